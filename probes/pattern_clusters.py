@@ -25,10 +25,11 @@ _SILHOUETTE_SAMPLE = 2000
 class PatternClusters(AbstractPatternProbe):
     """Heads of all checkpoints clustered by their attention as a function of relative offset and of relation.
 
-    A head's `profile` is its mean mass at each offset up to `max_offset` and on each relation, but for one that has the
-    name of such an offset. Square roots of the masses are clustered (k-means), so that distances are Hellinger's. The
-    number of clusters, from 2 to `max_clusters`, is the one with the largest mean silhouette; if that stays below 0.25
-    there is one cluster.
+    A head's `profile` is its mean mass at each offset up to `max_offset`, over the scored queries, and on each
+    relation, but for one with the name of such an offset, over all queries that have keys in it: copying heads work
+    there. Square roots of the masses are clustered (k-means), so that distances are Hellinger's. The number of
+    clusters, from 2 to `max_clusters`, is the one with the largest mean silhouette; if that stays below 0.25 there is
+    one cluster.
 
     Over the series it adds, at each step, the `cluster` of every head, numbered by first appearance; and at the last
     step the mean `centroid` profile of each cluster and the `silhouette` of each number of clusters tried.
@@ -63,8 +64,10 @@ class PatternClusters(AbstractPatternProbe):
         offsets = view.offsets[..., : last + 1]
         features = [f"offset {k}" for k in range(last + 1)]
         relations = [name for name in batch.relations if name not in features]  # one may be an offset itself
-        masses = [mean_scored(view.masses[name], batch.scored)[..., None] for name in relations]
-        profile, starts = torch.cat([offsets, *masses], -1), view.having(relations) if relations else None
+        masses = [mean_scored(view.masses[name], batch.relations[name].any(-1))[..., None] for name in relations]
+        # A relation that no query of a sequence has keys in has no mean there, and does not exist.
+        profile = torch.cat([offsets, *masses], -1).nan_to_num(0.0)
+        starts = view.having(relations) if relations else None
         exists = None if starts is None else torch.nn.functional.pad(starts, (len(features), 0), value=True)
         labels = {"feature": [*features, *relations]}
         return [Reading("batch layer head feature", profile, "profile", labels, exists=exists)]

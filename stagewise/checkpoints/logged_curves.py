@@ -36,6 +36,9 @@ STEPS = tuple(name for name in KEYS if name not in SHORT)
 RUNS = ("run", "run_id", "run id", "run_name", "seed", "trial", "experiment")
 """What columns are called that tell runs apart, in lower case."""
 
+DENSE, ENDED = 0.9, 3
+"""Part of the rows in which a curve has a value, and rows without one behind the last, from which on it has ended."""
+
 MOSTLY = 0.5
 """Part of a run's span from which on it lies beside another, and does not continue it; of a column, that is numbers."""
 
@@ -124,7 +127,13 @@ def read_log(
         for label, part in _by_run(curve, "run" if run is None else run):
             part = resumed(part, name).sort_values("step")
             check_steps(part, name)
-            rows.append(_averaged(part, is_rate(name)).assign(run=plain_name(str(label)), probe=LOGGED, quantity=name))
+            ended = part[part["value"].isna()].iloc[:1]
+            whole = (
+                pd.concat([_averaged(part.dropna(), is_rate(name)), ended])
+                if len(ended)
+                else _averaged(part, is_rate(name))
+            )
+            rows.append(whole.assign(run=plain_name(str(label)), probe=LOGGED, quantity=name))
         values = curve.sort_values("step", kind="stable")["value"].to_numpy()
         declared[name] = Quantity(name, progress=_progress(name, values))
     if not rows:
@@ -184,9 +193,23 @@ def _curves(frame: pd.DataFrame, at: Any) -> Iterator[tuple[str, pd.DataFrame]]:
     for name, values, rows in parts:
         if not (_is_curve(name) and values.notna().any()):
             continue
-        curve = pd.DataFrame({"step": rows[at], "value": values.astype(float)}).dropna()
+        curve = pd.DataFrame({"step": rows[at], "value": values.astype(float)})
+        kept = curve["value"].notna() | (_ends(curve) if runs is None else False)
+        curve = curve[kept].dropna(subset="step")
         curve["step"] = _whole(curve["step"], at)
         yield name, curve if runs is None else curve.assign(run=rows.loc[curve.index, runs])
+
+
+def _ends(curve: pd.DataFrame) -> "pd.Series[bool]":
+    """Return where a curve that was logged in nearly every row is not a number any more, though rows go on.
+
+    Else a row without a value is one of another curve.
+    """
+    finite = np.flatnonzero(curve["value"].notna())
+    last = int(finite[-1])
+    after = np.arange(len(curve)) > last
+    dense = len(finite) >= DENSE * (last + 1) and after.sum() >= ENDED
+    return pd.Series(after & dense, curve.index)
 
 
 def _warn_of_text(values: pd.Series, name: str) -> None:

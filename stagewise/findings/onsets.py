@@ -35,6 +35,9 @@ TYPES = {
 }
 """Columns that follow the probe, the quantity and the axes, with their types."""
 
+SHARPER = 0.4
+"""Part of a ramp of the learning rate, at most, that a transition takes which the ramp alone does not explain."""
+
 AT_ONCE = 8
 """Curves that are searched in one go, by whichever process: 32 would take 3 % less, and leave other processes idle."""
 
@@ -60,9 +63,9 @@ def find_onsets(
         table: of one run, from `measure`.
         criteria: the thresholds.
         causes: steps at which something was done to the run, or its first and last step, as {"the warm-up": (0, 500)};
-            a transition there names it, and is no onset where no head changes by `criteria.growth` then: the
-            schedule alone explains that. None takes the changes of a logged learning rate in a table of
-            `read_log`.
+            a transition there names it, and is no onset where no head changes by `criteria.growth` then, and it is no
+            faster than a ramp: the schedule alone explains that. None takes the changes of a logged learning rate in a
+            table of `read_log`.
         executor: whose processes search; None searches here. The onsets are the same.
 
     Returns a row a transition, the first one first, and one for each curve without any: its `probe`, its `quantity` and
@@ -93,7 +96,7 @@ def find_onsets(
         for curve in curves
     ]
     told = {each.cause for curve, of in of_curve if "head" in curve.labels for each in of if _matters(each, criteria)}
-    records = [record for curve, of in of_curve for record in _records(curve, of, criteria, told)]
+    records = [record for curve, of in of_curve for record in _records(curve, of, criteria, told, causes)]
     onsets = typed(records, {"probe": "str", "quantity": "str", **_axis_types(curves), **TYPES})
     return onsets.sort_values("t50", kind="stable", ignore_index=True)
 
@@ -193,18 +196,18 @@ def _decided(
 
 
 def _records(
-    curve: Curve, decided: Sequence[_Decided], criteria: StageCriteria, told: Collection[str]
+    curve: Curve, decided: Sequence[_Decided], criteria: StageCriteria, told: Collection[str], causes: Causes
 ) -> list[dict[str, Any]]:
     """Return a record an onset; where there is none, one of the largest transition, or of what the curve did.
 
-    A curve that moves when something was done to the run has no onset, unless heads change by much then (`told`): the
-    schedule alone explains it.
+    A curve that moves when something was done to the run has no onset, unless heads change by much then (`told`), or it
+    moves much faster than a ramp that lasts: the schedule alone explains it.
     """
     if _is_finite(curve):
         criteria = curve.thresholds(criteria)
     decided = [
         each._replace(against=OnsetVerdict.COINCIDES)
-        if each.against is None and each.cause and each.cause not in told
+        if each.against is None and each.cause and each.cause not in told and not _sharper(each, causes)
         else each
         for each in decided
     ]
@@ -218,6 +221,15 @@ def _records(
 def _matters(each: _Decided, criteria: StageCriteria) -> bool:
     """Whether a head changes by so much that no schedule alone explains it."""
     return each.one is not None and each.against is None and abs(each.one.size) >= criteria.growth
+
+
+def _sharper(each: _Decided, causes: Causes) -> bool:
+    """Whether a transition takes less than a part of a cause that lasts some steps, which cannot have made it so."""
+    during = causes.get(each.cause)
+    if each.one is None or not isinstance(during, Sequence):
+        return False
+    start, end = np.expm1(each.one.times[[0, 2], 0])
+    return bool(end - start <= SHARPER * (during[1] - during[0]))
 
 
 def _size(each: _Decided) -> float:

@@ -20,6 +20,9 @@ MOVED = tuple(getattr(OnsetVerdict, name) for name in ("STEADY", "GRADUAL", "COM
 ONE_AFTER_ANOTHER = 3
 """Onsets that can surely be told apart, from which on those of a transition follow one another."""
 
+UNDER_WAY = 0.63
+"""Part of the time from t50 to t10, and to t90, between which a logistic has made 20 to 80 % of its way."""
+
 VAGUE = 4.0
 """Median widths above which the window of an onset does not count for the time of its transition."""
 
@@ -68,8 +71,8 @@ def transitions_of(
     Where KL to a reference has its minimum the model begins to leave it; onsets that are half-way before the rest of
     that fall has happened are of this transition, and those before the first such minimum are of the approach to the
     first reference: of the first stage. All other onsets are divided into periods of change: one is a transition.
-    Two onsets are of one where the middle halves of their ways overlap, or their intervals do. What is read from
-    weights alone joins a transition, and is none.
+    Two onsets are of one where a curve is under way (20 to 80 %) while the other is, or where their intervals overlap.
+    What is read from weights alone joins a transition, and is none.
 
     Args:
         onsets: from `find_onsets`.
@@ -145,10 +148,10 @@ def fall_times(steps: np.ndarray, values: np.ndarray) -> dict[str, float]:
 
 
 def _windows(onsets: pd.DataFrame, last: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return log(1 + step) of the middle half of each onset's way, or of its interval where that is wider."""
+    """Return log(1 + step) between which each onset is under way, or of its interval where that is wider."""
     columns = (*TIMES, "t50_lo", "t50_hi")
     t10, t50, t90, lo, hi = (np.log1p(onsets[name].clip(upper=last).to_numpy(float)) for name in columns)
-    return np.minimum(lo, (t10 + t50) / 2), np.maximum(hi, (t50 + t90) / 2)
+    return np.minimum(lo, t50 - UNDER_WAY * (t50 - t10)), np.maximum(hi, t50 + UNDER_WAY * (t90 - t50))
 
 
 def _periods(onsets: pd.DataFrame, first: int, last: int, fewest: int) -> list[pd.DataFrame]:

@@ -135,6 +135,8 @@ def _beside(found: Found) -> list[str]:
     if not len(found.onsets):
         return []
     alone = found.onsets[found.onsets["onset"] & found.onsets["starts_stage"].isna()]
+    if found.table["left"].any():  # what comes before is of the approach to the first reference
+        alone = alone[alone["t50"] >= found.table["start_lo"].iloc[1]]
     of_weights = [found.context.quantity(row).weights for row in alone.to_dict("records")]
     lines = timed(alone[np.array(of_weights, bool)].head(NAMED), found.context)
     causes = found.context.causes
