@@ -200,7 +200,7 @@ def _curves(frame: pd.DataFrame, at: Any) -> Iterator[tuple[str, pd.DataFrame]]:
         yield name, curve if runs is None else curve.assign(run=rows.loc[curve.index, runs])
 
 
-def _ends(curve: pd.DataFrame) -> "pd.Series[bool]":
+def _ends(curve: pd.DataFrame) -> np.ndarray:
     """Return where a curve that was logged in nearly every row is not a number any more, though rows go on.
 
     Else a row without a value is one of another curve.
@@ -209,7 +209,7 @@ def _ends(curve: pd.DataFrame) -> "pd.Series[bool]":
     last = int(finite[-1])
     after = np.arange(len(curve)) > last
     dense = len(finite) >= DENSE * (last + 1) and after.sum() >= ENDED
-    return pd.Series(after & dense, curve.index)
+    return np.asarray(after & dense)
 
 
 def _warn_of_text(values: pd.Series, name: str) -> None:
