@@ -14,6 +14,7 @@ pytest_plugins = [
     "tests.fixtures.data",
     "tests.fixtures.each_value",
     "tests.fixtures.hugging_face",
+    "tests.fixtures.imported",
     "tests.fixtures.interruptible",
     "tests.fixtures.planted_findings",
     "tests.fixtures.runs",

@@ -137,10 +137,9 @@ def test_several_workers_are_one_pool_for_everything_and_give_the_same(
 
     for module in ("processes", "measurement.measuring"):
         monkeypatch.setattr(f"stagewise.{module}.worker_pool", start)
+    series = open_series(folder, steps=SAVED[::3])
     several, alone = (
-        stagewise.analyse(
-            open_series(folder), tmp_path / str(workers), probes=[Loss()], progress=False, workers=workers
-        )
+        stagewise.analyse(series, tmp_path / str(workers), probes=[Loss()], progress=False, workers=workers)
         for workers in (2, 1)
     )
     assert begun == [(2, True)]

@@ -38,10 +38,12 @@ ELSEWHERE = {"README.md": ("MarkovChain(d_vocab=20", "test_readme.py")}
 SMALL = {
     "run": ["--steps", "4", "--heads", "2", "--layers", "1", "--set", "plan.batch_size=8", "--set", "plan.save=[2]"],
     "train": ["--steps", "4"],
+    "train markov": ["--set", "task.n_sequences=100"],
+    "run markov": ["--set", "task.n_sequences=100"],
     "intervene": ["--from", "2"],
     "llc": ["--checkpoints", "2", "--burn-in", "1", "--draws", "2", "--chains", "2"],
 }
-"""Command -> options that make it small; those of the page stay."""
+"""Command, or command and task -> options that make it small; those of the page stay."""
 
 PUBLIC = "EleutherAI/pythia-70m"
 """The repository of the hub that pages name."""
@@ -132,7 +134,11 @@ def call(words: list[str]) -> None:
     """Run a command line of a page, made small."""
     program, *rest = words
     if program == "stagewise":
-        small = [*SMALL.get(rest[0], []), *(["--quiet"] if rest[0] in WITH_BARS else [])]
+        small = [
+            *SMALL.get(rest[0], []),
+            *SMALL.get(" ".join(rest[:2]), []),
+            *(["--quiet"] if rest[0] in WITH_BARS else []),
+        ]
         result = CliRunner().invoke(app, [*rest, *small])
         assert result.exit_code == 0, f"{shlex.join(words)}: {result.output}"
     elif program == "make":
