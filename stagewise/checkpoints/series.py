@@ -239,18 +239,16 @@ def _adapted(source: Source, folder: Path, base: Entry) -> Source:
     def read_merged(place: Path) -> Contents:
         return Contents(merged(base.load(), load_file(adapter_file(place)), place))
 
-    changed = {
-        entry: dataclasses.replace(
-            entry,
-            load=lambda place=folder / entry.label: read_merged(place).weights,
-            digest=lambda place=folder / entry.label: digest([base.digest(), file_digest([adapter_file(place)])]),
-            read=partial(read_merged, folder / entry.label),
-            config=base.config,
-        )
-        for entry in source.entries
-        if (folder / entry.label / ADAPTER).exists()
-    }
-    return dataclasses.replace(source, entries=tuple(changed.get(entry, entry) for entry in source.entries))
+    def hashed(place: Path) -> str:
+        return digest([base.digest(), file_digest([adapter_file(place)])])
+
+    def adapted(entry: Entry) -> Entry:
+        read = partial(read_merged, folder / entry.label)
+        of_place = partial(hashed, folder / entry.label)
+        return dataclasses.replace(entry, load=lambda: read().weights, digest=of_place, read=read, config=base.config)
+
+    entries = (adapted(one) if (folder / one.label / ADAPTER).exists() else one for one in source.entries)
+    return dataclasses.replace(source, entries=tuple(entries))
 
 
 def _chosen(source: Source, branch: str | None, steps: Iterable[int] | None) -> tuple[Entry, ...]:

@@ -18,6 +18,7 @@ from stagewise.checkpoints.json_files import read_json
 from stagewise.checkpoints.names import (
     COPY,
     FEW,
+    GIVE_PARSE,
     Coordinates,
     Parse,
     Reading,
