@@ -253,24 +253,16 @@ def _adapted(source: Source, folder: Path, base: Entry) -> Source:
     def read_merged(place: Path) -> Contents:
         return Contents(merged(base.load(), load_file(adapter_file(place)), place))
 
-    def weights_of(place: Path) -> State:
-        return read_merged(place).weights
-
-    def digest_of(place: Path) -> str:
+    def hashed(place: Path) -> str:
         return digest([base.digest(), file_digest([adapter_file(place)])])
 
-    changed = {
-        entry: dataclasses.replace(
-            entry,
-            load=partial(weights_of, folder / entry.label),
-            digest=partial(digest_of, folder / entry.label),
-            read=partial(read_merged, folder / entry.label),
-            config=base.config,
-        )
-        for entry in source.entries
-        if (folder / entry.label / ADAPTER).exists()
-    }
-    return dataclasses.replace(source, entries=tuple(changed.get(entry, entry) for entry in source.entries))
+    def adapted(entry: Entry) -> Entry:
+        read = partial(read_merged, folder / entry.label)
+        of_place = partial(hashed, folder / entry.label)
+        return dataclasses.replace(entry, load=lambda: read().weights, digest=of_place, read=read, config=base.config)
+
+    entries = (adapted(one) if (folder / one.label / ADAPTER).exists() else one for one in source.entries)
+    return dataclasses.replace(source, entries=tuple(entries))
 
 
 def _chosen(source: Source, branch: str | None, steps: Iterable[int] | None) -> tuple[Entry, ...]:

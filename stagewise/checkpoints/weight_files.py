@@ -283,7 +283,9 @@ def described_in(saved: Any) -> dict[str, Any] | None:
         inside = one.fields if isinstance(one, Stub) else {}
         for each in (one, inside.get("cfg"), inside.get("config")):
             fields = each.fields if isinstance(each, Stub) else each if isinstance(each, Mapping) else {}
-            family = re.match(r"transformers\.models\.(\w+)\.configuration", getattr(each, "name", ""))
+            family = re.match(
+                r"transformers\.models\.(\w+)\.configuration", each.name if isinstance(each, Stub) else ""
+            )
             if family or fields.keys() >= NAMED_SIZES or "model_type" in fields:
                 arrays = {name: array_of(value) for name, value in fields.items()}
                 values = {str(name): fields[name] if array is None else array.item() for name, array in arrays.items()}

@@ -20,9 +20,9 @@ from stagewise.checkpoints.series import find, open_series
 
 
 def saved_by_torch(state: dict[str, Any], folder: Path) -> None:
-    import torch.distributed.checkpoint as dcp
+    from torch.distributed.checkpoint.state_dict_saver import save
 
-    dcp.state_dict_saver.save(state, checkpoint_id=folder, no_dist=True)
+    save(state, checkpoint_id=folder, no_dist=True)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -93,8 +93,7 @@ def adapter_of(weights: dict[str, Tensor], folder: Path, **config: Any) -> dict[
     """Write an adapter as peft does; return the matrices that it adds, by the names of the weights."""
     rank, generator = 2, torch.Generator().manual_seed(0)
     settings = {"peft_type": "LORA", "r": rank, "lora_alpha": 8, "base_model_name_or_path": "owner/base", **config}
-    added: dict[str, Tensor] = {}
-    saved: dict[str, Tensor] = {}
+    added, saved = dict[str, Tensor](), dict[str, Tensor]()
     for name, weight in weights.items():
         if name.endswith("c_attn.weight"):
             wide = weight.T if config.get("fan_in_fan_out") else weight

@@ -18,6 +18,13 @@ def test_faults_are_counted_and_listed_with_their_steps(measured: Measured) -> N
     )
 
 
+def test_how_names_were_read_is_a_table_of_its_own(measured: Measured) -> None:
+    names = ["step_1_ppl_9.pt -> step 1, read from `step_1`, ignored `ppl_9`"]
+    (table,) = SECTION.blocks(measured._replace(run={"audit": {"findings": [], "names": names}}))
+    cells = [part.partition("</td>")[0].partition(">")[2] for part in str(table).split("<td")[1:]]
+    assert cells == ["step_1_ppl_9.pt", "step 1, read from `step_1`, ignored `ppl_9`"]
+
+
 @pytest.mark.parametrize("run", [{}, {"audit": None}, {"audit": {"findings": []}}], ids=str)
 def test_without_faults_nothing_is_said(run: dict[str, object], measured: Measured) -> None:
     assert SECTION.blocks(measured._replace(run=run)) == []
