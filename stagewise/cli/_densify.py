@@ -8,7 +8,7 @@ import typer
 
 from stagewise.cli._commands import one_thread
 from stagewise.cli._names import probe_named, probes_again
-from stagewise.cli._options import DryRun, MoreProbes, OwnTask, PassOptions
+from stagewise.cli._options import DryRun, MoreProbes, OwnTask, PassOptions, ProbeOptions, SequenceCount
 
 if TYPE_CHECKING:
     from stagewise.findings.windows import Window
@@ -31,15 +31,8 @@ def densify(
     own_task: OwnTask = None,
     dry: DryRun = False,
     probe: MoreProbes = None,
-    only: Annotated[
-        list[str] | None, typer.Option("--only", help="only this one of the table's probes; may be repeated")
-    ] = None,
-    without: Annotated[
-        list[str] | None, typer.Option("--without", help="leave out this probe of the table; may be repeated")
-    ] = None,
-    sequences: Annotated[
-        int | None, typer.Option(min=1, help="how many sequences to measure on; as many as the table if not given")
-    ] = None,
+    chosen: ProbeOptions,
+    sequences: SequenceCount = None,
     passes: PassOptions,
 ) -> None:
     """Save more checkpoints of a run where its stages begin, bit-identical, measure them and write the report again."""
@@ -71,7 +64,7 @@ def densify(
     extra = [probe_named(name) for name in probe or ()]
     # These may be refused, and nothing is trained then.
     again = {**passes.resources(), "dtype": recorded_dtype(folder), "extra_probes": extra}
-    again["probes"] = probes_again(recipe, folder, only or (), without or (), extra)
+    again["probes"] = probes_again(recipe, folder, chosen.only or (), chosen.without or (), extra)
     if dry:
         return
     where: Any = {"device": passes.device, "dtype": passes.dtype, "progress": not passes.quiet}

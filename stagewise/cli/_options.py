@@ -43,7 +43,7 @@ SequenceCount = Annotated[
     Option(
         "--sequences",
         min=1,
-        help="how many sequences to measure on; if not given 64, of a run 400, and fewer with a large vocabulary",
+        help="how many sequences to measure on; if not given 64, of a run 400 (densify: as its table), or fewer",
     ),
 ]
 MoreProbes = Annotated[
@@ -139,8 +139,10 @@ class DataOptions:
 class ProbeOptions:
     """Which of the default probes are measured."""
 
-    only: Annotated[list[str] | None, Option(help="only this one of the default probes; may be repeated")] = None
-    without: Annotated[list[str] | None, Option(help="leave out this default probe; may be repeated")] = None
+    only: Annotated[
+        list[str] | None, Option(help="of the default probes (densify: the table's) this one; may be repeated")
+    ] = None
+    without: Annotated[list[str] | None, Option(help="leave out this one of them; may be repeated")] = None
 
 
 @dataclass(frozen=True)
