@@ -133,7 +133,7 @@ def test_several_workers_are_one_pool_for_everything_and_give_the_same(
         begun.append((workers, models))
         return AtOnce()
 
-    for module in ("processes", "measurement.measuring"):
+    for module in ("processes", "measurement._measuring"):
         monkeypatch.setattr(f"stagewise.{module}.worker_pool", start)
     several, alone = (
         stagewise.analyse(
