@@ -41,7 +41,7 @@ def test_importing_the_package_imports_no_torch() -> None:
 
 
 ROOT = Path(__file__).parents[1]
-MOST = 969
+MOST = 970
 """Definitions that look public, over the whole house; lower it with them."""
 
 
