@@ -135,7 +135,7 @@ def test_several_workers_are_one_pool_for_everything_and_give_the_same(
         begun.append((workers, models))
         return AtOnce()
 
-    for module in ("processes", "measurement.measuring"):
+    for module in ("processes", "measurement._measuring"):
         monkeypatch.setattr(f"stagewise.{module}.worker_pool", start)
     series = open_series(folder, steps=SAVED[::3])
     several, alone = (
