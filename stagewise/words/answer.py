@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from stagewise.event import labels_of
+from stagewise.table import Quantity
 from stagewise.words.grammar import capital, count, numeral
 from stagewise.words.onsets import Context, Row, by_cause, cause, change, level, onset, timed
 from stagewise.words.stages import edge, events_in, head_events
@@ -91,11 +92,19 @@ def _levels(found: Found, stage: int | None = None) -> list[str]:
     moved = [(what, row) for what, row in named if _size(row) >= max(row["smallest"], TINY)]
     if stage is not None:
         began_here = found.onsets[found.onsets["starts_stage"] == stage] if len(found.onsets) else found.onsets
-        curves_with_onset = {(row["probe"], row["quantity"]) for row in began_here.to_dict("records")}
-        with_onset = [each for each in moved if (each[1]["probe"], each[1]["quantity"]) in curves_with_onset]
-        moved = with_onset or moved
+        curves_with_onset = {_name_of(row) for row in began_here.to_dict("records")}
+        moved = [each for each in moved if _is_certain(each[0]) or _name_of(each[1]) in curves_with_onset]
     moved.sort(key=lambda each: (each[0].range != SHARE, -_size(each[1]) / max(map(abs, _levels_of(each[1])))))
     return [f"{what.label} from {_way(row, ' to ')}" for what, row in moved[:NAMED]]
+
+
+def _is_certain(what: Quantity) -> bool:
+    """Whether a change has a size that counts on its own: that of a curve without unit and bounds may be noise."""
+    return bool(what.unit) or what.range[0] is not None
+
+
+def _name_of(row: Row) -> tuple[str, str]:
+    return row["probe"], row["quantity"]
 
 
 def _levels_of(row: Row) -> tuple[float, float]:
