@@ -18,6 +18,9 @@ CODE = "auto_map|trust_remote_code|_?(attn|experts)_implementation(_internal)?|q
 """Names of a config's fields by which transformers would load code; quantised weights are no numbers to measure."""
 
 
+LARGEST = 2**62
+"""The largest size: a number of thousands of digits could not even be written into a message."""
+
 LONGEST = 400
 """Letters of an error of another library that are shown."""
 
@@ -124,6 +127,8 @@ def huggingface_fields(config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[
             "d_vocab": hf.vocab_size,
         }
         sizes["d_head"] = max(width or sizes["d_model"] // sizes["n_heads"] for width in _by_layer(hf, "head_dim"))
+        if large := [name for name, size in sizes.items() if isinstance(size, int) and size > LARGEST]:
+            raise ValueError(f"{large[0]} is beyond 2^62")
         fields = {key: value for key, value in config.items() if key not in ("_name_or_path", "transformers_version")}
         return sizes, fields
 

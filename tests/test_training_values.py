@@ -122,7 +122,7 @@ def test_a_rate_that_names_no_parameter_is_refused_before_anything_is_written(tm
 
 def test_a_config_that_cannot_be_built_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     broken = Architecture({**FULL.config, "act_fn": "no_such_function"})
-    with pytest.raises(ValueError, match="TransformerLens refuses the config"):
+    with pytest.raises(ValueError, match="TransformerLens refuses this config"):
         train(Recipe(TASK, broken, PLAN), tmp_path / "run", progress=False)
     assert not (tmp_path / "run").exists()
 

@@ -93,10 +93,10 @@ def test_a_seed_gives_the_same_weights_whatever_the_global_generator(made: Archi
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"no_such_field": 1}, "TransformerLens refuses the config .*no_such_field"),
-        ({"use_local_attn": True}, "TransformerLens refuses the config .*(window_size must be specified|leave it out)"),
+        ({"no_such_field": 1}, "refuses this config: .*no_such_field"),
+        ({"use_local_attn": True}, "refuses this config: .*(window_size must be specified|leave it out)"),
         ({"positional_embedding_type": "none"}, r"one of standard, .* got 'none'. A .*WithoutPositions"),
-        ({"act_fn": "no_such_function"}, "TransformerLens refuses the config .*no_such_function"),
+        ({"act_fn": "no_such_function"}, "refuses this config: .*no_such_function"),
     ],
     ids=str,
 )
@@ -192,7 +192,7 @@ def test_a_model_in_half_precision_is_measured_in_float32_as_its_config_is() -> 
             OneHotInit(),
             "OneHotInit does not fit this model",
         ),
-        ({"normalization_type": "X"}, GaussianInit(), "refuses the config"),
+        ({"normalization_type": "X"}, GaussianInit(), "refuses this config"),
     ],
 )
 def test_a_config_that_makes_no_model_is_refused_in_a_line(
