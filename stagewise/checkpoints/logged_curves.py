@@ -16,8 +16,8 @@ from stagewise.checkpoints.log_columns import as_numbers, from_text
 from stagewise.checkpoints.log_folders import is_folder_of_curves, read_folder
 from stagewise.checkpoints.log_lines import KEYS, read_lines
 from stagewise.checkpoints.log_rates import OF_RUN, is_rate
+from stagewise.checkpoints.names import ENDINGS
 from stagewise.checkpoints.resumed_logs import resumed
-from stagewise.checkpoints.weight_files import ENDINGS
 from stagewise.plain_text import plain_name
 from stagewise.table import Quantity, check_steps, declare, tidy
 

@@ -12,6 +12,9 @@ from itertools import groupby
 from operator import index
 from typing import Any, NamedTuple
 
+ENDINGS = (".safetensors", ".pt", ".pth", ".bin", ".ckpt", ".pth.tar")
+"""Of files that hold weights."""
+
 UNITS = {"": 1, "K": 10**3, "M": 10**6, "B": 10**9, "G": 10**9, "T": 10**12}
 
 LARGEST = 2**63 - 1

@@ -17,6 +17,7 @@ from stagewise.checkpoints.formats import converter
 from stagewise.checkpoints.json_files import read_json
 from stagewise.checkpoints.names import (
     COPY,
+    ENDINGS,
     FEW,
     GIVE_PARSE,
     Coordinates,
@@ -29,7 +30,6 @@ from stagewise.checkpoints.names import (
     whole,
 )
 from stagewise.checkpoints.weight_files import (
-    ENDINGS,
     INDEX,
     TRAINING,
     Contents,

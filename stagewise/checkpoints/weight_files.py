@@ -17,7 +17,7 @@ from stagewise.checkpoints import checksums
 from stagewise.checkpoints.digest import check_whole
 from stagewise.checkpoints.formats import ADAPTER, SHARDS, converter, read_shards
 from stagewise.checkpoints.json_files import read_json
-from stagewise.checkpoints.names import is_step
+from stagewise.checkpoints.names import ENDINGS, is_step
 from stagewise.checkpoints.nanogpt import as_gpt2, config_of, is_nanogpt
 from stagewise.checkpoints.pickles import (
     UNREADABLE,
@@ -35,7 +35,6 @@ State = Mapping[str, Tensor]
 
 WHOLE = ("model.safetensors", "pytorch_model.bin")
 INDEX = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
-ENDINGS = (".safetensors", ".pt", ".pth", ".bin", ".ckpt", ".pth.tar")
 WRAPPERS = ("model", "state_dict", "model_state_dict", "module")
 """Keys under which training scripts put the weights beside the optimiser's state."""
 

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from stagewise.cli._names import TASKS
 from stagewise.cli.app import app
 
-PAPERS = ("incremental", "scan-and-snap", "emergence", "wikitext", "wikitext-baseline")
+PAPERS = ("incremental", "scan-and-snap", "emergence", "wikitext-baseline")
 
 
 def call(*arguments: str) -> tuple[int, str]:

@@ -139,7 +139,7 @@ def test_a_task_is_trained_although_a_run_folder_has_its_name(
 def test_a_task_that_there_is_none_of_is_named_with_those_that_there_are(verb: str, tmp_path: Path) -> None:
     code, printed = call(verb, "marcov", "--folder", str(tmp_path / "run"))
     assert code == 2
-    assert "there is no task 'marcov'; there are markov, recall," in printed
+    assert "there is no task 'marcov' (did you mean markov?); there are markov, recall," in printed
     assert "module:Class" in printed
 
 
@@ -230,14 +230,14 @@ def test_train_takes_a_task_or_a_record_and_not_both(small_folder: Path, tmp_pat
 
 
 def test_files_without_a_config_are_measured_with_the_one_that_is_given(tmp_path: Path) -> None:
-    sizes = {"n_layers": 1, "d_model": 8, "d_head": 4, "n_ctx": 6, "d_vocab": 5, "attn_only": True}
+    sizes = {"n_layers": 1, "d_model": 8, "d_head": 4, "n_ctx": 6, "d_vocab": 5, "act_fn": "relu"}
     (tmp_path / "mine.json").write_text(json.dumps(sizes))
     (tmp_path / "files").mkdir()
     for step in (0, 10):
         torch.save(models.weights(models.build(Architecture(sizes), step)), tmp_path / "files" / f"m{step}.pt")
     arguments = ("measure", str(tmp_path / "files"), "--out", str(tmp_path / "out"), "--only", "Loss", "--quiet")
     code, printed = call(*arguments)
-    assert (code, "--architecture config.json" in printed) == (2, True)
+    assert (code, "and do not show act_fn (the MLPs' activation" in printed) == (2, True)
     assert call(*arguments, "--architecture", str(tmp_path / "mine.json"))[0] == 0
     assert set(read_table(tmp_path / "out")["step"]) == {0, 10}
 
