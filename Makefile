@@ -21,7 +21,7 @@ NUMERICAL_TESTS := $(wildcard $(addprefix tests/, theory models probes measureme
 	test_attention.py test_init.py test_intervention.py test_loss.py test_stacked_training.py test_training*.py \
 	experiments/incremental/test_flow.py)) stagewise
 
-.PHONY: demo test test-tl4 test-processors slow bench torture calibrate check format docs
+.PHONY: demo test test-tl4 test-processors slow bench torture calibrate answers check format docs
 demo: $(READY)
 	$(BIN)/stagewise run markov --workers 2
 
@@ -51,6 +51,11 @@ torture: $(READY)
 calibrate: $(READY)
 	$(BIN)/python -m calibration
 	$(BIN)/python -m calibration.early_warning
+
+# First sentences on runs and logs whose truth is known, judged by code: writes docs/answers.md. An hour at first; what
+# was trained and measured stays in runs/answers.
+answers: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/python -m answers
 
 check: $(READY)
 	$(BIN)/ruff check .

@@ -209,8 +209,8 @@ def find_stages(
         )
     points = turning_points(table, nested, criteria, causes) if nested else typed([], POINTS)
     boundaries = boundaries_of(table, nested, points) if nested else []
-    quantities, start, last = quantities_of(table), int(table["step"].min()), int(table["step"].max())
-    transitions = transitions_of(onsets, boundaries, start, last, quantities, criteria)
+    quantities, steps = quantities_of(table), np.sort(table["step"].unique())
+    transitions, last = transitions_of(onsets, boundaries, steps, quantities, criteria), int(steps[-1])
     rows = stage_rows(transitions, _start(table, nested, transitions), last, nested[-1] if nested else "")
     rows = levels_of_kl(table, nested, points, rows) if nested else rows
     levels = levels_of(table, [row["begins"] for row in rows], last, criteria)
@@ -218,7 +218,6 @@ def find_stages(
     searched = set(onsets["probe"])
     quantities = {probe: by_name for probe, by_name in quantities.items() if probe in searched}
     frames = (typed(rows, ROWS), points, events, onsets, levels, episodes_of(table, criteria))
-    steps = np.sort(table["step"].unique())
     inner = steps[criteria.preceding - 1 : len(steps) - criteria.preceding + 1]
     visible = (float(inner[0]), float(inner[-1])) if len(inner) and len(steps) >= criteria.fewest else (0.0, 0.0)
     return Stages(run, *frames, visible, nested, criteria, digest(table), causes, quantities)

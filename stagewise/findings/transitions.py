@@ -61,8 +61,7 @@ class RunTransition(NamedTuple):
 def transitions_of(
     onsets: pd.DataFrame,
     boundaries: Sequence[RunTransition],
-    first: int,
-    last: int,
+    steps: np.ndarray,
     quantities: Quantities,
     criteria: StageCriteria = DEFAULT,
 ) -> list[RunTransition]:
@@ -77,15 +76,14 @@ def transitions_of(
     Args:
         onsets: from `find_onsets`.
         boundaries: the turning points that end a stage, with the times of the fall that follows.
-        first: the first step.
-        last: the last step.
+        steps: of the checkpoints.
         quantities: what the numbers are.
         criteria: the criteria of `find_stages`.
     """
     rest = onsets[onsets["onset"]] if len(onsets) else onsets
     found = []
     for one in boundaries:
-        lo, hi = _windows(rest, last)
+        lo, hi = _windows(rest, steps)
         until = max(one.hi, one.times["t90"] if np.isfinite(one.times["t90"]) else one.hi)
         during = (lo <= np.log1p(until)) & (hi >= np.log1p(one.lo)) & (rest["t50"] >= one.lo).to_numpy(bool)
         found.append(one._replace(onsets=tuple(rest.index[during])))
@@ -96,8 +94,8 @@ def transitions_of(
         return found
     weights = np.array([_is_of_weights(row, quantities) for row in rest[["probe", "quantity"]].to_dict("records")])
     alone = rest[~weights]
-    found += [_from_onsets(onsets, group, last) for group in _periods(alone, first, last, criteria.consecutive)]
-    return _with_weights(sorted(found, key=lambda one: one.edge), onsets, rest[weights], last)
+    found += [_from_onsets(onsets, group, steps) for group in _periods(alone, steps, criteria.consecutive)]
+    return _with_weights(sorted(found, key=lambda one: one.edge), onsets, rest[weights], steps)
 
 
 def stage_rows(
@@ -147,23 +145,30 @@ def fall_times(steps: np.ndarray, values: np.ndarray) -> dict[str, float]:
     }
 
 
-def _windows(onsets: pd.DataFrame, last: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return log(1 + step) between which each onset is under way, or of its interval where that is wider."""
+def _windows(onsets: pd.DataFrame, steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return log(1 + step) between which each onset is under way, or of its interval where that is wider.
+
+    What is seen at one gap between checkpoints lies anywhere in it: a window is no narrower.
+    """
     columns = (*TIMES, "t50_lo", "t50_hi")
-    t10, t50, t90, lo, hi = (np.log1p(onsets[name].clip(upper=last).to_numpy(float)) for name in columns)
-    return np.minimum(lo, t50 - UNDER_WAY * (t50 - t10)), np.maximum(hi, t50 + UNDER_WAY * (t90 - t50))
+    t10, t50, t90, lo, hi = (np.log1p(onsets[name].clip(upper=steps[-1]).to_numpy(float)) for name in columns)
+    u = np.log1p(steps.astype(float))
+    half = np.interp(t50, (u[1:] + u[:-1]) / 2, np.diff(u)) / 2
+    starts, stops = t50 - UNDER_WAY * (t50 - t10), t50 + UNDER_WAY * (t90 - t50)
+    return np.minimum.reduce([lo, starts, t50 - half]), np.maximum.reduce([hi, stops, t50 + half])
 
 
-def _periods(onsets: pd.DataFrame, first: int, last: int, fewest: int) -> list[pd.DataFrame]:
+def _periods(onsets: pd.DataFrame, steps: np.ndarray, fewest: int) -> list[pd.DataFrame]:
     if onsets.empty:
         return []
+    first, last = int(steps[0]), int(steps[-1])
     t50, lo, hi = (np.log1p(onsets[name].clip(upper=last).to_numpy(float)) for name in ("t50", "t50_lo", "t50_hi"))
     periods = members_of_periods(t50, lo, hi, first, last, fewest)
-    groups = under_way_together([[i for time in period for i in time] for period in periods], *_windows(onsets, last))
+    groups = under_way_together([[i for time in period for i in time] for period in periods], *_windows(onsets, steps))
     return [onsets.iloc[group].sort_values("t50", kind="stable") for group in groups]
 
 
-def _from_onsets(onsets: pd.DataFrame, group: pd.DataFrame, last: int) -> RunTransition:
+def _from_onsets(onsets: pd.DataFrame, group: pd.DataFrame, steps: np.ndarray) -> RunTransition:
     """Return the transition of a period of change.
 
     It comes from onsets whose windows are not far wider than the median one: those say little about when.
@@ -172,7 +177,7 @@ def _from_onsets(onsets: pd.DataFrame, group: pd.DataFrame, last: int) -> RunTra
     holds what the medians would be if the curves of the same scores that moved, but have no onset, had all come first,
     or last.
     """
-    starts, stops = _windows(group, last)
+    (starts, stops), last = _windows(group, steps), int(steps[-1])
     width = stops - starts
     sharp = group[width <= VAGUE * np.median(width)]
     lo, hi = (sharp[name].clip(upper=last) for name in ("t50_lo", "t50_hi"))
@@ -214,13 +219,13 @@ def _is_of_weights(row: dict[Any, Any], quantities: Quantities) -> bool:
 
 
 def _with_weights(
-    found: list[RunTransition], onsets: pd.DataFrame, rest: pd.DataFrame, last: int
+    found: list[RunTransition], onsets: pd.DataFrame, rest: pd.DataFrame, steps: np.ndarray
 ) -> list[RunTransition]:
     """Return transitions with the onsets of weights that overlap one of their own."""
-    lo, hi = _windows(rest, last)
+    lo, hi = _windows(rest, steps)
     for label, start, stop in zip(rest.index, lo, hi, strict=True):
         for number, one in enumerate(found):
-            starts, stops = _windows(onsets.loc[list(one.onsets)], last)
+            starts, stops = _windows(onsets.loc[list(one.onsets)], steps)
             if ((starts <= stop) & (start <= stops)).any():
                 found[number] = one._replace(onsets=(*one.onsets, label))
                 break

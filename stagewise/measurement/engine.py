@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TypedDict, Unpack
 
 import pandas as pd
-import torch
 
 from stagewise.checkpoints.run_folder import write
 from stagewise.checkpoints.series import CheckpointSeries
@@ -137,8 +136,6 @@ def check(
     if len({one.name for one in several}) < max(len(several), 1):
         raise ValueError(f"several series need a name each; got {', '.join(one.name for one in several) or 'none'}")
     for one in several:
-        if dtype != "float32" and one.architecture.config.get("dtype") == torch.float64:
-            raise ValueError(f"the config of {one.name} asks for float64, and its products cannot be in {dtype}")
         for probe in probes:
             if isinstance(hooks := probe.hooks(one.architecture), str):
                 raise ValueError(f"{type(probe).__name__}.hooks lists names: return [{hooks!r}], not the name alone")

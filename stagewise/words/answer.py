@@ -173,6 +173,8 @@ def _gradual(found: Found) -> list[str]:
     heads = []
     if len(found.onsets):
         curves = found.onsets[~found.onsets["onset"] & found.onsets["head"].notna()]
+        of_weights = [found.context.quantity(row).weights for row in curves.to_dict("records")]
+        curves = curves[~np.array(of_weights, bool)]  # they have no scale of their own
         moved = (curves["after"] - curves["before"]).abs()
         largest = moved[moved >= found.context.criteria.growth].sort_values(ascending=False, kind="stable").index
         for row in curves.loc[largest[:NAMED]].to_dict("records"):

@@ -14,7 +14,7 @@ from stagewise.words.stages import summaries
 
 Curves = Callable[..., pd.DataFrame]
 
-LAST = 10_000
+STEPS = np.arange(0, 10_001, 2)
 
 
 def onsets(times: Sequence[float] | np.ndarray, error: float = 0.05, probe: str = "Own") -> pd.DataFrame:
@@ -35,7 +35,7 @@ def onsets(times: Sequence[float] | np.ndarray, error: float = 0.05, probe: str 
 
 def placed(frame: pd.DataFrame, boundaries: Sequence[RunTransition] = ()) -> list[RunTransition]:
     quantities = {"OfWeights": {"q": Quantity("copying", weights=True)}}
-    return transitions_of(frame, boundaries, 0, LAST, quantities)
+    return transitions_of(frame, boundaries, STEPS, quantities)
 
 
 def found(frame: pd.DataFrame) -> list[list[float]]:
