@@ -6,6 +6,7 @@ run too; a command that is of no known kind fails here.
 
 import functools
 import json
+import math
 import re
 import shlex
 import shutil
@@ -93,6 +94,10 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, one_onset: Any) -> It
     Path("my-run/config.json").write_text(json.dumps(model().cfg.to_dict(), default=str), encoding="utf8")
     torch.save(tokens(), "my-data.pt")
     Path("my.txt").write_text("the cat saw the dog and the dog saw the cat again while a bird sang " * 40)
+    Path("my-logs").mkdir()
+    for seed in range(2):
+        lines = (f"step {k}/2000, loss={4 - 3 / (1 + math.exp((1000 - k) / 60)):.3f}" for k in range(seed, 2001, 40))
+        Path(f"my-logs/seed-{seed}.log").write_text("\n".join(lines), encoding="utf8")
     shutil.copy(ROOT / "examples" / "own_task_and_probe.py", "mine.py")
     for seed in range(3):
         Path(f"runs/seed-{seed}/tables").mkdir(parents=True)
@@ -168,6 +173,7 @@ def read(page: Path) -> None:
         names["trainer"].train()
 
 
+@pytest.mark.filterwarnings("ignore:.*the step is:UserWarning")
 @pytest.mark.usefixtures("place", "few_probes")
 @pytest.mark.parametrize("page", WITH_BLOCKS, ids=lambda page: page.name)
 def test_every_block_of_a_page_runs(page: Path, request: pytest.FixtureRequest) -> None:

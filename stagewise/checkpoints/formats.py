@@ -42,7 +42,7 @@ def converter(names: Iterable[str]) -> str:
     """Return what converts weights that others wrote, by their files' names, in words; empty where none is known.
 
     >>> converter(["model.gguf"])[:40]
-    'model.gguf holds weights of llama.cpp: `'
+    'model.gguf holds weights of llama.cpp: l'
     """
     known = ((name, advice) for name in sorted(names) for end, advice in CONVERTERS.items() if name.endswith(end))
     return next((f"{name} holds weights {advice}" for name, advice in known), "")

@@ -194,22 +194,24 @@ def _curves(frame: pd.DataFrame, at: Any) -> Iterator[tuple[str, pd.DataFrame]]:
         if not (_is_curve(name) and values.notna().any()):
             continue
         curve = pd.DataFrame({"step": rows[at], "value": values.astype(float)})
-        kept = curve["value"].notna() | (_ends(curve) if runs is None else False)
+        kept = curve["value"].notna() | (_ends(curve, rows.drop(columns=at)) if runs is None else False)
         curve = curve[kept].dropna(subset="step")
         curve["step"] = _whole(curve["step"], at)
         yield name, curve if runs is None else curve.assign(run=rows.loc[curve.index, runs])
 
 
-def _ends(curve: pd.DataFrame) -> np.ndarray:
-    """Return where a curve that was logged in nearly every row is not a number any more, though rows go on.
+def _ends(curve: pd.DataFrame, columns: pd.DataFrame) -> np.ndarray:
+    """Return where a curve that was logged in nearly every row, beside others, is no number though steps go on.
 
     Else a row without a value is one of another curve.
     """
     finite = np.flatnonzero(curve["value"].notna())
     last = int(finite[-1])
-    after = np.arange(len(curve)) > last
+    after = (np.arange(len(curve)) > last) & (curve["step"] > curve["step"].iloc[: last + 1].max()).to_numpy(bool)
+    beside = columns.select_dtypes("number").iloc[finite].notna().sum(axis=1)
+    alone = columns.select_dtypes("number").shape[1] > 1 and (beside > 1).mean() < DENSE
     dense = len(finite) >= DENSE * (last + 1) and after.sum() >= ENDED
-    return np.asarray(after & dense)
+    return np.asarray(after & dense & (not alone))
 
 
 def _warn_of_text(values: pd.Series, name: str) -> None:

@@ -144,7 +144,9 @@ def _overfitting(train: Curve, held_out: Curve, criteria: StageCriteria) -> Iter
     rises = float(np.median(held_out.values[-3:]) - lowest.value)
     if lowest.rejection(criteria) is None and rises >= least and len(rest) > 1 and rest[-1] < rest[0]:
         ends = lowest.value, lowest.value + rises
-        yield _record(EpisodeKind.OVERFITS, held_out, lowest.step, held_out.steps[-1], *ends, beside=train.quantity)
+        yield _record(
+            EpisodeKind.OVERFITS, held_out, float(lowest.step), held_out.steps[-1], *ends, beside=train.quantity
+        )
 
 
 def _grokking(train: Curve, held_out: Curve, criteria: StageCriteria) -> Iterator[dict[str, Any]]:

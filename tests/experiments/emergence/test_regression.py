@@ -30,7 +30,7 @@ def test_every_run_has_its_budget_and_some_fifty_checkpoints(tmp_path: Path) -> 
 
 
 def test_a_size_without_a_meaning_is_refused_before_any_run(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="got d=0"):
+    with pytest.raises(ValueError, match=r"SparseRegression\.d: expected a whole number of at least 1, got 0"):
         _settings(FigureRequest(tmp_path, "small", axes_of(3, "small", {"d": [16, 0]})))
 
 
