@@ -95,7 +95,16 @@ def transitions_of(
     weights = np.array([_is_of_weights(row, quantities) for row in rest[["probe", "quantity"]].to_dict("records")])
     alone = rest[~weights]
     found += [_from_onsets(onsets, group, steps) for group in _periods(alone, steps, criteria.consecutive)]
-    return _with_weights(sorted(found, key=lambda one: one.edge), onsets, rest[weights], steps)
+    found = _with_weights(sorted(found, key=lambda one: one.edge), onsets, rest[weights], steps)
+    return [_after(before, one) for before, one in zip([None, *found], found, strict=False)]
+
+
+def _after(before: RunTransition | None, one: RunTransition) -> RunTransition:
+    """Return a transition that begins when the one before it is over, if it is half-way later than that."""
+    if before is None:
+        return one
+    over = before.times["t90"] if np.isfinite(before.times["t90"]) else before.step
+    return one._replace(begins=max(one.begins, min(over, float(one.step))))
 
 
 def stage_rows(

@@ -9,7 +9,7 @@ import pandas as pd
 from stagewise.event import labels_of
 from stagewise.table import Quantity
 from stagewise.words.grammar import capital, count, numeral
-from stagewise.words.onsets import Context, Row, by_cause, cause, change, level, onset, timed
+from stagewise.words.onsets import Context, Row, by_cause, cause, change, largest, level, onset, timed
 from stagewise.words.stages import edge, events_in, head_events
 
 EPISODES = {
@@ -63,6 +63,9 @@ def _transition(row: Row, found: Found) -> str:
         ", ".join(_levels(found, row["stage"])),
         *(_heads(found, row["stage"]) or head_events(events_in(found.events, found.table, row["stage"]))),
     ]
+    if not any(parts) and len(found.onsets):
+        began_here = found.onsets[found.onsets["starts_stage"] == row["stage"]]
+        parts = timed(largest(began_here, NAMED), found.context)
     what = "; ".join(part for part in parts if part)
     return f"{_when(row)}{_context(row, found)}" + (f": {what}." if what else ".")
 
