@@ -60,7 +60,7 @@ def of_plan(plan: Mapping[str, Any]) -> dict[str, Cause]:
     causes: dict[str, Cause] = {}
     if 1 < plan.get("warmup", 0) < plan["steps"]:
         causes[WARM_UP] = (0, plan["warmup"])
-    if plan.get("cooldown"):
+    if 0 < plan.get("cooldown", 0) <= plan["steps"]:
         causes["the learning rate's cool-down"] = plan["steps"] - plan["cooldown"]
     return causes
 

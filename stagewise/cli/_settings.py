@@ -83,8 +83,10 @@ def changed(recipe: "Recipe", values: Mapping[str, Any], classes: Sequence[type]
     """
     from stagewise.recipe import describe, rebuild
 
-    if values.get("plan.steps", recipe.plan.steps) != recipe.plan.steps:
-        values = {"plan.save": None, **values}  # the steps to save are those of another length
+    if (steps := values.get("plan.steps", recipe.plan.steps)) != recipe.plan.steps and isinstance(steps, int):
+        # The steps to save, and the end of the rate's plan, are those of another length.
+        cooldown = recipe.plan.cooldown * steps // recipe.plan.steps
+        values = {"plan.save": None, "plan.cooldown": cooldown, **values}
     described = describe(recipe)
     for key, value in values.items():
         *path, last = key.split(".")
