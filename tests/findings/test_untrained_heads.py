@@ -17,7 +17,10 @@ TASKS = ("MarkovChain", "MarkovRegression", "AssociativeRecall", "SequenceClasse
 def test_no_head_of_an_untrained_model_has_a_role(name: str, n_heads: int) -> None:
     recipe = recipe_for(getattr(tasks, name), n_heads=n_heads)
     series = CheckpointSeries(
-        "untrained", recipe.architecture, range(3), lambda seed: models.weights(models.build(recipe.architecture, seed))
+        "untrained",
+        recipe.architecture,
+        (0, 1, 2),
+        lambda seed: models.weights(models.build(recipe.architecture, seed)),
     )
     table = measure(series, [AttentionTo(), HeadSpecialisation()], recipe.task.probe_batch(64, seed=0), progress=False)
     assert set(head_labels(table)["label"]) <= {"diffuse", UNDECIDED}
