@@ -36,13 +36,27 @@ def executor_named(text: str | None, folder: Path) -> Iterator["AbstractExecutor
             yield client.get_executor()
     elif kind == "submitit":
         executor = _imported("submitit").AutoExecutor(_private(folder / JOBS))
-        for name, place in own_code.named().items():
-            if place and name in sys.modules:  # a job starts without the current folder on its path
-                importlib.import_module("cloudpickle").register_pickle_by_value(sys.modules[name])
         executor.update_parameters(**_parameters(rest))
-        yield executor
+        with _own_code_by_value():
+            yield executor
     else:
         raise ValueError(f"--executor is dask:ADDRESS, or submitit with its parameters behind a colon; got {text!r}")
+
+
+@contextlib.contextmanager
+def _own_code_by_value() -> Iterator[None]:
+    """Send the code of modules that a person named along with jobs: these start without the current folder's path."""
+    cloudpickle: Any = importlib.import_module("cloudpickle")
+    package = __name__.partition(".")[0]
+    names = [name for name, place in own_code.named().items() if place and name.partition(".")[0] != package]
+    modules = [sys.modules[name] for name in names if name in sys.modules]
+    for module in modules:
+        cloudpickle.register_pickle_by_value(module)
+    try:
+        yield
+    finally:
+        for module in modules:
+            cloudpickle.unregister_pickle_by_value(module)
 
 
 def _private(folder: Path) -> Path:
