@@ -33,7 +33,9 @@ def page(rows: Sequence[Row]) -> str:
     count = f"{of['right']} of {len(asked)} are right, {of['incomplete']} incomplete, {of['wrong']} wrong."
     lines = ["| case | truth | first sentences | verdict |", "| --- | --- | --- | --- |"]
     lines += [f"| {' | '.join(map(_cell, (row.name, row.truth, row.said, _verdict(row))))} |" for row in asked]
-    return "\n".join([START, f"**{count}**", "", *lines, ""])
+    left = [row.name for row in rows if row.verdict == "skipped"]
+    others = [f"Not asked this time: {', '.join(left)}.", ""] if left else []
+    return "\n".join([START, f"**{count}**", "", *others, *lines, ""])
 
 
 def _verdict(row: Row) -> str:
