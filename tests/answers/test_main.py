@@ -48,4 +48,4 @@ def test_the_page_counts_what_was_asked_and_keeps_a_row_of_each_in_one_line() ->
     assert "1 of 2 are right, 0 incomplete, 1 wrong" in written
     assert r"| one | A \| B. | Said so. | right |" in written
     assert r"| two | C. | A\*_1. | wrong: too many |" in written
-    assert "three" not in written
+    assert "Not asked this time: three." in written
