@@ -6,7 +6,7 @@ import importlib.machinery
 import itertools
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
@@ -23,7 +23,7 @@ class _InItsFolder:
 
     @staticmethod
     def find_spec(
-        name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+        name: str, path: object = None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         """Return where a module of a folder is; nothing else that is imported ever comes from there."""
         if path is not None:
