@@ -1,5 +1,6 @@
 """Lines as trainers print them: the numbers, their names and their step; what cannot be read is said."""
 
+import functools
 import re
 import warnings
 from pathlib import Path
@@ -103,7 +104,10 @@ def test_a_file_without_steps_is_refused_with_what_was_expected(text: str, tmp_p
         log(tmp_path, text)
 
 
-def test_what_trainer_prints_is_the_log_that_it_keeps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_trainer_prints_is_the_log_that_it_keeps(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tqdm.auto import tqdm
     from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments
 
     rows = [{"input_ids": (ids := torch.randint(9, (8,))), "labels": ids} for _ in range(16)]
@@ -111,6 +115,8 @@ def test_what_trainer_prints_is_the_log_that_it_keeps(tmp_path: Path, capsys: py
         str(tmp_path / "out"), max_steps=12, logging_steps=2, per_device_train_batch_size=2, save_strategy="no",
         report_to=[], use_cpu=True,
     )  # fmt: skip
+    # A bar is drawn at every step, however fast these are.
+    monkeypatch.setattr("transformers.trainer_callback.tqdm", functools.partial(tqdm, mininterval=0, miniters=1))
     model = GPT2LMHeadModel(GPT2Config(n_layer=1, n_head=1, n_embd=8, n_positions=8, vocab_size=9))
     trainer = Trainer(model, arguments, train_dataset=rows)
     trainer.train()
