@@ -34,7 +34,6 @@ NOT_IN_4: dict[str, dict[str, Any]] = {
     "scores scaled by layer": {"scale_attn_by_inverse_layer_idx": True},
     "norm of queries and keys": {"use_qk_norm": True},
     "results of heads": {"use_attn_result": True},
-    "double precision": {"dtype": torch.float64},
     "scaled rotary": {"positional_embedding_type": "rotary", "use_NTK_by_parts_rope": True},
 }
 
