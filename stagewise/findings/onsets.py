@@ -260,7 +260,7 @@ def _record(curve: Curve, number: int, decided: _Decided, criteria: StageCriteri
         and abs((move := moved(values, criteria)).after - move.before) >= criteria.smallest
     ):
         # The curve as a whole moves, and no part of it faster than the rest.
-        record |= {"verdict": str(OnsetVerdict.COMMON), "before": move.before, "after": move.after}
+        record |= {"verdict": str(OnsetVerdict.COMMON), "before": within(move.before), "after": within(move.after)}
     record["smallest"] = criteria.smallest
     if against is not None:
         return record
@@ -279,7 +279,8 @@ def _still(curve: Curve, p: float | None, adjusted: float | None, criteria: Stag
     move = moved(values, criteria)
     return {
         **_identity(curve, OnsetVerdict.FEW_CHECKPOINTS if len(values) < criteria.fewest else move.verdict),
-        **{"before": move.before, "after": move.after, "last": float(values[-1]), "noise": move.noise},
+        **{"before": curve.within(move.before), "after": curve.within(move.after), "noise": move.noise},
+        "last": float(curve.rows["value"].iloc[-1]),
         **{"p_value": p, "p_adjusted": adjusted, "smallest": criteria.smallest},
     }
 
