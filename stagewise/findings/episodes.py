@@ -11,7 +11,7 @@ import pandas as pd
 from scipy.ndimage import median_filter
 
 from stagewise.findings.frames import typed
-from stagewise.findings.scores import Curve, followed
+from stagewise.findings.scores import Curve, of_whole_model
 from stagewise.statistics import Curve as Points
 from stagewise.statistics import StageCriteria, turning_point
 from stagewise.statistics._crossings import crossing_step
@@ -71,8 +71,7 @@ def episodes_of(table: pd.DataFrame, criteria: StageCriteria) -> pd.DataFrame:
         table: of one run.
         criteria: of `find_stages`.
     """
-    axes = [name for name in ("layer", "head") if name in table]
-    curves = [curve for curve in followed(table[table[axes].isna().all(axis=1)]) if not curve.labels]
+    curves = of_whole_model(table)
     pairs = [pair for pair in itertools.permutations(curves, 2) if _is_pair(*pair)]
     records = [*(one for curve in curves for one in _of_curve(curve, criteria)), *_of_pairs(pairs, criteria)]
     return typed(sorted(records, key=lambda one: float(one["start"])), EPISODES)

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from stagewise.findings.frames import typed
-from stagewise.findings.scores import followed
+from stagewise.findings.scores import of_whole_model
 from stagewise.statistics import StageCriteria
 
 LEVELS = {
@@ -29,14 +29,11 @@ def levels_of(table: pd.DataFrame, begins: Sequence[float], last: int, criteria:
         last: the last step.
         criteria: of `find_stages`.
     """
-    axes = [name for name in ("layer", "head") if name in table]
-    whole = table[table[axes].isna().all(axis=1)]
     ends = [*begins, last]
     records = []
-    for curve in followed(whole):
-        curve = curve.until_finite
+    for curve in (each.until_finite for each in of_whole_model(table)):
         values = curve.rows["value"].to_numpy(float)
-        if curve.labels or not np.isfinite(values).all():
+        if not np.isfinite(values).all():
             continue
         at = [values[max(int(np.searchsorted(curve.steps, step, side="right")) - 1, 0)] for step in ends]
         smallest = curve.thresholds(criteria).smallest

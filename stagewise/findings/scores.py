@@ -122,6 +122,12 @@ def followed(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> list[Cur
     return curves
 
 
+def of_whole_model(table: pd.DataFrame) -> list[Curve]:
+    """Return the curves of `followed` that are of the model as a whole, as its loss: without labels on any axis."""
+    axes = [name for name in ("layer", "head") if name in table]
+    return [curve for curve in followed(table[table[axes].isna().all(axis=1)]) if not curve.labels]
+
+
 def has_scores(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> bool:
     """Whether the table has any curve to search for onsets."""
     return any(True for _ in _followed(table, quantities_of(table), set(table["probe"].unique()), criteria))

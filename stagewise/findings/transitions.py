@@ -232,10 +232,10 @@ def _with_weights(
 ) -> list[RunTransition]:
     """Return transitions with the onsets of weights that overlap one of their own."""
     lo, hi = _windows(rest, steps)
+    joined: list[list[Any]] = [[] for _ in found]
+    windows = [_windows(onsets.loc[list(one.onsets)], steps) for one in found]
     for label, start, stop in zip(rest.index, lo, hi, strict=True):
-        for number, one in enumerate(found):
-            starts, stops = _windows(onsets.loc[list(one.onsets)], steps)
-            if ((starts <= stop) & (start <= stops)).any():
-                found[number] = one._replace(onsets=(*one.onsets, label))
-                break
-    return found
+        over = (((starts <= stop) & (start <= stops)).any() for starts, stops in windows)
+        if (number := next((number for number, overlaps in enumerate(over) if overlaps), None)) is not None:
+            joined[number].append(label)
+    return [one._replace(onsets=(*one.onsets, *labels)) for one, labels in zip(found, joined, strict=True)]

@@ -48,6 +48,14 @@ class Found(NamedTuple):
     visible: tuple[float, float]
     context: Context
 
+    def of_stage(self, stage: int) -> pd.DataFrame:
+        """Return the onsets of the transition that a stage begins with."""
+        return self.onsets[self.onsets["starts_stage"] == stage] if len(self.onsets) else self.onsets
+
+    def of_weights(self, onsets: pd.DataFrame) -> np.ndarray:
+        """Return which onsets are of what is read from weights alone."""
+        return np.array([self.context.quantity(row).weights for row in onsets.to_dict("records")], bool)
+
 
 def answer(found: Found) -> list[str]:
     """Return the answer in sentences: the number of transitions, a sentence each, and what is not certain."""
@@ -63,8 +71,7 @@ def _transition(row: Row, found: Found) -> str:
         ", ".join(_levels(found, row["stage"])),
         *(_heads(found, row["stage"]) or head_events(events_in(found.events, found.table, row["stage"]))),
     ]
-    if not any(parts) and len(found.onsets):
-        began_here = found.onsets[found.onsets["starts_stage"] == row["stage"]]
+    if not any(parts) and len(began_here := found.of_stage(row["stage"])):
         parts = timed(largest(began_here, NAMED), found.context)
     what = "; ".join(part for part in parts if part)
     return f"{_when(row)}{_context(row, found)}" + (f": {what}." if what else ".")
@@ -80,7 +87,7 @@ def _when(row: Row) -> str:
 
 def _context(row: Row, found: Found) -> str:
     """Name what was done to the run at a transition, which may have timed it."""
-    of_onsets = found.onsets.loc[found.onsets["starts_stage"] == row["stage"], "cause"] if len(found.onsets) else []
+    of_onsets = [each["cause"] for each in found.of_stage(row["stage"]).to_dict("records")]
     points = found.turning_points
     of_points = points.loc[points["reference"] == row["left"], "cause"] if row["left"] else []
     names = [name for name in dict.fromkeys([*of_points, *of_onsets]) if name]
@@ -94,8 +101,7 @@ def _levels(found: Found, stage: int | None = None) -> list[str]:
     named = [(found.context.quantity(row), row) for row in curves]
     moved = [(what, row) for what, row in named if _size(row) >= max(row["smallest"], TINY)]
     if stage is not None:
-        began_here = found.onsets[found.onsets["starts_stage"] == stage] if len(found.onsets) else found.onsets
-        curves_with_onset = {_name_of(row) for row in began_here.to_dict("records")}
+        curves_with_onset = {_name_of(row) for row in found.of_stage(stage).to_dict("records")}
         moved = [each for each in moved if _is_certain(each[0]) or _name_of(each[1]) in curves_with_onset]
     moved.sort(key=lambda each: (each[0].range != SHARE, -_size(each[1]) / max(map(abs, _levels_of(each[1])))))
     return [f"{what.label} from {_way(row, ' to ')}" for what, row in moved[:NAMED]]
@@ -125,12 +131,9 @@ def _way(row: Row, between: str) -> str:
 
 def _heads(found: Found, stage: int) -> list[str]:
     """Name the heads whose attention or output changes most: by what they turn to, not by what they leave."""
-    if not len(found.onsets):
-        return []
-    rows = [
-        row for row in found.onsets[found.onsets["starts_stage"] == stage].to_dict("records") if pd.notna(row["head"])
-    ]
-    rows = [row for row in rows if not found.context.quantity(row).weights]
+    began_here = found.of_stage(stage)
+    rows = began_here[~found.of_weights(began_here)].to_dict("records")
+    rows = [row for row in rows if pd.notna(row["head"])]
     rows.sort(key=lambda row: (row["after"] < row["before"], -_size(row)))
     one_a_head = [*{(row["layer"], row["head"]): row for row in reversed(rows)}.values()][::-1]
     large = [row for row in one_a_head if _size(row) >= PART * max(map(_size, one_a_head))]
@@ -149,8 +152,7 @@ def _beside(found: Found) -> list[str]:
     alone = found.onsets[found.onsets["onset"] & found.onsets["starts_stage"].isna()]
     if found.table["left"].any():  # what comes before is of the approach to the first reference
         alone = alone[alone["t50"] >= found.table["start_lo"].iloc[1]]
-    of_weights = [found.context.quantity(row).weights for row in alone.to_dict("records")]
-    lines = timed(alone[np.array(of_weights, bool)].head(NAMED), found.context)
+    lines = timed(alone[found.of_weights(alone)].head(NAMED), found.context)
     causes = found.context.causes
     explained = by_cause(found.onsets, causes)
     done = [cause(name, causes) for name, at in causes.items() if not isinstance(at, Sequence)]
@@ -176,11 +178,10 @@ def _gradual(found: Found) -> list[str]:
     heads = []
     if len(found.onsets):
         curves = found.onsets[~found.onsets["onset"] & found.onsets["head"].notna()]
-        of_weights = [found.context.quantity(row).weights for row in curves.to_dict("records")]
-        curves = curves[~np.array(of_weights, bool)]  # they have no scale of their own
+        curves = curves[~found.of_weights(curves)]  # those have no scale of their own
         moved = (curves["after"] - curves["before"]).abs()
-        largest = moved[moved >= found.context.criteria.growth].sort_values(ascending=False, kind="stable").index
-        for row in curves.loc[largest[:NAMED]].to_dict("records"):
+        most = moved[moved >= found.context.criteria.growth].sort_values(ascending=False, kind="stable").index
+        for row in curves.loc[most[:NAMED]].to_dict("records"):
             up = bool(row["after"] >= row["before"])
             what = change(labels_of(row), found.context.quantity(row), up=up)
             heads.append(f"{what} ({_way(row, ' -> ')})")
@@ -208,7 +209,7 @@ def _uncertain(found: Found) -> str:
     finer = ""
     if np.log1p(widest["start_hi"]) - np.log1p(widest["start_lo"]) > NARROW:
         finer = f"; finer checkpoints between steps {widest['start_lo']} and {widest['start_hi']} would tell most"
-    last = found.onsets[found.onsets["starts_stage"] == rows[-1]["stage"]] if len(found.onsets) else found.onsets
+    last = found.of_stage(rows[-1]["stage"])
     moving = "; the last one was not over at the end" if len(last) and np.isinf(last["t90_hi"]).any() else ""
     return capital(f"this is one run{moving}{finer}.")
 
