@@ -113,7 +113,7 @@ def test_what_trainer_prints_is_the_log_that_it_keeps(
     rows = [{"input_ids": (ids := torch.randint(9, (8,))), "labels": ids} for _ in range(16)]
     arguments = TrainingArguments(
         str(tmp_path / "out"), max_steps=12, logging_steps=2, per_device_train_batch_size=2, save_strategy="no",
-        report_to=[], use_cpu=True,
+        report_to=[], use_cpu=True, disable_tqdm=False,
     )  # fmt: skip
     # A bar is drawn at every step, however fast these are.
     monkeypatch.setattr("transformers.trainer_callback.tqdm", functools.partial(tqdm, mininterval=0, miniters=1))
