@@ -143,12 +143,12 @@ def _followed(
             if quantity.progress is not None:
                 curves = _curves(table, probe, name, quantity)
                 if probe == ATTENTION:
-                    yield from at_one_offset(table, curves)
+                    yield from _at_one_offset(table, curves)
                 else:
-                    yield from fixed_offsets(table, curves, criteria.named) if (probe, name) == PEAK else curves
+                    yield from _fixed_offsets(table, curves, criteria.named) if (probe, name) == PEAK else curves
 
 
-def at_one_offset(table: pd.DataFrame, curves: Iterable[Curve]) -> Iterator[Curve]:
+def _at_one_offset(table: pd.DataFrame, curves: Iterable[Curve]) -> Iterator[Curve]:
     """Yield attention to relations, with the offset at which all the keys may lie that a head attends to.
 
     Where a stretch is repeated after equally many tokens in every sequence, an induction head cannot be told from one
@@ -170,7 +170,7 @@ def at_one_offset(table: pd.DataFrame, curves: Iterable[Curve]) -> Iterator[Curv
         yield curve
 
 
-def fixed_offsets(table: pd.DataFrame, curves: Iterable[Curve], named: float) -> Iterator[Curve]:
+def _fixed_offsets(table: pd.DataFrame, curves: Iterable[Curve], named: float) -> Iterator[Curve]:
     """Yield the peaks over offsets of heads that once had as much attention there as a name takes, with the offset.
 
     Left out are heads whose peak a relation of the table names already, as "previous token" names offset 1.

@@ -64,7 +64,7 @@ def stages(
         for row, text in zip(table.to_dict("records"), summaries(table, events, onsets, context), strict=True)
     ]
     if len(table) == 1:
-        why = [*no_boundaries(points, context), *no_onsets(onsets, context)]
+        why = [*_no_boundaries(points, context), *no_onsets(onsets, context)]
         lines += ["no separate stages:", *(f"  {line}" for line in why)]
     return [*lines, *with_causes(onsets, context.causes), *not_judged(onsets, context)]
 
@@ -97,7 +97,7 @@ def _summary(row: Row, events: pd.DataFrame, onsets: pd.DataFrame, context: Cont
     if row["left"] or (row["stage"] == 1 and row["reference"] and closed):
         phrases = head_events(events)
     elif row["stage"] == 1:
-        phrases = head_events(events) or [before_onsets(onsets)]
+        phrases = head_events(events) or [_before_onsets(onsets)]
     else:
         began_here = onsets[onsets["starts_stage"] == row["stage"]].sort_values("t50", kind="stable")
         phrases = [onset_stage(began_here, context, spread=row["spread"])]
@@ -108,10 +108,10 @@ def too_few(onsets: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> str:
     """Say that there are too few checkpoints to find any onset, where that is so; else nothing."""
     if onsets.empty or not (onsets["verdict"] == OnsetVerdict.FEW_CHECKPOINTS).all():
         return ""
-    return few_checkpoints(int(onsets["checkpoints"].max()), criteria.fewest)
+    return _few_checkpoints(int(onsets["checkpoints"].max()), criteria.fewest)
 
 
-def few_checkpoints(checkpoints: int, fewest: int) -> str:
+def _few_checkpoints(checkpoints: int, fewest: int) -> str:
     """Say that so many checkpoints are too few to find any onset."""
     return FEW.format(checkpoints=checkpoints, s="" if checkpoints == 1 else "s", fewest=fewest)
 
@@ -140,7 +140,7 @@ def turning_points(points: pd.DataFrame, context: Context) -> list[str]:
     return [turning_point(row, context.criteria, context.causes) for row in points.to_dict("records")]
 
 
-def no_boundaries(points: pd.DataFrame, context: Context) -> list[str]:
+def _no_boundaries(points: pd.DataFrame, context: Context) -> list[str]:
     """Say of each curve of KL why it ends no stage."""
     reasons = turning_points(points, context)
     return [f"{name} {reason}" for name, reason in zip(points["reference"], reasons, strict=True)]
@@ -181,7 +181,7 @@ def _one_a_curve(began_here: pd.DataFrame) -> pd.DataFrame:
     return began_here.iloc[sorted(sharpest.values())]
 
 
-def before_onsets(onsets: pd.DataFrame) -> str:
+def _before_onsets(onsets: pd.DataFrame) -> str:
     """Say what the first stage is: the time before the first onset, or all of it."""
     return "before the first onset" if onsets["onset"].any() else f"no onset in {_scores(onsets)}"
 
