@@ -64,17 +64,30 @@ class EpisodeKind(StrEnum):
     """A held-out curve is half-way (`end`) long after that on training data (`beside`) was (`start`)."""
 
 
-def episodes_of(table: pd.DataFrame, criteria: StageCriteria) -> pd.DataFrame:
+def episodes_of(table: pd.DataFrame, onsets: pd.DataFrame, criteria: StageCriteria) -> pd.DataFrame:
     """Return a row an episode of the curves of the model as a whole, as its loss, in the order of their starts.
+
+    A curve that is away while heads change is no spike: that is of their transition.
 
     Args:
         table: of one run.
+        onsets: with the stages that they start.
         criteria: of `find_stages`.
     """
     curves = of_whole_model(table)
     pairs = [pair for pair in itertools.permutations(curves, 2) if _is_pair(*pair)]
     records = [*(one for curve in curves for one in _of_curve(curve, criteria)), *_of_pairs(pairs, criteria)]
-    return typed(sorted(records, key=lambda one: float(one["start"])), EPISODES)
+    beside = [one for one in records if one["kind"] != EpisodeKind.SPIKE or not _is_on_the_way(one, onsets)]
+    return typed(sorted(beside, key=lambda one: float(one["start"])), EPISODES)
+
+
+def _is_on_the_way(spike: dict[str, Any], onsets: pd.DataFrame) -> bool:
+    """Whether it lies between two onsets of its curve that are of one transition."""
+    if onsets.empty:
+        return False
+    own = onsets[onsets["probe"].eq(spike["probe"]) & onsets["quantity"].eq(spike["quantity"])]
+    ends = own.groupby("starts_stage")["t50"].agg(["min", "max"])
+    return bool((ends["min"].le(spike["start"]) & ends["max"].ge(spike["start"])).any())
 
 
 def _of_curve(curve: Curve, criteria: StageCriteria) -> Iterator[dict[str, Any]]:

@@ -217,7 +217,7 @@ def find_stages(
     onsets = with_stages(onsets, transitions)
     searched = set(onsets["probe"])
     quantities = {probe: by_name for probe, by_name in quantities.items() if probe in searched}
-    frames = (typed(rows, ROWS), points, events, onsets, levels, episodes_of(table, criteria))
+    frames = (typed(rows, ROWS), points, events, onsets, levels, episodes_of(table, onsets, criteria))
     inner = steps[criteria.preceding - 1 : len(steps) - criteria.preceding + 1]
     visible = (float(inner[0]), float(inner[-1])) if len(inner) and len(steps) >= criteria.fewest else (0.0, 0.0)
     return Stages(run, *frames, visible, nested, criteria, digest(table), causes, quantities)

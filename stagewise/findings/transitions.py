@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,8 +21,14 @@ MOVED = tuple(getattr(OnsetVerdict, name) for name in ("STEADY", "GRADUAL", "COM
 ONE_AFTER_ANOTHER = 3
 """Onsets that can surely be told apart, from which on those of a transition follow one another."""
 
-UNDER_WAY = 0.63
-"""Part of the time from t50 to t10, and to t90, between which a logistic has made 20 to 80 % of its way."""
+BACK = 0.25
+"""Part of a curve's change, at most, that is left of it where it has come back to where it was."""
+
+MEANWHILE = 0.5
+"""Part of the time that a curve is away, at least, in which others are under way, where that is on their way."""
+
+CURVE = ("probe", "quantity", "relation", "layer", "head")
+"""Columns that tell the curves of onsets apart."""
 
 VAGUE = 4.0
 """Median widths above which the window of an onset does not count for the time of its transition."""
@@ -70,8 +77,10 @@ def transitions_of(
     Where KL to a reference has its minimum the model begins to leave it; onsets that are half-way before the rest of
     that fall has happened are of this transition, and those before the first such minimum are of the approach to the
     first reference: of the first stage. All other onsets are divided into periods of change: one is a transition.
-    Two onsets are of one where a curve is under way (20 to 80 %) while the other is, or where their intervals overlap.
-    What is read from weights alone joins a transition, and is none.
+    Two onsets are of one where a curve is under way (10 to 90 %) while the other is, or where their intervals overlap.
+    A curve that leaves its level and comes back while others are under way, as the loss while one head takes over from
+    another, is of theirs, and does not count for its time. What is read from weights alone joins a transition, and is
+    none.
 
     Args:
         onsets: from `find_onsets`.
@@ -81,11 +90,13 @@ def transitions_of(
         criteria: the criteria of `find_stages`.
     """
     rest = onsets[onsets["onset"]] if len(onsets) else onsets
-    found = []
+    if rest.empty:
+        return list(boundaries)
+    found, windows = [], _with_windows(rest, steps)
+    rest = windows
     for one in boundaries:
-        lo, hi = _windows(rest, steps)
         until = max(one.hi, one.times["t90"] if np.isfinite(one.times["t90"]) else one.hi)
-        during = (lo <= np.log1p(until)) & (hi >= np.log1p(one.lo)) & (rest["t50"] >= one.lo).to_numpy(bool)
+        during = rest["opens"].le(np.log1p(until)) & rest["closes"].ge(np.log1p(one.lo)) & rest["t50"].ge(one.lo)
         found.append(one._replace(onsets=tuple(rest.index[during])))
         rest = rest[~during]
     if boundaries:
@@ -94,8 +105,8 @@ def transitions_of(
         return found
     weights = np.array([_is_of_weights(row, quantities) for row in rest[["probe", "quantity"]].to_dict("records")])
     alone = rest[~weights]
-    found += [_from_onsets(onsets, group, steps) for group in _periods(alone, steps, criteria.consecutive)]
-    found = _with_weights(sorted(found, key=lambda one: one.edge), onsets, rest[weights], steps)
+    found += [_from_onsets(onsets, group, int(steps[-1])) for group in _periods(alone, steps, criteria.consecutive)]
+    found = _with_weights(sorted(found, key=lambda one: one.edge), windows, rest[weights])
     return [_after(before, one) for before, one in zip([None, *found], found, strict=False)]
 
 
@@ -154,17 +165,35 @@ def fall_times(steps: np.ndarray, values: np.ndarray) -> dict[str, float]:
     }
 
 
-def _windows(onsets: pd.DataFrame, steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return log(1 + step) between which each onset is under way, or of its interval where that is wider.
+def _with_windows(onsets: pd.DataFrame, steps: np.ndarray) -> pd.DataFrame:
+    """Return onsets with the log(1 + step) between which each is under way, or of its interval where that is wider.
 
-    What is seen at one gap between checkpoints lies anywhere in it: a window is no narrower.
+    What is seen at one gap between checkpoints lies anywhere in it: a window is no narrower. That of a curve which is
+    away while others are under way (`on_the_way`) is all of the time that it is away.
     """
     columns = (*TIMES, "t50_lo", "t50_hi")
     t10, t50, t90, lo, hi = (np.log1p(onsets[name].clip(upper=steps[-1]).to_numpy(float)) for name in columns)
     u = np.log1p(steps.astype(float))
     half = np.interp(t50, (u[1:] + u[:-1]) / 2, np.diff(u)) / 2
-    starts, stops = t50 - UNDER_WAY * (t50 - t10), t50 + UNDER_WAY * (t90 - t50)
-    return np.minimum.reduce([lo, starts, t50 - half]), np.maximum.reduce([hi, stops, t50 + half])
+    opens, closes = np.minimum.reduce([lo, t10, t50 - half]), np.maximum.reduce([hi, t90, t50 + half])
+    away = _excursions(onsets)
+    others = np.setdiff1d(np.arange(len(onsets)), [end for ends in away for end in ends])
+    on_the_way = np.zeros(len(onsets), bool)
+    for ends in away:
+        between = np.linspace(t50[ends[0]], t50[ends[1]], 100)[:, None]
+        meanwhile = ((opens[others] <= between) & (between <= closes[others])).any(axis=1)
+        if meanwhile.mean() >= MEANWHILE:
+            opens[ends], closes[ends], on_the_way[ends] = opens[ends].min(), closes[ends].max(), True
+    return onsets.assign(opens=opens, closes=closes, on_the_way=on_the_way)
+
+
+def _excursions(onsets: pd.DataFrame) -> list[list[int]]:
+    """Return the places of two onsets of one curve after which it is back at its level before the first."""
+    order = np.argsort(onsets["t50"].to_numpy(float), kind="stable")
+    curves = onsets.groupby([name for name in CURVE if name in onsets], dropna=False).ngroup().to_numpy()[order]
+    before, after = (onsets[name].to_numpy(float) for name in ("before", "after"))
+    pairs = [pair for curve in range(curves.max(initial=-1) + 1) for pair in pairwise(order[curves == curve].tolist())]
+    return [[i, j] for i, j in pairs if abs(after[j] - before[i]) <= BACK * abs(after[i] - before[i])]
 
 
 def _periods(onsets: pd.DataFrame, steps: np.ndarray, fewest: int) -> list[pd.DataFrame]:
@@ -173,11 +202,12 @@ def _periods(onsets: pd.DataFrame, steps: np.ndarray, fewest: int) -> list[pd.Da
     first, last = int(steps[0]), int(steps[-1])
     t50, lo, hi = (np.log1p(onsets[name].clip(upper=last).to_numpy(float)) for name in ("t50", "t50_lo", "t50_hi"))
     periods = members_of_periods(t50, lo, hi, first, last, fewest)
-    groups = under_way_together([[i for time in period for i in time] for period in periods], *_windows(onsets, steps))
+    together = [[i for time in period for i in time] for period in periods]
+    groups = under_way_together(together, onsets["opens"].to_numpy(), onsets["closes"].to_numpy())
     return [onsets.iloc[group].sort_values("t50", kind="stable") for group in groups]
 
 
-def _from_onsets(onsets: pd.DataFrame, group: pd.DataFrame, steps: np.ndarray) -> RunTransition:
+def _from_onsets(onsets: pd.DataFrame, group: pd.DataFrame, last: int) -> RunTransition:
     """Return the transition of a period of change.
 
     It comes from onsets whose windows are not far wider than the median one: those say little about when.
@@ -186,9 +216,9 @@ def _from_onsets(onsets: pd.DataFrame, group: pd.DataFrame, steps: np.ndarray) -
     holds what the medians would be if the curves of the same scores that moved, but have no onset, had all come first,
     or last.
     """
-    (starts, stops), last = _windows(group, steps), int(steps[-1])
-    width = stops - starts
-    sharp = group[width <= VAGUE * np.median(width)]
+    timing = group[~group["on_the_way"]] if not group["on_the_way"].all() else group
+    width = timing["closes"] - timing["opens"]
+    sharp = timing[width <= VAGUE * width.median()]
     lo, hi = (sharp[name].clip(upper=last) for name in ("t50_lo", "t50_hi"))
     spread = _distinct(lo.to_numpy(float), hi.to_numpy(float)) >= ONE_AFTER_ANOTHER
     unknown = _unknown(onsets, sharp) if spread else 0
@@ -227,15 +257,12 @@ def _is_of_weights(row: dict[Any, Any], quantities: Quantities) -> bool:
     return known is not None and known.weights
 
 
-def _with_weights(
-    found: list[RunTransition], onsets: pd.DataFrame, rest: pd.DataFrame, steps: np.ndarray
-) -> list[RunTransition]:
+def _with_weights(found: list[RunTransition], windows: pd.DataFrame, rest: pd.DataFrame) -> list[RunTransition]:
     """Return transitions with the onsets of weights that overlap one of their own."""
-    lo, hi = _windows(rest, steps)
     joined: list[list[Any]] = [[] for _ in found]
-    windows = [_windows(onsets.loc[list(one.onsets)], steps) for one in found]
-    for label, start, stop in zip(rest.index, lo, hi, strict=True):
-        over = (((starts <= stop) & (start <= stops)).any() for starts, stops in windows)
+    of_found = [windows.loc[list(one.onsets)] for one in found]
+    for label, opens, closes in zip(rest.index, rest["opens"], rest["closes"], strict=True):
+        over = (bool(((opens <= own["closes"]) & (own["opens"] <= closes)).any()) for own in of_found)
         if (number := next((number for number, overlaps in enumerate(over) if overlaps), None)) is not None:
             joined[number].append(label)
     return [one._replace(onsets=(*one.onsets, *labels)) for one, labels in zip(found, joined, strict=True)]

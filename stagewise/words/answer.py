@@ -70,11 +70,34 @@ def _transition(row: Row, found: Found) -> str:
     parts = [
         ", ".join(_levels(found, row["stage"])),
         *(_heads(found, row["stage"]) or head_events(events_in(found.events, found.table, row["stage"]))),
+        *_meanwhile(found, row["stage"]),
     ]
     if not any(parts) and len(began_here := found.of_stage(row["stage"])):
         parts = timed(largest(began_here, NAMED), found.context)
     what = "; ".join(part for part in parts if part)
     return f"{_when(row)}{_context(row, found)}" + (f": {what}." if what else ".")
+
+
+def _meanwhile(found: Found, stage: int) -> list[str]:
+    """Say that a curve of the whole model goes and comes back within a transition."""
+    curves = found.of_stage(stage)
+    curves = curves[curves["layer"].isna()].sort_values("t50") if len(curves) else curves
+    ends = [(first, last) for first, *_, last in _of_each_curve(curves) if _up(first) != _up(last)]
+    named = [(found.context.quantity(first), first, last) for first, last in ends]
+    return [
+        f"meanwhile {change(labels_of(first), what, up=_up(first))}, and is back at {level(last['after'], _size(first))}"
+        for what, first, last in sorted(named, key=lambda each: not _is_certain(each[0]))[:1]
+    ]
+
+
+def _of_each_curve(onsets: pd.DataFrame) -> list[list[Row]]:
+    """Return the onsets of each curve of the whole model that has several."""
+    curves = [of.to_dict("records") for _, of in onsets.groupby(["probe", "quantity"], sort=False)]
+    return [rows for rows in curves if len(rows) > 1]
+
+
+def _up(row: Row) -> bool:
+    return bool(row["after"] >= row["before"])
 
 
 def _when(row: Row) -> str:
@@ -182,8 +205,7 @@ def _gradual(found: Found) -> list[str]:
         moved = (curves["after"] - curves["before"]).abs()
         most = moved[moved >= found.context.criteria.growth].sort_values(ascending=False, kind="stable").index
         for row in curves.loc[most[:NAMED]].to_dict("records"):
-            up = bool(row["after"] >= row["before"])
-            what = change(labels_of(row), found.context.quantity(row), up=up)
+            what = change(labels_of(row), found.context.quantity(row), up=_up(row))
             heads.append(f"{what} ({_way(row, ' -> ')})")
     parts = [*_levels(found), *heads]
     return [f"Gradually, or too unlike a step to be told: {'; '.join(parts)}."] if parts else ["Nothing moved by much."]

@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from stagewise.checkpoints.logged_curves import read_log
@@ -24,7 +25,7 @@ def rise(middle: float, seed: int) -> Any:
 
 
 def found(**columns: Any) -> list[dict[str, Any]]:
-    frame = episodes_of(read_log({"step": STEPS, **columns}), DEFAULT)
+    frame = episodes_of(read_log({"step": STEPS, **columns}), pd.DataFrame(), DEFAULT)
     return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
 
 
@@ -35,6 +36,15 @@ def test_a_spike_has_its_peak_and_the_step_by_which_it_is_over(height: float) ->
     (spike,) = found(loss=loss)
     assert (spike["kind"], spike["start"], spike["end"]) == (EpisodeKind.SPIKE, STEPS[80], STEPS[83])
     assert spike["after"] - spike["before"] == pytest.approx(height, abs=0.1)
+
+
+def test_a_loss_that_is_away_while_heads_change_is_no_spike() -> None:
+    loss = decay()
+    loss[80:83] += 2
+    table = read_log({"step": STEPS, "loss": loss})
+    of = {"probe": ["Logged"] * 2, "quantity": ["loss"] * 2, "t50": [STEPS[79], STEPS[83]]}
+    found = [episodes_of(table, pd.DataFrame({**of, "starts_stage": stages}), DEFAULT) for stages in ([2, 2], [2, 3])]
+    assert [len(each) for each in found] == [0, 1]
 
 
 def test_overfitting_is_that_held_out_and_training_data_part() -> None:
@@ -71,4 +81,4 @@ def test_noise_has_no_episodes(seed: int) -> None:
 def test_between_checkpoints_far_apart_nothing_is_a_spike() -> None:
     steps = [0, *(2**k for k in range(14))]
     values = np.linspace(3, 1, 15) + np.where(np.arange(15) == 9, 2, 0)
-    assert episodes_of(read_log({"step": steps, "loss": values}), DEFAULT).empty
+    assert episodes_of(read_log({"step": steps, "loss": values}), pd.DataFrame(), DEFAULT).empty

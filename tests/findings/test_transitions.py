@@ -142,6 +142,21 @@ def test_one_event_seen_by_two_curves_is_one_transition_where_both_are_under_way
     assert (len(placed(loss.assign(**accuracy))) == 1) == one
 
 
+@pytest.mark.parametrize(
+    ("width", "expected"), [(0.12, [[1500, 1700, 1710, 1900]]), (0.01, [[1500], [1700, 1710], [1900]])]
+)
+def test_a_loss_that_rises_and_is_back_while_others_are_under_way_is_of_their_transition(
+    width: float, expected: list[list[float]]
+) -> None:
+    t50 = np.array([1500.0, 1900, 1700, 1710])
+    frame = onsets(t50, 0.005).assign(
+        quantity=["loss", "loss", "a", "b"], before=[0.0, 1, 0, 0], after=[1.0, 0, 1, 1],
+        t10=t50 * np.exp([0, 0, -width, -width]), t90=t50 * np.exp([0, 0, width, width]),
+    )  # fmt: skip
+    assert found(frame) == expected
+    assert {one.step for one in placed(frame)} >= {1705}
+
+
 def test_an_onset_that_is_not_over_overlaps_what_comes_later_alone() -> None:
     assert found(onsets([300, 3000]).assign(t50_hi=[310.0, np.inf])) == [[300], [3000]]
 
