@@ -85,14 +85,15 @@ def _meanwhile(found: Found, stage: int) -> list[str]:
     ends = [(first, last) for first, *_, last in _of_each_curve(curves) if _up(first) != _up(last)]
     named = [(found.context.quantity(first), first, last) for first, last in ends]
     return [
-        f"meanwhile {change(labels_of(first), what, up=_up(first))}, and is back at {level(last['after'], _size(first))}"
+        f"meanwhile {change(labels_of(first), what, up=_up(first))}, "
+        f"and is back at {level(last['after'], _size(first))}"
         for what, first, last in sorted(named, key=lambda each: not _is_certain(each[0]))[:1]
     ]
 
 
 def _of_each_curve(onsets: pd.DataFrame) -> list[list[Row]]:
     """Return the onsets of each curve of the whole model that has several."""
-    curves = [of.to_dict("records") for _, of in onsets.groupby(["probe", "quantity"], sort=False)]
+    curves: list[list[Row]] = [[*of.to_dict("records")] for _, of in onsets.groupby(["probe", "quantity"], sort=False)]
     return [rows for rows in curves if len(rows) > 1]
 
 
