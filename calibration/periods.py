@@ -1,6 +1,8 @@
-"""Stages of heads without references: of one time, of several, and of many heads one after another."""
+"""Stages of heads without references: of one time, of several, of many heads one after another, of one event that two
+curves show."""
 
 import functools
+import itertools
 from collections.abc import Iterator
 
 import numpy as np
@@ -9,6 +11,7 @@ import pandas as pd
 from calibration.cases import checkpoints, correlated, logistic
 from calibration.onsets import Job, generator
 from calibration.rows import Row, share
+from stagewise.checkpoints.logged_curves import read_log
 from stagewise.findings.stages import find_stages
 
 HEADS: dict[str, list[list[float]]] = {
@@ -23,12 +26,14 @@ HEADS: dict[str, list[list[float]]] = {
 
 WIDTHS = (0.05, 0.15)
 NOISE = 0.02
+NOISES = (0.002, 0.01, 0.03)
 
 
 def jobs() -> Iterator[tuple[str, Job]]:
     """Yield every case by its name."""
     for name in HEADS:
         yield f"periods {name}", functools.partial(_stages, name)
+    yield "periods one event", _one_event
 
 
 def _stages(name: str, repetitions: int) -> list[Row]:
@@ -58,3 +63,16 @@ def _table(g: np.random.Generator, name: str, spacing: str, width: float) -> pd.
     ]
     heads = pd.concat(frames, ignore_index=True)
     return heads.assign(run="run", probe="AttentionTo", quantity="mass", relation="induction", layer=0)
+
+
+def _one_event(repetitions: int) -> list[Row]:
+    """An accuracy and the loss of the same answers: this is half-way after that, the more certainly the less noise."""
+    g, right = generator("one event"), []
+    for _ in range(max(1, repetitions // 3)):
+        for spacing, width, noise in itertools.product(("lin", "log"), WIDTHS, NOISES):
+            steps = checkpoints(spacing, 100)
+            solved = 0.02 + 0.96 * logistic(steps, g.uniform(400, 1600), width)
+            curves = {"accuracy": solved, "loss": -np.log(solved) / 4}
+            noisy = {name: curve + correlated(g, len(steps), 0.0, noise) for name, curve in curves.items()}
+            right.append(len(find_stages(read_log({"step": steps, **noisy}))) == 2)
+    return [share("one stage of one event seen by accuracy and loss", right, 0.95, "higher")]

@@ -124,7 +124,10 @@ def _levels(found: Found, stage: int | None = None) -> list[str]:
     curves = [_ends(of) for _, of in rows.groupby(["probe", "quantity"], sort=False)]
     named = [(found.context.quantity(row), row) for row in curves]
     moved = [(what, row) for what, row in named if _size(row) >= max(row["smallest"], TINY)]
-    if stage is not None:
+    if stage is None:
+        least = {_name_of(row): found.context.criteria.peak * row["noise"] for row in found.onsets.to_dict("records")}
+        moved = [each for each in moved if _size(each[1]) >= least.get(_name_of(each[1]), 0)]
+    else:
         curves_with_onset = {_name_of(row) for row in found.of_stage(stage).to_dict("records")}
         moved = [each for each in moved if _is_certain(each[0]) or _name_of(each[1]) in curves_with_onset]
     moved.sort(key=lambda each: (each[0].range != SHARE, -_size(each[1]) / max(map(abs, _levels_of(each[1])))))
