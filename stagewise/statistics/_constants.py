@@ -286,6 +286,9 @@ FAR = 1e6
 WIDE = 2.0
 """Median widths above which an interval joins no two times."""
 
+FAR_WIDER = 4.0
+"""Ratio of the widths of two windows from which on the wider one makes no two sharper ones one."""
+
 # Forecasts.
 
 FEWEST_READINGS = 8

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from scipy.sparse.csgraph import connected_components
@@ -39,39 +40,47 @@ def members_of_periods(
     return [times[start:stop] for start, stop in edges]
 
 
-def under_way_together(groups: Sequence[Sequence[int]], lo: np.ndarray, hi: np.ndarray) -> list[list[int]]:
+def under_way_together(
+    groups: Sequence[Sequence[int]], lo: np.ndarray, hi: np.ndarray, error: np.ndarray
+) -> list[list[int]]:
     """Return groups of onsets, those together of which a curve is under way while one of the other is.
 
-    Two windows that overlap show that, if neither is more than twice as wide as the other. A group with wider windows
-    joins the first one that its median window overlaps: it must not hide that sharper ones lie apart.
+    Two windows show that where they share half of the narrower one, if neither is far wider than the other: of windows
+    alike, where each has its middle in the other. An onset with an error more than twice the median one shows nothing.
+    A group with wider windows joins the first one that its median window goes with: it must not hide that sharper ones
+    lie apart.
 
     Args:
         groups: of places in the other arguments.
         lo: lower end of the window of each onset, in log(1 + step), in which it is under way.
         hi: upper end.
+        error: width of the 95 % interval of its t50.
     """
-    width = hi - lo
-    overlap = (lo[:, None] <= hi) & (lo <= hi[:, None])
-    alike = np.maximum(width[:, None], width) <= c.WIDE * np.minimum(width[:, None], width)
-
-    def between(pairs: np.ndarray) -> np.ndarray:
-        return np.array([[pairs[np.ix_(a, b)].any() for b in groups] for a in groups])
-
     if not len(groups):
         return []
-    number, part = connected_components(between(overlap & alike), directed=False)
+    width, known = hi - lo, error <= c.WIDE * np.median(error)
+    pairs = _half_shared(lo[:, None], hi[:, None], lo, hi) & known[:, None] & known
+    pairs &= np.maximum(width[:, None], width) <= c.FAR_WIDER * np.minimum(width[:, None], width)
+    linked = np.array([[pairs[np.ix_(a, b)].any() for b in groups] for a in groups])
+    number, part = connected_components(linked, directed=False)
     joined = [
         [i for group, of in zip(groups, part, strict=True) if of == each for i in group] for each in range(number)
     ]
     together: list[list[int]] = []
     for members in sorted(joined, key=lambda each: float(np.median(width[each]))):
-        start, stop = np.median(lo[members]), np.median(hi[members])
-        over = next((others for others in together if ((start <= hi[others]) & (lo[others] <= stop)).any()), None)
-        if over is None:
+        window = np.median(lo[members]), np.median(hi[members])
+        over = (others for others in together if (_half_shared(*window, lo[others], hi[others]) & known[others]).any())
+        if (first := next(over, None)) is None:
             together.append(members)
         else:
-            over += members
+            first += members
     return together
+
+
+def _half_shared(lo: Any, hi: Any, other_lo: Any, other_hi: Any) -> Any:
+    """Return whether windows share half of the narrower of two."""
+    shared = np.minimum(hi, other_hi) - np.maximum(lo, other_lo)
+    return 2 * shared >= np.minimum(hi - lo, other_hi - other_lo)
 
 
 def _times(t50: np.ndarray, lo: np.ndarray, hi: np.ndarray) -> list[list[int]]:
