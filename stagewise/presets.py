@@ -61,7 +61,7 @@ def presets_of(kind: type[AbstractTask]) -> Mapping[str, Preset]:
 def _any_task(kind: type[AbstractTask], seed: int, n_heads: int | None, n_layers: int | None, **fields: Any) -> Recipe:
     """Return an ordinary two-layer transformer of the task's size, trained by AdamW.
 
-    Without a warm-up: what is learned during one would begin no stage.
+    Without a warm-up, which might time what is learned first.
     """
     seeded = {"seed": seed} if "seed" in {field.name for field in dataclasses.fields(_dataclass(kind))} else {}
     task = kind(**{**seeded, **fields})
@@ -105,12 +105,15 @@ def text_architecture(n_ctx: int, d_vocab: int, n_layers: int = 2, *, attn_only:
 
 
 def text_plan(steps: int, seed: int) -> TrainPlan:
-    """Return the training of a model for text: warm-up, constant rate, cool-down over the last third."""
+    """Return the training of a model for text: constant rate, cool-down over the last third.
+
+    Without a warm-up, within which it would learn the frequencies of single tokens and of pairs: the loss at step 400
+    of WikiText-2 is as low as with one of 200 steps.
+    """
     return TrainPlan(
         steps=steps,
         batch_size=32,
         learning_rate=3e-3,
-        warmup=200,
         cooldown=steps // 3,
         save=logarithmic(12, steps, start=3),
         seeds=Seeds(seed, seed, seed),

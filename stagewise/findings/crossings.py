@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from stagewise.findings.frames import families
 from stagewise.statistics import Interval
 from stagewise.statistics._crossings import overtaking
 from stagewise.table import select
@@ -44,6 +45,23 @@ def crossings(table: pd.DataFrame, references: Sequence[str]) -> list[Crossing]:
         Crossing(before, after, *_overtaking(curves[before], curves[after]))
         for before, after in itertools.pairwise(references)
     ]
+
+
+def taken_over(table: pd.DataFrame) -> list[Crossing]:
+    """Return the crossings that happened, one after the other, of references that are not nested, in the table's order.
+
+    Before the first one the model is closest to the first reference; what cannot be decided ends the list.
+    """
+    names = families(table[table["probe"] == "KLToReference"])["other"] if "reference" in table else []
+    if len(names) < 2 or not np.isfinite(select(table, "KLToReference", "kl")["value"]).all():
+        return []
+    latest, found = float(table["step"].min()), list[Crossing]()
+    for crossing in crossings(table, names):
+        if not crossing.seen or crossing.lo <= latest:
+            break
+        found.append(crossing)
+        latest = crossing.hi
+    return found
 
 
 def _overtaking(before: pd.DataFrame, after: pd.DataFrame) -> Interval:

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from stagewise.event import Causes
+from stagewise.findings.crossings import taken_over
 from stagewise.findings.episodes import episodes_of
 from stagewise.findings.frames import InWords, digest, from_plain, plain, typed
 from stagewise.findings.from_references import (
@@ -37,7 +38,7 @@ from stagewise.words.onsets import Context
 ROWS = {
     **dict.fromkeys(("stage", "start", "start_lo", "start_hi", "end", "end_lo", "end_hi"), "int64"),
     **dict.fromkeys(("begins", *TIMES), "float64"),
-    **{"left": "str", "reference": "str", "spread": "bool"},
+    **{"left": "str", "closest": "str", "reference": "str", "spread": "bool"},
     **dict.fromkeys(("kl_first", "kl_end", "kl_lowest"), "float64"),
 }
 """Columns of the stage table, with their types."""
@@ -57,8 +58,9 @@ class Stages(InWords):
             model leaves (`left`; empty where onsets alone show it), the step up to which nothing of it had happened
             (`begins`), `t10`, `t50` and `t90` (of the fall in KL to the complete reference up to the next transition;
             without references the medians of its onsets), and whether its onsets follow one another over a period
-            (`spread`). With references, the `reference` that the model comes close to in the stage, with KL to that at
-            the run's first checkpoint, at the end of the stage, and where it was lowest (`kl_first`, `kl_end`,
+            (`spread`). With references that are not nested, as n-gram models, the one that it is `closest` to in the
+            stage. With nested references, the `reference` that the model comes close to in the stage, with KL to that
+            at the run's first checkpoint, at the end of the stage, and where it was lowest (`kl_first`, `kl_end`,
             `kl_lowest`).
         turning_points: a row a curve of KL: its name as `reference`, the fields of `turning_points.Turn`, the
             `slowdown` of learning there (0: it stopped, 1: no slower than around), the `verdict` (`TurnVerdict`),
@@ -171,7 +173,8 @@ def find_stages(
     well, no stage ends.
 
     Onsets of scores (`find_onsets`) that are half-way during such a transition belong to it; all others are transitions
-    of their own, with or without references: `transitions_of`.
+    of their own, with or without references: `transitions_of`. So is where another one of several references that are
+    not nested, as n-gram models, becomes the closest one for good.
 
     Args:
         table: from `measure`, of one run, with `KLToReference` rows or scores; `HeadSpecialisation` rows give the
@@ -210,8 +213,10 @@ def find_stages(
     points = turning_points(table, nested, criteria, causes) if nested else typed([], POINTS)
     boundaries = boundaries_of(table, nested, points) if nested else []
     quantities, steps = quantities_of(table), np.sort(table["step"].unique())
-    transitions, last = transitions_of(onsets, boundaries, steps, quantities, criteria), int(steps[-1])
-    rows = stage_rows(transitions, _start(table, nested, transitions), last, nested[-1] if nested else "")
+    closest = [] if nested else taken_over(table)
+    transitions, last = transitions_of(onsets, boundaries, steps, quantities, criteria, closest), int(steps[-1])
+    start = _start(table, nested, transitions)._replace(closest=closest[0].before if closest else "")
+    rows = stage_rows(transitions, start, last, nested[-1] if nested else "")
     rows = levels_of_kl(table, nested, points, rows) if nested else rows
     levels = levels_of(table, [row["begins"] for row in rows], last, criteria)
     onsets = with_stages(onsets, transitions)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from stagewise.findings.crossings import Crossing
 from stagewise.findings.onsets import TIMES
 from stagewise.statistics import DEFAULT, OnsetVerdict, StageCriteria
 from stagewise.statistics._constants import PARTS
@@ -44,7 +45,8 @@ class RunTransition(NamedTuple):
         lo: lower end of its interval.
         hi: upper end.
         onsets: the labels of the rows of its onsets.
-        left: the reference that the model leaves.
+        left: the nested reference that the model leaves.
+        closest: the reference, of others, that it is closest to from then on.
         begins: the step up to which nothing of it has happened: of onsets, as long before t10 as t50 is after it.
         times: t10, t50 and t90.
         spread: whether its onsets follow one another over a period.
@@ -55,6 +57,7 @@ class RunTransition(NamedTuple):
     hi: int
     onsets: tuple[Any, ...] = ()
     left: str = ""
+    closest: str = ""
     begins: float = float("nan")
     times: dict[str, float] = NEVER
     spread: bool = False
@@ -71,6 +74,7 @@ def transitions_of(
     steps: np.ndarray,
     quantities: Quantities,
     criteria: StageCriteria = DEFAULT,
+    taken_over: Sequence[Crossing] = (),
 ) -> list[RunTransition]:
     """Return the transitions of a run in their order, each with all onsets that belong to it.
 
@@ -80,7 +84,7 @@ def transitions_of(
     Two onsets are of one where a curve is under way (10 to 90 %) while the other is, or where their intervals overlap.
     A curve that leaves its level and comes back while others are under way, as the loss while one head takes over from
     another, is of theirs, and does not count for its time. What is read from weights alone joins a transition, and is
-    none.
+    none. Where another reference becomes the closest one is a transition, too, or joins the one that is under way.
 
     Args:
         onsets: from `find_onsets`.
@@ -88,10 +92,11 @@ def transitions_of(
         steps: of the checkpoints.
         quantities: what the numbers are.
         criteria: the criteria of `find_stages`.
+        taken_over: when references that are not nested became the closest one.
     """
     rest = onsets[onsets["onset"]] if len(onsets) else onsets
     if rest.empty:
-        return list(boundaries)
+        return [*boundaries, *map(_lone, taken_over)]
     found, windows = [], _with_windows(rest, steps)
     rest = windows
     for one in boundaries:
@@ -107,6 +112,7 @@ def transitions_of(
     alone = rest[~weights]
     found += [_from_onsets(onsets, group, int(steps[-1])) for group in _periods(alone, steps, criteria.consecutive)]
     found = _with_weights(sorted(found, key=lambda one: one.edge), windows, rest[weights])
+    found = _with_crossings(found, windows, taken_over)
     return [_after(before, one) for before, one in zip([None, *found], found, strict=False)]
 
 
@@ -137,6 +143,7 @@ def stage_rows(
             **dict(zip(("start", "start_lo", "start_hi"), start.edge, strict=True)),
             **dict(zip(("end", "end_lo", "end_hi"), end.edge, strict=True)),
             **{"begins": start.begins, **start.times, "left": start.left, "spread": start.spread},
+            "closest": next((one.closest for one in reversed(starts[:number]) if one.closest), ""),
             "reference": _next_left(ends[number - 1 :], complete),
         }
         for number, (start, end) in enumerate(zip(starts, ends, strict=True), start=1)
@@ -266,3 +273,28 @@ def _with_weights(found: list[RunTransition], windows: pd.DataFrame, rest: pd.Da
         if (number := next((number for number, overlaps in enumerate(over) if overlaps), None)) is not None:
             joined[number].append(label)
     return [one._replace(onsets=(*one.onsets, *labels)) for one, labels in zip(found, joined, strict=True)]
+
+
+def _with_crossings(
+    found: Sequence[RunTransition], windows: pd.DataFrame, taken_over: Sequence[Crossing]
+) -> list[RunTransition]:
+    """Return transitions with the reference that becomes the closest one while they are under way, or of its own."""
+    all_of_them = list(found)
+    for crossing in taken_over:
+        place = next((place for place, one in enumerate(found) if _is_during(crossing, one, windows)), None)
+        if place is None:
+            all_of_them.append(_lone(crossing))
+        else:
+            all_of_them[place] = all_of_them[place]._replace(closest=crossing.after)
+    return sorted(all_of_them, key=lambda one: one.edge)
+
+
+def _is_during(crossing: Crossing, one: RunTransition, windows: pd.DataFrame) -> bool:
+    of_one = windows.loc[list(one.onsets)]
+    opens, closes = min([one.lo, *np.expm1(of_one["opens"])]), max([one.hi, *np.expm1(of_one["closes"])])
+    return bool(opens <= crossing.hi and crossing.lo <= closes)
+
+
+def _lone(crossing: Crossing) -> RunTransition:
+    lo, hi = math.floor(crossing.lo), math.ceil(crossing.hi)
+    return RunTransition(round((lo + hi) / 2), lo, hi, closest=crossing.after, begins=crossing.lo)

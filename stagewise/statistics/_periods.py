@@ -68,7 +68,8 @@ def under_way_together(
     ]
     together: list[list[int]] = []
     for members in sorted(joined, key=lambda each: float(np.median(width[each]))):
-        window = np.median(lo[members]), np.median(hi[members])
+        telling = [i for i in members if known[i]] or members
+        window = np.median(lo[telling]), np.median(hi[telling])
         over = (others for others in together if (_half_shared(*window, lo[others], hi[others]) & known[others]).any())
         if (first := next(over, None)) is None:
             together.append(members)

@@ -71,6 +71,7 @@ def _transition(row: Row, found: Found) -> str:
         ", ".join(_levels(found, row["stage"])),
         *(_heads(found, row["stage"]) or head_events(events_in(found.events, found.table, row["stage"]))),
         *_meanwhile(found, row["stage"]),
+        *_closest(found, row),
     ]
     if not any(parts) and len(began_here := found.of_stage(row["stage"])):
         parts = timed(largest(began_here, NAMED), found.context)
@@ -101,8 +102,16 @@ def _up(row: Row) -> bool:
     return bool(row["after"] >= row["before"])
 
 
+def _closest(found: Found, row: Row) -> list[str]:
+    """Say that another reference is the closest one after a transition."""
+    before = found.table.loc[found.table["stage"] == row["stage"] - 1, "closest"].item()
+    return [f"{row['closest']} becomes the closest reference, after {before}"] if row["closest"] != before else []
+
+
 def _when(row: Row) -> str:
     at = edge(row, "start")
+    if np.isnan(row["t50"]):
+        return f"At step {at}"
     if not row["left"]:
         return f"Half-way at step {at}"
     half = f", half-way at {row['t50']:.0f}" if np.isfinite(row["t50"]) else ""

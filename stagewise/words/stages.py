@@ -101,7 +101,9 @@ def _summary(row: Row, events: pd.DataFrame, onsets: pd.DataFrame, context: Cont
     else:
         began_here = onsets[onsets["starts_stage"] == row["stage"]].sort_values("t50", kind="stable")
         phrases = [onset_stage(began_here, context, spread=row["spread"])]
-    return "; ".join([*phrases, *([kl_to_reference(row)] if row["reference"] and closed else [])])
+    closest = [f"closest to {row['closest']}"] if row["closest"] else []
+    kl = [kl_to_reference(row)] if row["reference"] and closed else []
+    return "; ".join([*filter(None, phrases), *closest, *kl])
 
 
 def too_few(onsets: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> str:

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stagewise.findings.crossings import Crossing, crossings
+from stagewise.findings.crossings import Crossing, crossings, taken_over
 
 STEPS = [0, 10, 20, 30, 40]
 
@@ -69,3 +69,11 @@ def test_a_reference_that_was_not_measured_is_named() -> None:
 
 def test_a_reference_that_is_just_as_close_has_not_taken_over() -> None:
     assert not crossings(table(a=[1.0] * 5, b=[1.0] * 5), ["a", "b"])[0].seen
+
+
+def test_references_take_over_one_after_another_until_one_was_not_seen() -> None:
+    curves = table(a=[1, 2, 3, 4, 5], b=[2, 1.5, 1, 2, 3], c=[3, 3, 3, 3, 3.5]).assign(nested=0)
+    assert taken_over(curves) == []
+    later = table(a=[1, 1, 3, 4, 5], b=[2, 1.5, 1, 2, 3], c=[3, 3, 3, 3, 3.5]).assign(nested=0)
+    assert taken_over(later) == [Crossing("a", "b", 10, 20)]
+    assert taken_over(later.assign(nested=1)) == taken_over(later[later["reference"] == "a"]) == []

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from stagewise.checkpoints.logged_curves import read_log
+from stagewise.findings.crossings import Crossing
 from stagewise.findings.stages import Stages, find_stages
 from stagewise.findings.transitions import RunTransition, transitions_of
 from stagewise.table import Quantity
@@ -33,9 +34,11 @@ def onsets(times: Sequence[float] | np.ndarray, error: float = 0.05, probe: str 
     return pd.DataFrame({**{"t10": t50, "t50": t50, "t90": t50}, **ends}).assign(**of)
 
 
-def placed(frame: pd.DataFrame, boundaries: Sequence[RunTransition] = ()) -> list[RunTransition]:
+def placed(
+    frame: pd.DataFrame, boundaries: Sequence[RunTransition] = (), taken_over: Sequence[Crossing] = ()
+) -> list[RunTransition]:
     quantities = {"OfWeights": {"q": Quantity("copying", weights=True)}}
-    return transitions_of(frame, boundaries, STEPS, quantities)
+    return transitions_of(frame, boundaries, STEPS, quantities, taken_over=taken_over)
 
 
 def found(frame: pd.DataFrame) -> list[list[float]]:
@@ -155,6 +158,14 @@ def test_a_loss_that_rises_and_is_back_while_others_are_under_way_is_of_their_tr
     )  # fmt: skip
     assert found(frame) == expected
     assert {one.step for one in placed(frame)} >= {1705}
+
+
+def test_where_another_reference_becomes_the_closest_is_a_transition_or_joins_the_one_under_way() -> None:
+    over = [Crossing("unigram", "bigram", 290, 310), Crossing("bigram", "trigram", 1980, 2020)]
+    joined, alone = placed(onsets([300]), taken_over=over)
+    assert (joined.onsets, joined.closest, alone.onsets, alone.closest) == ((0,), "bigram", (), "trigram")
+    assert alone.edge == (2000, 1980, 2020)
+    assert [one.closest for one in placed(onsets([]), taken_over=over)] == ["bigram", "trigram"]
 
 
 def test_an_onset_that_is_not_over_overlaps_what_comes_later_alone() -> None:

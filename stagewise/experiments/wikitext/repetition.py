@@ -1,5 +1,6 @@
 """WikiText with windows that repeat: how soon induction heads form by their share, and what the text has of it."""
 
+import dataclasses
 import functools
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ from stagewise.findings.head_kinds import head_onsets
 from stagewise.plot.colours import marker, ordered_colours
 from stagewise.plot.n_grams import N_GRAMS
 from stagewise.plot.step_axis import curve, label_ends, set_step_axis
+from stagewise.recipe import Recipe
 from stagewise.sweeping import parameter_grid, run_each
 from stagewise.table import select
 from stagewise.tasks import wiki_text
@@ -25,6 +27,8 @@ from stagewise.training import train
 from stagewise.words.onsets import Row, half_way, head
 
 SHARES = (0.0, 0.1, 0.2, 0.3, 0.5)
+WARM_UP = 200
+"""Steps of the warm-up with which the published table was made."""
 
 _Tables = Mapping[float, Mapping[int, pd.DataFrame]]
 """Share -> seed -> the table of its run."""
@@ -67,7 +71,7 @@ def repetition(
         raise ValueError(f"seeds count from 0: take at least one, got {seeds}")
     cases = parameter_grid(repeating=shares, seed=range(seeds))
     for case in cases:
-        wiki_text.recipe(**case, **sizes)  # refused before anything is trained
+        _recipe(case, sizes)  # refused before anything is trained
     measured = run_each(functools.partial(_table, folder=folder, sizes=sizes), cases, workers, progress=progress)
     tables: dict[float, dict[int, pd.DataFrame]] = {share: {} for share in shares}
     for case, table in zip(cases, measured, strict=True):
@@ -75,9 +79,14 @@ def repetition(
     return Result(_draw(tables), table_of([row for share in tables for row in _rows(tables, share)]))
 
 
+def _recipe(case: Mapping[str, Any], sizes: Mapping[str, Any]) -> Recipe:
+    recipe = wiki_text.recipe(**case, **sizes)
+    return dataclasses.replace(recipe, plan=dataclasses.replace(recipe.plan, warmup=WARM_UP))
+
+
 def _table(case: Mapping[str, Any], *, folder: Path, sizes: Mapping[str, Any], progress: bool) -> pd.DataFrame:
     path = folder / f"repeating={case['repeating']:g}-seed{case['seed']}"
-    recipe = wiki_text.recipe(**case, **sizes)
+    recipe = _recipe(case, sizes)
     if (path / REPORT).exists():
         train(recipe, path, progress=progress)  # which refuses a run of another recipe
         return measure_run(recipe, path, progress=progress)

@@ -50,7 +50,7 @@ def rows(probe: str, quantity: str, values: np.ndarray, **axes: Any) -> pd.DataF
 @pytest.fixture
 def numbers(monkeypatch: pytest.MonkeyPatch) -> pd.DataFrame:
     monkeypatch.setattr(wikitext_repetition, "_table", planted)
-    monkeypatch.setattr("stagewise.tasks.wiki_text.recipe", lambda **_: None)
+    monkeypatch.setattr(wikitext_repetition, "_recipe", lambda *_: None)
     result = repetition(Path(), shares=(0.0, 0.3), seeds=2, progress=False)
     assert [len(ax.lines) for ax in result.figure.axes] == [2, 2]
     return result.numbers
