@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from stagewise.findings.crossings import Crossing
-from stagewise.findings.onsets import TIMES
+from stagewise.findings.onsets import TIMES, TYPES
 from stagewise.statistics import DEFAULT, OnsetVerdict, StageCriteria
 from stagewise.statistics._constants import PARTS
 from stagewise.statistics._crossings import crossing_step
@@ -27,9 +27,6 @@ BACK = 0.25
 
 MEANWHILE = 0.5
 """Part of the time that a curve is away, at least, in which others are under way, where that is on their way."""
-
-CURVE = ("probe", "quantity", "relation", "layer", "head")
-"""Columns that tell the curves of onsets apart."""
 
 VAGUE = 4.0
 """Median widths above which the window of an onset does not count for the time of its transition."""
@@ -155,10 +152,32 @@ def _next_left(transitions: Sequence[RunTransition], complete: str) -> str:
 
 
 def with_stages(onsets: pd.DataFrame, transitions: Sequence[RunTransition]) -> pd.DataFrame:
-    """Return onsets with the number of the stage that each starts, as `starts_stage`."""
+    """Return onsets with the number of the stage that each starts, as `starts_stage`.
+
+    In a transition a curve has one onset in a direction, the sharpest: another one is the rest of the same way.
+    """
     stage_of = {label: number for number, one in enumerate(transitions, start=2) for label in one.onsets}
     started = pd.Series([stage_of.get(label, pd.NA) for label in onsets.index], onsets.index, "Int64")
-    return onsets.assign(starts_stage=started)
+    onsets = onsets.assign(starts_stage=started)
+    if onsets.empty:
+        return onsets
+    curve, of_stages = _curve(onsets.drop(columns="starts_stage")), onsets[started.notna()]
+    sharpest = [label for _, rows in of_stages.groupby("starts_stage") for label in _sharpest(rows, curve)]
+    kept = onsets[started.isna() | onsets.index.isin(sharpest)]
+    numbers = kept.groupby(curve).cumcount().add(1).astype("Int64")
+    return kept.assign(transition=numbers).reset_index(drop=True)
+
+
+def _sharpest(onsets: pd.DataFrame, curve: pd.Series) -> list[Any]:
+    """Return the labels of the sharpest onset of each curve and direction."""
+    width, up = np.log1p(onsets["t90"]) - np.log1p(onsets["t10"]), onsets["after"].ge(onsets["before"]).rename("up")
+    return width.groupby([curve, up]).idxmin().tolist()
+
+
+def _curve(onsets: pd.DataFrame) -> pd.Series:
+    """Return the number of the curve of each onset: their probe, quantity and axes are the columns of no onset."""
+    axes = [name for name in onsets if name not in TYPES]
+    return onsets.groupby(axes, dropna=False).ngroup().rename("curve")
 
 
 def fall_times(steps: np.ndarray, values: np.ndarray) -> dict[str, float]:
@@ -183,7 +202,8 @@ def _with_windows(onsets: pd.DataFrame, steps: np.ndarray) -> pd.DataFrame:
     u = np.log1p(steps.astype(float))
     half = np.interp(t50, (u[1:] + u[:-1]) / 2, np.diff(u)) / 2
     opens, closes = np.minimum.reduce([lo, t10, t50 - half]), np.maximum.reduce([hi, t90, t50 + half])
-    away = _excursions(onsets)
+    curve = _curve(onsets)
+    away = _excursions(onsets, curve.to_numpy())
     others = np.setdiff1d(np.arange(len(onsets)), [end for ends in away for end in ends])
     on_the_way = np.zeros(len(onsets), bool)
     for ends in away:
@@ -191,15 +211,14 @@ def _with_windows(onsets: pd.DataFrame, steps: np.ndarray) -> pd.DataFrame:
         meanwhile = ((opens[others] <= between) & (between <= closes[others])).any(axis=1)
         if meanwhile.mean() >= MEANWHILE:
             opens[ends], closes[ends], on_the_way[ends] = opens[ends].min(), closes[ends].max(), True
-    return onsets.assign(opens=opens, closes=closes, on_the_way=on_the_way)
+    return onsets.assign(opens=opens, closes=closes, on_the_way=on_the_way, curve=curve)
 
 
-def _excursions(onsets: pd.DataFrame) -> list[list[int]]:
+def _excursions(onsets: pd.DataFrame, curve: np.ndarray) -> list[list[int]]:
     """Return the places of two onsets of one curve after which it is back at its level before the first."""
     order = np.argsort(onsets["t50"].to_numpy(float), kind="stable")
-    curves = onsets.groupby([name for name in CURVE if name in onsets], dropna=False).ngroup().to_numpy()[order]
     before, after = (onsets[name].to_numpy(float) for name in ("before", "after"))
-    pairs = [pair for curve in range(curves.max(initial=-1) + 1) for pair in pairwise(order[curves == curve].tolist())]
+    pairs = [pair for each in np.unique(curve) for pair in pairwise(order[curve[order] == each].tolist())]
     return [[i, j] for i, j in pairs if abs(after[j] - before[i]) <= BACK * abs(after[i] - before[i])]
 
 
@@ -223,7 +242,8 @@ def _from_onsets(onsets: pd.DataFrame, group: pd.DataFrame, last: int) -> RunTra
     holds what the medians would be if the curves of the same scores that moved, but have no onset, had all come first,
     or last.
     """
-    timing = group[~group["on_the_way"]] if not group["on_the_way"].all() else group
+    timing = group.loc[_sharpest(group, group["curve"])]
+    timing = timing if timing["on_the_way"].all() else timing[~timing["on_the_way"]]
     width = timing["closes"] - timing["opens"]
     sharp = timing[width <= VAGUE * width.median()]
     lo, hi = (sharp[name].clip(upper=last) for name in ("t50_lo", "t50_hi"))

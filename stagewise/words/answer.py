@@ -27,6 +27,9 @@ NAMED = 3
 NARROW = 0.2
 """Width of the interval of a transition, in e-folds of steps, above which finer checkpoints are proposed."""
 
+MOST = 0.5
+"""Part of the onsets of a transition above which, where they are not over, it is not."""
+
 PART = 1 / 3
 """Part of the largest change of a head in a transition from which on others are named beside it."""
 
@@ -245,7 +248,7 @@ def _uncertain(found: Found) -> str:
     if np.log1p(widest["start_hi"]) - np.log1p(widest["start_lo"]) > NARROW:
         finer = f"; finer checkpoints between steps {widest['start_lo']} and {widest['start_hi']} would tell most"
     last = found.of_stage(rows[-1]["stage"])
-    moving = "; the last one was not over at the end" if len(last) and np.isinf(last["t90_hi"]).any() else ""
+    moving = "; the last one was not over at the end" if len(last) and np.isinf(last["t90_hi"]).mean() > MOST else ""
     return capital(f"this is one run{moving}{finer}.")
 
 

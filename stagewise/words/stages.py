@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from stagewise.event import DIFFUSE, Causes, labels_of
+from stagewise.event import DIFFUSE, Causes
 from stagewise.statistics import DEFAULT, OnsetVerdict, StageCriteria, TurnVerdict
 from stagewise.table import head_label
 from stagewise.words.grammar import interval
@@ -172,17 +172,6 @@ def head_events(events: pd.DataFrame) -> list[str]:
     return phrases
 
 
-def _one_a_curve(began_here: pd.DataFrame) -> pd.DataFrame:
-    """Return the onsets of a transition without those of a curve that has a sharper one in the same direction."""
-    width = (np.log1p(began_here["t90"]) - np.log1p(began_here["t10"])).to_numpy(float)
-    curves = [
-        (row["probe"], row["quantity"], *labels_of(row).items(), row["after"] >= row["before"])
-        for row in began_here.to_dict("records")
-    ]
-    sharpest = {curves[i]: i for i in np.argsort(-width)}
-    return began_here.iloc[sorted(sharpest.values())]
-
-
 def _before_onsets(onsets: pd.DataFrame) -> str:
     """Say what the first stage is: the time before the first onset, or all of it."""
     return "before the first onset" if onsets["onset"].any() else f"no onset in {_scores(onsets)}"
@@ -196,7 +185,6 @@ def onset_stage(began_here: pd.DataFrame, context: Context, *, spread: bool = Fa
         context: of the onsets.
         spread: whether they follow one another over a period.
     """
-    began_here = _one_a_curve(began_here)
     shown = largest(began_here, LISTED)
     phrases = (timed if len(began_here) > 1 else onsets)(shown, context)
     times, more = began_here["t50"], len(began_here) - len(shown)

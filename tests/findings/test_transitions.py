@@ -9,7 +9,7 @@ import pytest
 from stagewise.checkpoints.logged_curves import read_log
 from stagewise.findings.crossings import Crossing
 from stagewise.findings.stages import Stages, find_stages
-from stagewise.findings.transitions import RunTransition, transitions_of
+from stagewise.findings.transitions import RunTransition, transitions_of, with_stages
 from stagewise.table import Quantity
 from stagewise.words.stages import summaries
 
@@ -19,7 +19,7 @@ STEPS = np.arange(0, 10_001, 2)
 
 
 def onsets(times: Sequence[float] | np.ndarray, error: float = 0.05, probe: str = "Own") -> pd.DataFrame:
-    """Return sharp onsets at these steps, with an error of so many e-folds to either side."""
+    """Return sharp onsets of heads at these steps, with an error of so many e-folds to either side."""
     t50 = np.asarray(times, dtype=float)
     of = {
         "probe": probe,
@@ -31,7 +31,8 @@ def onsets(times: Sequence[float] | np.ndarray, error: float = 0.05, probe: str 
         "after": 1.0,
     }
     ends = {"t50_lo": t50 * np.exp(-error), "t50_hi": t50 * np.exp(error)}
-    return pd.DataFrame({**{"t10": t50, "t50": t50, "t90": t50}, **ends}).assign(**of)
+    heads = {"head": np.arange(len(t50))}
+    return pd.DataFrame({**heads, **{"t10": t50, "t50": t50, "t90": t50}, **ends}).assign(**of)
 
 
 def placed(
@@ -129,7 +130,7 @@ def test_without_onsets_there_is_no_transition() -> None:
 
 
 def test_a_wide_interval_joins_the_nearest_time_and_makes_no_two_times_one() -> None:
-    wide = onsets([1500]).assign(t50_lo=250.0, t50_hi=4000.0)
+    wide = onsets([1500]).assign(head=9, t50_lo=250.0, t50_hi=4000.0)
     frame = pd.concat([onsets([300, 305, 3000, 3010]), wide], ignore_index=True)
     assert found(frame) == [[300, 305], [1500, 3000, 3010]]
     assert [one.edge for one in placed(frame)] == [one.edge for one in placed(frame.iloc[:4])]
@@ -153,7 +154,7 @@ def test_a_loss_that_rises_and_is_back_while_others_are_under_way_is_of_their_tr
 ) -> None:
     t50 = np.array([1500.0, 1900, 1700, 1710])
     frame = onsets(t50, 0.005).assign(
-        quantity=["loss", "loss", "a", "b"], before=[0.0, 1, 0, 0], after=[1.0, 0, 1, 1],
+        head=np.nan, quantity=["loss", "loss", "a", "b"], before=[0.0, 1, 0, 0], after=[1.0, 0, 1, 1],
         t10=t50 * np.exp([0, 0, -width, -width]), t90=t50 * np.exp([0, 0, width, width]),
     )  # fmt: skip
     assert found(frame) == expected
@@ -204,6 +205,14 @@ def test_an_onset_during_the_fall_after_a_turning_point_is_of_its_transition_and
     frame = onsets([40, 310, 2000])
     left, late = placed(frame, [LEFT])
     assert (left.left, left.edge, left.onsets, late.left, late.onsets) == ("one", LEFT.edge, (1,), "", (2,))
+
+
+def test_a_curve_has_one_onset_in_a_transition_and_a_direction_the_sharpest() -> None:
+    frame = onsets([2100, 2150, 2600], 0.02).assign(head=[0, 1, 1], t90=[2200.0, 2300, 4000], t10=[2000.0, 2000, 1300])
+    (one,) = found_in = placed(frame)
+    kept = with_stages(frame, found_in)
+    assert (len(one.onsets), kept["t50"].tolist(), kept["transition"].tolist()) == (3, [2100, 2150], [1, 1])
+    assert one.step == 2125
 
 
 def test_what_is_read_from_weights_alone_joins_a_transition_and_is_none() -> None:
