@@ -89,7 +89,11 @@ def report(
         draw = functools.partial(_section_html, measured, folder, familiarity is not None and familiarity.foreign)
         each: Callable[..., Iterable[str]] = pool.map if pool else map
         bodies = dict(_filled_sections(measured, draw, each))
-    page = _page(measured, bodies, familiarity)
+    return write_page(folder, _page(measured, bodies, familiarity))
+
+
+def write_page(folder: Path, page: str) -> Page:
+    """Write a page as `report.html` into a folder; return its path."""
     return Page(write(folder / REPORT, lambda partial: partial.write_text(page, encoding="utf8")))
 
 

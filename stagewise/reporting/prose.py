@@ -11,8 +11,11 @@ import pandas as pd
 from stagewise.checkpoints.logged_curves import LOGGED
 from stagewise.findings.stages import Stages
 from stagewise.plain_text import shortened
-from stagewise.words import stages as words
 from stagewise.words.grammar import capital, count, interval
+from stagewise.words.stages import summaries
+
+NONE = "–"  # noqa: RUF001
+"""In the place of what is not there."""
 
 LISTED = 12
 """Entries of a list that are written out."""
@@ -133,16 +136,9 @@ def _measurement(table: pd.DataFrame, positions: int | None) -> str:
     )
 
 
-def stages_in_words(stages: Stages) -> str:
-    """Return the stage table as sentences; HTML."""
-    if stages.unknown:
-        return f"<p><strong>{html.escape(capital(stages.unknown))}.</strong></p>"
-    lines = [f"<li>{html.escape(line)}</li>" for line in stages.lines]
-    return f'<ol class="sentences">{"".join(lines)}</ol>'
-
-
 def stage_rows(stages: Stages) -> list[list[object]]:
     """Return the cells of the stage table."""
+    texts = summaries(stages.table, stages.events, stages.onsets, stages.context)
     return [
         [
             row["stage"],
@@ -151,31 +147,7 @@ def stage_rows(stages: Stages) -> list[list[object]]:
             *(number(row[time]) for time in ("t10", "t50", "t90")),
             text,
         ]
-        for row, text in zip(
-            stages.table.to_dict("records"),
-            words.summaries(stages.table, stages.events, stages.onsets, stages.context),
-            strict=True,
-        )
-    ]
-
-
-def turning_point_rows(stages: Stages) -> list[list[object]]:
-    """Return the cells of the table of evidence."""
-    return [
-        [
-            row["reference"],
-            interval(row["step"], row["lo"], row["hi"]),
-            *(number(row[name]) for name in ("value", "fall", "rise")),
-            f"{row['p_value']:.2g}",
-            number(row["slowdown"]),
-            "no" if pd.isna(row["ends_stage"]) else f"stage {row['ends_stage']}",
-            reason,
-        ]
-        for row, reason in zip(
-            stages.turning_points.to_dict("records"),
-            words.turning_points(stages.turning_points, stages.context),
-            strict=True,
-        )
+        for row, text in zip(stages.table.to_dict("records"), texts, strict=True)
     ]
 
 
@@ -218,7 +190,7 @@ def number(value: int | float) -> str:
     ('0.0123', '12.3', '1149')
     """
     if pd.isna(value):
-        return "–"  # noqa: RUF001
+        return NONE
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
