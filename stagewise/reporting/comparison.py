@@ -51,7 +51,7 @@ LISTED = 20
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class ComparisonReport:
+class _ComparisonReport:
     """Two runs compared.
 
     Args:
@@ -77,7 +77,7 @@ class ComparisonReport:
         return inline(self.report)
 
 
-def compare(first: str | Path, second: str | Path, out: str | Path | None = None) -> ComparisonReport:
+def compare(first: str | Path, second: str | Path, out: str | Path | None = None) -> _ComparisonReport:
     """Write one page on two measured runs, and return what it shows.
 
     Args:
@@ -93,7 +93,7 @@ def compare(first: str | Path, second: str | Path, out: str | Path | None = None
     if places[0].resolve() == places[1].resolve():
         raise ValueError(f"a run is compared with another one, got {first} twice")
     out = Path("runs", "-against-".join(map(file_part, _told_apart(*places)))) if out is None else Path(out)
-    runs, settings = read_runs(places), differing(*map(read_record, places))
+    runs, settings = read_runs(places), _differences(*map(read_record, places))
     roles = paired_roles(runs.whole)
     table, (of_first, of_second) = runs.aligned(roles), runs.stages
     comparison = compare_stages(of_first, of_second, roles)
@@ -108,7 +108,7 @@ def compare(first: str | Path, second: str | Path, out: str | Path | None = None
         finding=" ".join(f"{sentence}." for sentence in _finding(runs, comparison)),
         words=UNLIKE if any(name.startswith(BATCH) for name in settings["setting"]) else "",
     )
-    return ComparisonReport(settings, comparison, table, page)
+    return _ComparisonReport(settings, comparison, table, page)
 
 
 def _told_apart(first: Path, second: Path) -> tuple[str, str]:
@@ -123,12 +123,12 @@ def _told_apart(first: Path, second: Path) -> tuple[str, str]:
     return one, other
 
 
-def differing(first: Mapping[str, Any], second: Mapping[str, Any]) -> pd.DataFrame:
+def _differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> pd.DataFrame:
     """Return in what two records differ, as text: `setting`, `first`, `second`; a dash for what one does not have.
 
     What both have comes first. What was found out about a run, its audit say, is no setting.
 
-    >>> differing({"recipe": {"plan": {"steps": 900}}}, {"recipe": {"plan": {"steps": 600}}}).to_numpy().tolist()
+    >>> _differences({"recipe": {"plan": {"steps": 900}}}, {"recipe": {"plan": {"steps": 600}}}).to_numpy().tolist()
     [['plan.steps', '900', '600']]
     """
     one, other = ({name: of[name] for name in of if name not in NO_SETTINGS} for of in (first, second))
@@ -137,7 +137,7 @@ def differing(first: Mapping[str, Any], second: Mapping[str, Any]) -> pd.DataFra
 
 
 def _in_both(settings: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of `differing` of what both records have."""
+    """Return the rows of `_differences` of what both records have."""
     return settings[(settings[["first", "second"]] != NONE).all(axis=1)]
 
 

@@ -1,4 +1,4 @@
-"""What the report says in words and HTML tables: the run, its settings, its stages."""
+"""What the report says in words and HTML tables: the answer, the run, its settings, its stages."""
 
 import html
 import re
@@ -9,10 +9,12 @@ from typing import Any
 import pandas as pd
 
 from stagewise.checkpoints.logged_curves import LOGGED
+from stagewise.findings.batch_familiarity import BatchFamiliarity
 from stagewise.findings.stages import Stages
 from stagewise.plain_text import shortened
+from stagewise.words.answer import headline as of_transitions
 from stagewise.words.grammar import capital, count, interval
-from stagewise.words.stages import summaries
+from stagewise.words.stages import NO_STAGES, summaries
 
 NONE = "–"  # noqa: RUF001
 """In the place of what is not there."""
@@ -134,6 +136,25 @@ def _measurement(table: pd.DataFrame, positions: int | None) -> str:
         f"{checkpoints}, from step {first} to step {last}, were measured with {probes} on one "
         f"fixed batch{sequences}; intervals are 95 % from resampling these sequences."
     )
+
+
+def headline(stages: Stages | None, familiarity: BatchFamiliarity | None = None) -> str:
+    """Say in a few words how many transitions there are, or why that means nothing."""
+    if familiarity is not None and familiarity.foreign:
+        return "The probe batch is foreign to this model"
+    if stages is None:
+        return "Measured over training"
+    if stages.unknown:
+        return "Too few checkpoints to find stages"
+    return of_transitions(stages.table.iloc[1:].to_dict("records"))
+
+
+def finding(stages: Stages | None, familiarity: BatchFamiliarity | None = None) -> str:
+    """Answer: how many transitions, when, what the model could do before and after, which heads did it."""
+    if familiarity is not None and familiarity.foreign:
+        return str(familiarity)
+    sentence = f"{capital(NO_STAGES)}. Their curves are below." if stages is None else " ".join(stages.answer)
+    return f"{sentence} {familiarity}" if familiarity is not None and familiarity.unknown else sentence
 
 
 def stage_rows(stages: Stages) -> list[list[object]]:
