@@ -31,7 +31,6 @@ from stagewise.plot._trajectory import trajectory as trajectory
 from stagewise.plot.emergence import emergence as emergence
 from stagewise.plot.emergence import rise as rise
 from stagewise.plot.generic import quantity as quantity
-from stagewise.plot.heads import all_head_masses as all_head_masses
 from stagewise.plot.heads import entropy as entropy
 from stagewise.plot.heads import head_curves as head_curves
 from stagewise.plot.heads import head_masses as head_masses
