@@ -15,7 +15,6 @@ from stagewise.checkpoints.causes import causes_of
 from stagewise.checkpoints.checksums import is_intact
 from stagewise.checkpoints.json_files import read_json
 from stagewise.checkpoints.run_folder import ANALYSIS, read_record, table_file, write_json
-from stagewise.event import Causes
 from stagewise.findings.batch_familiarity import LOSSES, BatchFamiliarity, familiarity_of_run
 from stagewise.findings.frames import digest
 from stagewise.findings.kinds import OUTPUTS, PATTERNS, has_patterns
@@ -118,8 +117,9 @@ def load_stages(
         file, folder = table_file(Path(source)), Path(source)
         table = file.read(evidence(file.outline), arrays=["resamples"], aside=True)
     causes = None if folder is None else causes_of(folder)
-    if folder is not None and (stages := _saved(folder, table, criteria, causes or {})) is not None:
-        return stages
+    saved = None if folder is None else _saved(Stages, folder, rows_of_evidence(table))
+    if saved is not None and criteria in (None, saved.criteria) and saved.causes == causes:
+        return saved
     criteria = criteria or DEFAULT
     if not shows_stages(table, criteria):
         return None
@@ -147,14 +147,12 @@ def load_lineage(folder: str | Path) -> Lineage | None:
     Raises:
         FileNotFoundError: the folder holds no table.
     """
-    file, path = table_file(Path(folder)), Path(folder) / LINEAGE
-    table = file.read([f"{probe}.{quantity}" for probe, quantity in (*PATTERNS, *OUTPUTS)])
+    folder = Path(folder)
+    table = table_file(folder).read([f"{probe}.{quantity}" for probe, quantity in (*PATTERNS, *OUTPUTS)])
     if not has_patterns(table):
         return None
-    if path.exists() and is_intact(path):
-        written = read_json(path, "delete it, it is found anew")
-        if (written.get("code"), written.get("digest")) == (_code(), digest(table)):
-            return _read_saved(Lineage, folder)
+    if (saved := _saved(Lineage, folder, table)) is not None:
+        return saved
     lineage = find_lineage(table)
     if os.access(folder, os.W_OK):
         save_lineage(lineage, folder)
@@ -173,19 +171,17 @@ def familiarity_in(folder: Path) -> BatchFamiliarity | None:
     return familiarity_of_run(read_record(folder), table_file(folder).read(LOSSES))
 
 
-def _saved(folder: Path, table: pd.DataFrame, criteria: StageCriteria | None, causes: Causes) -> Stages | None:
-    """Return the saved stages that this code found in this very table by these criteria; None if there are none."""
-    path = folder / STAGES
+def _saved(kind: type[_Finding], folder: Path, rows: pd.DataFrame) -> _Finding | None:
+    """Return what is saved of a kind of finding, if this code found it in these very rows; else None."""
+    path = folder / _PLACES[kind][0]
     if not path.exists():
         return None
     if not is_intact(path):
-        warnings.warn(f"{path} is damaged: the stages are found anew", stacklevel=2)
+        warnings.warn(f"{path} is damaged: what it holds is found anew", stacklevel=2)
         return None
-    if read_json(path, "delete it, stages are found anew").get("code") != _code():
-        return None
-    stages = _read_saved(Stages, folder)
-    same = criteria in (None, stages.criteria) and stages.causes == causes
-    return stages if same and stages.digest == digest(rows_of_evidence(table)) else None
+    written = read_json(path, "delete it, what it holds is found anew")
+    belongs = written.get("code") == _code() and written.get("digest") == digest(rows)
+    return _read_saved(kind, folder) if belongs else None
 
 
 @functools.cache

@@ -19,7 +19,7 @@ from stagewise.table import select
 from stagewise.words.onsets import curve_label
 
 _LINES = 8
-"""Curves of one figure, of more those that moved most, in either run."""
+"""Curves of one figure, of more those that moved most."""
 
 
 class _Band(NamedTuple):

@@ -1,4 +1,4 @@
-"""Curves of several runs: the mean over seeds and its t interval at the steps that all have; two runs, solid and dashed."""
+"""Curves of several runs: the mean over seeds at the steps that all have, with its interval; two runs side by side."""
 
 import numpy as np
 import pandas as pd
