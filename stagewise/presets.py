@@ -34,7 +34,7 @@ def recipe_for(
 
     Args:
         kind: the task's class.
-        preset: one of `presets_of(kind)`; None takes the first.
+        preset: one of `_presets_of(kind)`; None takes the first.
         seed: of the task (where it has one), the initial weights, the data and the evaluation.
         n_heads: heads of a layer, where not the preset's.
         n_layers: layers, where not the preset's.
@@ -44,14 +44,14 @@ def recipe_for(
         ValueError: there is no such preset, or a field is out of range.
         TypeError: the task needs a field that is not given.
     """
-    presets = presets_of(kind)
+    presets = _presets_of(kind)
     name = next(iter(presets)) if preset is None else preset
     if name not in presets:
         raise ValueError(f"{kind.__name__} has no preset {name!r}; there are {', '.join(presets)}")
     return presets[name](seed, n_heads, n_layers, **fields)
 
 
-def presets_of(kind: type[AbstractTask]) -> Mapping[str, Preset]:
+def _presets_of(kind: type[AbstractTask]) -> Mapping[str, Preset]:
     """Return the presets of a task by name, the default first; of a class that names none, one called "small"."""
     # Those of a parent class are sized for another task.
     own = kind.presets() if "presets" in vars(kind) else {}

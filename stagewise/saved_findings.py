@@ -15,7 +15,6 @@ from stagewise.checkpoints.causes import causes_of
 from stagewise.checkpoints.checksums import is_intact
 from stagewise.checkpoints.json_files import read_json
 from stagewise.checkpoints.run_folder import ANALYSIS, read_record, table_file, write_json
-from stagewise.event import Causes
 from stagewise.findings.batch_familiarity import LOSSES, BatchFamiliarity, familiarity_of_run
 from stagewise.findings.frames import digest
 from stagewise.findings.kinds import OUTPUTS, PATTERNS, has_patterns
@@ -35,7 +34,14 @@ _ROOMS = "statistics", "findings"
 """Rooms whose code decides what is found in a table."""
 
 
-_Found = TypeVar("_Found", Stages, Lineage, Replicates)
+_Finding = TypeVar("_Finding", Stages, Lineage, Replicates)
+
+_PLACES: dict[type, tuple[str, str]] = {
+    Stages: (STAGES, "find the stages first, with `stagewise stages {}`"),
+    Lineage: (LINEAGE, "save what `find_lineage` returns into {} first"),
+    Replicates: (REPLICATES, "save what `find_replicates` returns into {} first"),
+}
+"""Kind of finding -> its file in a folder, and what to do where it is not there."""
 
 
 def save_stages(stages: Stages, folder: str | Path) -> Path:
@@ -53,24 +59,22 @@ def save_replicates(replicates: Replicates, folder: str | Path) -> Path:
     return write_json(Path(folder) / REPLICATES, replicates.written)
 
 
-def saved_stages(folder: str | Path) -> Stages:
-    """Read the stages that `save_stages` wrote into a run folder.
+def _read_saved(kind: type[_Finding], folder: str | Path) -> _Finding:
+    """Read the stages, the lineage or the findings over seeds that were saved in a folder.
 
     Raises:
         FileNotFoundError: there are none.
         ValueError: the file is not readable, or another version wrote it.
     """
-    return _load(Path(folder) / STAGES, f"find the stages first, with `stagewise stages {folder}`", Stages)
-
-
-def saved_lineage(folder: str | Path) -> Lineage:
-    """Read the lineage that `save_lineage` wrote into a run folder.
-
-    Raises:
-        FileNotFoundError: there is none.
-        ValueError: the file is not readable, or another version wrote it.
-    """
-    return _load(Path(folder) / LINEAGE, f"save what `find_lineage` returns into {folder} first", Lineage)
+    place, missing = _PLACES[kind]
+    path = Path(folder) / place
+    if not path.exists():
+        raise FileNotFoundError(f"{path} is not there: {missing.format(folder)}")
+    written = read_json(path, "delete it, what it holds is found anew")
+    try:
+        return kind.of(written)
+    except (KeyError, TypeError) as reason:
+        raise ValueError(f"{path} was written by another version of stagewise: delete it ({reason})") from reason
 
 
 def load_replicates(folder: str | Path) -> Replicates:
@@ -80,7 +84,7 @@ def load_replicates(folder: str | Path) -> Replicates:
         FileNotFoundError: there are none.
         ValueError: the file is not readable, or another version wrote it.
     """
-    return _load(Path(folder) / REPLICATES, f"save what `find_replicates` returns into {folder} first", Replicates)
+    return _read_saved(Replicates, folder)
 
 
 def load_stages(
@@ -113,7 +117,8 @@ def load_stages(
         file, folder = table_file(Path(source)), Path(source)
         table = file.read(evidence(file.outline), arrays=["resamples"], aside=True)
     causes = None if folder is None else causes_of(folder)
-    if folder is not None and (saved := _saved(folder, table, criteria, causes or {})) is not None:
+    saved = None if folder is None else _saved(Stages, folder, rows_of_evidence(table))
+    if saved is not None and criteria in (None, saved.criteria) and saved.causes == causes:
         return saved
     criteria = criteria or DEFAULT
     if not shows_stages(table, criteria):
@@ -142,14 +147,12 @@ def load_lineage(folder: str | Path) -> Lineage | None:
     Raises:
         FileNotFoundError: the folder holds no table.
     """
-    file, path = table_file(Path(folder)), Path(folder) / LINEAGE
-    table = file.read([f"{probe}.{quantity}" for probe, quantity in (*PATTERNS, *OUTPUTS)])
+    folder = Path(folder)
+    table = table_file(folder).read([f"{probe}.{quantity}" for probe, quantity in (*PATTERNS, *OUTPUTS)])
     if not has_patterns(table):
         return None
-    if path.exists() and is_intact(path):
-        written = read_json(path, "delete it, it is found anew")
-        if (written.get("code"), written.get("digest")) == (_code(), digest(table)):
-            return saved_lineage(folder)
+    if (saved := _saved(Lineage, folder, table)) is not None:
+        return saved
     lineage = find_lineage(table)
     if os.access(folder, os.W_OK):
         save_lineage(lineage, folder)
@@ -168,29 +171,17 @@ def familiarity_in(folder: Path) -> BatchFamiliarity | None:
     return familiarity_of_run(read_record(folder), table_file(folder).read(LOSSES))
 
 
-def _saved(folder: Path, table: pd.DataFrame, criteria: StageCriteria | None, causes: Causes) -> Stages | None:
-    """Return the saved stages that this code found in this very table by these criteria; None if there are none."""
-    path = folder / STAGES
+def _saved(kind: type[_Finding], folder: Path, rows: pd.DataFrame) -> _Finding | None:
+    """Return what is saved of a kind of finding, if this code found it in these very rows; else None."""
+    path = folder / _PLACES[kind][0]
     if not path.exists():
         return None
     if not is_intact(path):
-        warnings.warn(f"{path} is damaged: the stages are found anew", stacklevel=2)
+        warnings.warn(f"{path} is damaged: what it holds is found anew", stacklevel=2)
         return None
-    if read_json(path, "delete it, stages are found anew").get("code") != _code():
-        return None
-    saved = saved_stages(folder)
-    same = criteria in (None, saved.criteria) and saved.causes == causes
-    return saved if same and saved.digest == digest(rows_of_evidence(table)) else None
-
-
-def _load(path: Path, missing: str, kind: type[_Found]) -> _Found:
-    if not path.exists():
-        raise FileNotFoundError(f"{path} is not there: {missing}")
     written = read_json(path, "delete it, what it holds is found anew")
-    try:
-        return kind.of(written)
-    except (KeyError, TypeError) as reason:
-        raise ValueError(f"{path} was written by another version of stagewise: delete it ({reason})") from reason
+    belongs = written.get("code") == _code() and written.get("digest") == digest(rows)
+    return _read_saved(kind, folder) if belongs else None
 
 
 @functools.cache

@@ -6,7 +6,7 @@ import pytest
 
 from stagewise import models, tasks
 from stagewise.loss import training_loss
-from stagewise.presets import presets_of, recipe_for
+from stagewise.presets import _presets_of, recipe_for
 from stagewise.recipe import Recipe
 from stagewise.task import AbstractTask
 from stagewise.tasks import AssociativeRecall, MarkovChain, SparseRegression, Text, Tokens, WikiText, Windows
@@ -23,7 +23,7 @@ def loss_at_the_start(recipe: Recipe) -> float:
 
 @pytest.mark.parametrize("kind", PLAIN, ids=lambda kind: kind.__name__)
 def test_every_preset_makes_a_model_that_reads_its_task(kind: type[AbstractTask]) -> None:
-    for name in presets_of(kind):
+    for name in _presets_of(kind):
         recipe = recipe_for(kind, name, seed=2)
         assert isinstance(recipe.task, kind)
         assert recipe.plan.seeds.init == recipe.plan.seeds.data == 2

@@ -16,7 +16,7 @@ from stagewise.findings.stages import FRAMES, Stages, find_stages
 from stagewise.measurement._parts import join
 from stagewise.measurement.engine import measure
 from stagewise.probes import AttentionTo, KLToReference, Loss
-from stagewise.saved_findings import STAGES, load_stages, save_stages, saved_stages
+from stagewise.saved_findings import STAGES, _read_saved, load_stages, save_stages
 from stagewise.statistics import StageCriteria
 from stagewise.tasks import MarkovChain
 from stagewise.words.stages import turning_points
@@ -44,7 +44,7 @@ def test_loaded_stages_are_those_that_were_saved(both: pd.DataFrame, method: str
     stages = find_stages(table, criteria=StageCriteria(simulations=50))
     path = save_stages(stages, tmp_path)
     assert path == tmp_path / STAGES
-    assert_equal(saved_stages(tmp_path), stages)
+    assert_equal(_read_saved(Stages, tmp_path), stages)
     json.loads(path.read_text(encoding="utf8"), parse_constant=lambda word: pytest.fail(f"{word} is not plain JSON"))
 
 
@@ -52,7 +52,7 @@ def test_a_stage_that_is_not_over_is_loaded_as_such(attention: pd.DataFrame, tmp
     stages = find_stages(attention)
     stages.onsets.loc[0, "t90_hi"] = np.inf
     save_stages(stages, tmp_path)
-    assert np.isinf(saved_stages(tmp_path).onsets["t90_hi"]).any()
+    assert np.isinf(_read_saved(Stages, tmp_path).onsets["t90_hi"]).any()
 
 
 def test_stages_of_a_folder_are_found_once(folder: Path, both: pd.DataFrame) -> None:
@@ -75,7 +75,7 @@ def test_what_the_record_of_a_folder_says_was_done_to_its_run_is_a_cause(folder:
     why = turning_points(stages.turning_points, stages.context)[0]
     assert why.endswith(f"(the learning rate's cool-down at step {first}, which may have timed it)")
     causes = {"the learning rate's warm-up": (0, 2), "the learning rate's cool-down": first}
-    assert saved_stages(folder).causes == stages.causes == causes
+    assert _read_saved(Stages, folder).causes == stages.causes == causes
     assert_equal(load_stages(folder) or stages, stages)
 
 
@@ -83,17 +83,17 @@ def test_stages_of_another_table_or_by_other_criteria_are_found_anew(folder: Pat
     strict = StageCriteria(depth=1.0)
     save_stages(find_stages(both, criteria=strict), folder)
     assert [len(load_stages(folder, criteria) or ()) for criteria in (None, strict, StageCriteria())] == [3, 3, 3]
-    assert [one["left"] for one in saved_stages(folder).table.to_dict("records")] == ["", "one", "two"]
+    assert [one["left"] for one in _read_saved(Stages, folder).table.to_dict("records")] == ["", "one", "two"]
     write(folder / TABLE, both.assign(value=0.5).to_parquet)
     assert len(load_stages(folder) or ()) == 1
-    assert (load_stages(folder) or saved_stages(folder)).criteria == StageCriteria()
+    assert (load_stages(folder) or _read_saved(Stages, folder)).criteria == StageCriteria()
 
 
 def test_stages_that_other_code_found_are_found_anew(folder: Path) -> None:
     load_stages(folder)
     saved = json.loads((folder / STAGES).read_text(encoding="utf8"))
     write(folder / STAGES, lambda partial: partial.write_text(json.dumps({**saved, "code": "another", "run": "old"})))
-    assert (load_stages(folder) or saved_stages(folder)).run == "run"
+    assert (load_stages(folder) or _read_saved(Stages, folder)).run == "run"
 
 
 def test_a_table_that_can_show_no_stages_has_none(both: pd.DataFrame, folder: Path) -> None:
@@ -105,14 +105,14 @@ def test_a_table_that_can_show_no_stages_has_none(both: pd.DataFrame, folder: Pa
 
 def test_what_cannot_be_read_says_what_to_do(tmp_path: Path, references: pd.DataFrame) -> None:
     with pytest.raises(FileNotFoundError, match="find the stages first, with `stagewise stages"):
-        saved_stages(tmp_path)
+        _read_saved(Stages, tmp_path)
     path = save_stages(find_stages(references), tmp_path)
     write(path, lambda partial: partial.write_text('{"run": "a"}'))
     with pytest.raises(ValueError, match="another version of stagewise: delete it"):
-        saved_stages(tmp_path)
+        _read_saved(Stages, tmp_path)
     write(path, lambda partial: partial.write_text("{"))
     with pytest.raises(ValueError, match="not valid JSON"):
-        saved_stages(tmp_path)
+        _read_saved(Stages, tmp_path)
 
 
 def test_a_measured_table_has_one_digest_in_memory_and_on_disk(

@@ -89,23 +89,25 @@ def reported_errors() -> Iterator[None]:
     except BrokenPipeError:
         raise  # who reads the output has read enough, as `head`: typer ends in silence
     except (ValueError, TypeError, OSError, FloatingPointError) as error:
-        print(shortened(f"stagewise: {error}"), file=PlainStream(sys.stderr))
-        raise typer.Exit(2) from None
+        raise _refusal(str(error)) from None
     except BrokenExecutor:
-        print(
-            "stagewise: the system ended a worker process, most often for want of memory; what it had finished stays: "
-            "run the same command again, with fewer --workers if it has that option",
-            file=sys.stderr,
-        )
-        raise typer.Exit(2) from None
+        raise _refusal(
+            "the system ended a worker process, most often for want of memory; what it had finished stays: "
+            "run the same command again, with fewer --workers if it has that option"
+        ) from None
     except (MemoryError, RuntimeError) as error:
         if not isinstance(error, MemoryError) and not re.search(TOO_LARGE, str(error)):
             raise
         why = (str(error).splitlines() or [""])[0]
-        print(f"stagewise: there is not enough memory; make the model or the batch smaller ({why})", file=sys.stderr)
-        raise typer.Exit(2) from None
+        raise _refusal(f"there is not enough memory; make the model or the batch smaller ({why})") from None
     finally:
         warnings.formatwarning = usual
+
+
+def _refusal(reason: str) -> typer.Exit:
+    """Print why a command ends; return what ends it."""
+    print(shortened(f"stagewise: {reason}"), file=PlainStream(sys.stderr))
+    return typer.Exit(2)
 
 
 def one_thread() -> None:

@@ -40,10 +40,9 @@ def densify(
     from stagewise.analysis import measure_run
     from stagewise.checkpoints.series import open_series
     from stagewise.cli._recipes import recipe_of_run
+    from stagewise.cli._sources import print_report
     from stagewise.measurement.recorded import recorded_dtype
-    from stagewise.processes import cores
     from stagewise.replay import densifying
-    from stagewise.reporting.page import report
 
     recipe = recipe_of_run(folder, own_task or (), "densify replays")
     windows = _windows(folder, between)
@@ -72,7 +71,7 @@ def densify(
     measure_run(recipe, folder, sequences=sequences, **again)
     for window in _windows(folder):
         print(f"now: {window}")
-    print(f"report: {report(folder, workers=cores())}")
+    print_report(folder)
 
 
 def _sequences(recipe: "Recipe", folder: Path, requested: int | None, checkpoints: int) -> int | None:

@@ -41,11 +41,10 @@ def intervene(
 ) -> None:
     """Continue a run from a checkpoint with a head held; print how much later each transition comes, and controls."""
     one_thread()
-    from stagewise.checkpoints.run_folder import TABLE, unfinished
+    from stagewise.checkpoints.run_folder import unfinished
     from stagewise.cli._recipes import recipe_of_run
-    from stagewise.processes import cores
+    from stagewise.cli._sources import print_report
     from stagewise.replay import intervening
-    from stagewise.reporting.page import report
 
     chosen = {"out": hold_out, "weights": freeze, "pattern": keep_pattern, "uniform": uniform, "relation": attend}
     recipe = recipe_of_run(folder, own_task or (), "intervene continues with")
@@ -60,8 +59,7 @@ def intervene(
     rows = intervening.intervene(folder, clamps, recipe=recipe, **how)
     for _, row in rows[rows["step"] == start].iterrows():
         print(intervening.in_words(row))
-    if (folder / TABLE).exists():
-        print(f"report: {report(folder, workers=cores())}")
+    print_report(folder)
 
 
 def clamps_of(heads: Mapping[Any, Sequence[str]], start: int) -> "list[ClampHead]":

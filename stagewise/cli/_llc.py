@@ -7,14 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stagewise.cli._commands import one_thread
-from stagewise.cli._options import (
-    DataOptions,
-    Device,
-    DryRun,
-    Origin,
-    Out,
-    Quiet,
-)
+from stagewise.cli._options import DataOptions, Device, DryRun, Origin, Out, Quiet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,25 +66,23 @@ def llc(
     sampler = chain.sampler()
     from stagewise import plot
     from stagewise.checkpoints.run_folder import COEFFICIENTS, SAMPLED, TABLE, write
-    from stagewise.cli._sources import opened_with_batch
+    from stagewise.cli._sources import opened_source, print_report
     from stagewise.findings.unsettled import unsettled, unsettled_in_words
     from stagewise.measurement.learning_coefficient import measure_learning_coefficients
     from stagewise.measurement.sampling import Sampling
-    from stagewise.processes import cores
-    from stagewise.reporting.page import report
     from stagewise.saved_findings import familiarity_in, load_stages
     from stagewise.words.familiarity import caution
 
-    opened_source = opened_with_batch(source, out, data)
-    batch, folder = opened_source.batch, opened_source.folder
-    series, sampled_folder = spread(opened_source.series, checkpoints), folder / SAMPLED
+    opened = opened_source(source, data, out)
+    batch, folder = opened.batch, opened.folder
+    series, sampled_folder = spread(opened.series, checkpoints), folder / SAMPLED
     sampling = Sampling(series, batch, sampler, heads, sampled_folder, device)
     print(sampling.cost())
     if advice := sampling.advice():
         print(advice)
     if dry:
         return
-    opened_source.claim()
+    opened.claim()
     table = measure_learning_coefficients(
         series, batch, sampler, heads=heads, folder=sampled_folder, device=device, progress=not quiet
     )
@@ -104,8 +95,7 @@ def llc(
     print(f"{len(table)} rows: {write(folder / COEFFICIENTS, table.to_parquet)}")
     figure = plot.learning_coefficients(table, load_stages(folder) if measured else None)
     print(write(folder / "learning-coefficients.svg", partial(figure.savefig, format="svg")))
-    if measured:
-        print(f"report: {report(folder, workers=cores())}")
+    print_report(folder)
 
 
 def spread(series: "CheckpointSeries", number: int) -> "CheckpointSeries":

@@ -1,6 +1,5 @@
 """Recipes from the command line: a preset of a task and its changes, or what a run folder records."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -102,17 +101,7 @@ def _of_training(changes: RecipeOptions) -> dict[str, object]:
     if changes.steps is not None:
         values["plan.steps"] = changes.steps
     if changes.config is not None:
-        values["architecture"] = _read_config(changes.config)
+        from stagewise.checkpoints.json_files import read_json
+
+        values["architecture"] = read_json(changes.config, "give the fields of a HookedTransformerConfig by name")
     return values
-
-
-def _read_config(path: Path) -> dict[str, object]:
-    try:
-        config = json.loads(path.read_text(encoding="utf8"))
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as reason:
-        raise ValueError(f"{path} is not valid JSON ({reason})") from reason
-    if not isinstance(config, dict):
-        raise ValueError(
-            f"{path} must hold the fields of a HookedTransformerConfig by name, got a {type(config).__name__}"
-        )
-    return config

@@ -14,6 +14,7 @@ from stagewise.plain_text import file_part
 
 if TYPE_CHECKING:
     from stagewise.checkpoints.series import CheckpointSeries
+    from stagewise.recipe import Recipe
     from stagewise.reporting.results import Analysis
     from stagewise.reporting.seeds import SeedReport
     from stagewise.task import AbstractTask, Batch
@@ -32,6 +33,16 @@ def each_run(sources: Sequence[str], out: Path | None = None, steps: str | None 
     folder = out if len(sources) == 1 else None
     runs = ([*map(str, logged_folders(each, folder, steps))] if is_log(each) else [each] for each in sources)
     return [run for of_source in runs for run in of_source]
+
+
+def print_report(folder: Path) -> None:
+    """Write the report of a folder that is measured, and print where it is."""
+    from stagewise.checkpoints.run_folder import TABLE
+    from stagewise.processes import cores
+    from stagewise.reporting.page import report
+
+    if (folder / TABLE).exists():
+        print(f"report: {report(folder, workers=cores())}")
 
 
 def name_causes_of(folders: Sequence[Path], causes: Sequence[str] | None) -> None:
@@ -66,7 +77,7 @@ def measured_first(
 
     Checkpoints from elsewhere get a report then, with which `analyse` ends: it is returned too.
     """
-    from stagewise.checkpoints.run_folder import RUN, TABLE
+    from stagewise.checkpoints.run_folder import TABLE
 
     folder, chosen = Path(source), measurement.chosen
     if not data.given and (folder / TABLE).exists() and measurement.sequences is None:
@@ -74,23 +85,14 @@ def measured_first(
             why = "was measured before, and all of that is shown: --only and --without choose for `stagewise measure`"
             print(f"{source} {why}", file=sys.stderr)
         return folder, None
-    if not data.given and (folder / RUN).exists():
-        measure_run_folder(folder, data, measurement)
+    one_thread()
+    from stagewise.analysis import analyse, measure_run
+
+    opened = opened_source(source, data, out)
+    if opened.recipe is not None:
+        measure_run(opened.recipe, folder, **measurement.arguments())
         return folder, None
-    one_thread()
-    from stagewise.analysis import analyse, folder_of
-
-    series, task = opened_source(source, data)
-    folder = out or folder_of(series)
-    return folder, analyse(series, folder, task=task, **measurement.arguments())
-
-
-def measure_run_folder(folder: Path, data: DataOptions, measurement: Measurement) -> None:
-    """Measure a run on its own task."""
-    one_thread()
-    from stagewise.analysis import measure_run
-
-    measure_run(recipe_in(folder, tasks=data.own_task or ()), folder, **measurement.arguments())
+    return opened.folder, analyse(opened.series, opened.folder, task=opened.task, **measurement.arguments())
 
 
 def measured_folder(source: str) -> Path:
@@ -117,61 +119,62 @@ def measured_folder(source: str) -> Path:
     return elsewhere if (elsewhere / TABLE).exists() else folder
 
 
-def opened_source(source: str, data: DataOptions) -> "tuple[CheckpointSeries, AbstractTask | None]":
-    """Open a source, with the task that it is measured on: the data that are given, or a task of the user."""
-    from stagewise.checkpoints.series import open_series
-    from stagewise.reporting.logged import is_log
-    from stagewise.tasks.tokens import own_task
-
-    if is_log(source):
-        raise ValueError(f"{source} holds curves and no checkpoints: `stagewise report {source}` shows them")
-    task_classes(data.own_task or ())  # which the record of a run may name
-    series = open_series(source, architecture=data.architecture, branch=data.branch, parse=data.parse, base=data.base)
-    task = own_task(series, data.tokens, data.relation or (), data.text, data.tokenizer)
-    return series, task or only_task(data.own_task)
-
-
 class OpenedSource(NamedTuple):
-    """The checkpoints of a source, the probe batch that they are measured on, and the folder of their tables.
+    """The checkpoints of a source, and the folder of their tables.
 
-    `identity` is that of a source whose tables lie elsewhere; a run has its own, and none.
+    `recipe` is that of a run, which is measured on its own task; other sources have none, and a `task` where one is
+    given.
     """
 
     series: "CheckpointSeries"
-    batch: "Batch"
     folder: Path
-    identity: str | None
+    recipe: "Recipe | None"
+    task: "AbstractTask | None"
+
+    @property
+    def batch(self) -> "Batch":
+        """The probe batch that `measure` measures it on."""
+        from stagewise.measurement.probe_batch import load_batch, series_batch
+
+        return series_batch(self.series, self.task) if self.recipe is None else load_batch(self.recipe, self.folder)
 
     def claim(self) -> None:
-        """Claim the folder, before the first thing is written."""
+        """Claim the folder, before the first thing is written; a run has its own."""
         from stagewise.checkpoints.run_folder import claim_for
 
-        if self.identity is not None:
-            claim_for(self.folder, self.identity)
+        if self.recipe is None:
+            claim_for(self.folder, _identity(self.series))
 
 
-def opened_with_batch(source: str, out: Path | None, data: DataOptions) -> OpenedSource:
-    """Open a source on the probe batch that `measure` measures it on: a run on that of its own task.
+def _identity(series: "CheckpointSeries") -> str:
+    return series.name if series.source is None else series.source.identity or series.name
+
+
+def opened_source(source: str, data: DataOptions, out: Path | None = None) -> OpenedSource:
+    """Open a run on its own task, or other checkpoints on the data that are given, a task of the user, or none.
 
     Args:
         source: a run folder, or what `open_series` opens.
-        out: the folder of the tables of another source than a run; None takes one in `runs/`.
         data: how it is opened, and on which data.
+        out: the folder of the tables of another source than a run; None takes one in `runs/`.
 
     Raises:
-        ValueError: the folder holds the measurements of another source.
+        ValueError: the source holds curves, or the folder the measurements of another source.
     """
     from stagewise.analysis import folder_of
     from stagewise.checkpoints.run_folder import RUN, check_claim
     from stagewise.checkpoints.series import open_series
-    from stagewise.measurement.probe_batch import load_batch, series_batch
+    from stagewise.reporting.logged import is_log
+    from stagewise.tasks.tokens import own_task
 
     if not data.given and (folder := Path(source)).joinpath(RUN).exists():
         recipe = recipe_in(folder, tasks=data.own_task or ())
-        series = open_series(folder, classes=[type(recipe.architecture.init)])
-        return OpenedSource(series, load_batch(recipe, folder), folder, None)
-    series, task = opened_source(source, data)
-    batch, folder = series_batch(series, task), out or folder_of(series)
-    identity = series.source.identity if series.source else series.name
-    check_claim(folder, identity)
-    return OpenedSource(series, batch, folder, identity)
+        return OpenedSource(open_series(folder, classes=[type(recipe.architecture.init)]), folder, recipe, None)
+    if is_log(source):
+        raise ValueError(f"{source} holds curves and no checkpoints: `stagewise report {source}` shows them")
+    task_classes(data.own_task or ())  # which the record of a run may name
+    series = open_series(source, architecture=data.architecture, branch=data.branch, parse=data.parse, base=data.base)
+    task = own_task(series, data.tokens, data.relation or (), data.text, data.tokenizer) or only_task(data.own_task)
+    folder = out or folder_of(series)
+    check_claim(folder, _identity(series))
+    return OpenedSource(series, folder, None, task)

@@ -11,15 +11,7 @@ import typer
 
 from stagewise.cli._commands import one_thread
 from stagewise.cli._executors import executor_named
-from stagewise.cli._options import (
-    BaselineOptions,
-    Device,
-    DtypeName,
-    Memory,
-    Quiet,
-    RecipeOptions,
-    read_memory,
-)
+from stagewise.cli._options import BaselineOptions, Device, DtypeName, Memory, Quiet, RecipeOptions, read_memory
 from stagewise.cli._recipes import recipe_of
 
 if TYPE_CHECKING:

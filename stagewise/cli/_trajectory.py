@@ -3,13 +3,7 @@
 from functools import partial
 
 from stagewise.cli._commands import one_thread
-from stagewise.cli._options import (
-    DataOptions,
-    Device,
-    Origin,
-    Out,
-    Quiet,
-)
+from stagewise.cli._options import DataOptions, Device, Origin, Out, Quiet
 
 
 def trajectory(
@@ -23,30 +17,24 @@ def trajectory(
     """Compare the checkpoints of a run folder or any source: representations, heads' subspaces, and the trajectory."""
     one_thread()
     from stagewise import plot
-    from stagewise.checkpoints.run_folder import COMPARISONS, TABLE, write
-    from stagewise.cli._sources import opened_with_batch
+    from stagewise.checkpoints.run_folder import COMPARISONS, write
+    from stagewise.cli._sources import opened_source, print_report
     from stagewise.measurement.comparing import compare_checkpoints
     from stagewise.measurement.trajectory import measure_trajectory
-    from stagewise.processes import cores
-    from stagewise.reporting.page import report
     from stagewise.table import declare, declared, tidy
 
-    opened_source = opened_with_batch(source, out, data)
-    series, batch, folder = opened_source.series, opened_source.batch, opened_source.folder
+    opened = opened_source(source, data, out)
+    series, batch, folder = opened.series, opened.batch, opened.folder
     compared = compare_checkpoints(series, batch, device=device, progress=not quiet)
     path = measure_trajectory(series, batch, device=device, progress=not quiet)
     table = tidy([compared, path])
     declare(table, declared(compared) | declared(path))
-    opened_source.claim()
+    opened.claim()
     print(f"{len(table)} rows: {write(folder / COMPARISONS, table.to_parquet)}")
     to_last = compared[compared["compared"] == "last checkpoint"]
     whole = plot.trajectory(path).get_figure(root=True)
     assert whole is not None
-    figures = {
-        "alignment.svg": plot.quantity(to_last, "LinearCKA", "alignment"),
-        "trajectory.svg": whole,
-    }
+    figures = {"alignment.svg": plot.quantity(to_last, "LinearCKA", "alignment"), "trajectory.svg": whole}
     for name, figure in figures.items():
         print(write(folder / name, partial(figure.savefig, format="svg")))
-    if (folder / TABLE).exists():
-        print(f"report: {report(folder, workers=cores())}")
+    print_report(folder)

@@ -28,7 +28,6 @@ from stagewise.cli._options import (
 from stagewise.cli._recipes import recipe_in, recipe_of
 from stagewise.cli._sources import (
     each_run,
-    measure_run_folder,
     measured_first,
     name_causes_of,
     opened_source,
@@ -83,18 +82,18 @@ def measure(
 ) -> None:
     """Run the default probes, and others, on every checkpoint of a run folder or any source; write the table."""
     one_thread()
-    from stagewise.checkpoints.run_folder import RUN, TABLE, table_file
+    from stagewise.analysis import measure_run, measured
+    from stagewise.checkpoints.run_folder import TABLE, table_file
+    from stagewise.saved_findings import familiarity_in
 
     measurement = Measurement(passes, chosen, probe, sequences)
-    if not data.given and (folder := Path(source)).joinpath(RUN).exists():
-        measure_run_folder(folder, data, measurement)
+    opened = opened_source(source, data, out)
+    series, folder = opened.series, opened.folder
+    if opened.recipe is not None:
+        measure_run(opened.recipe, folder, **measurement.arguments())
     else:
-        from stagewise.analysis import folder_of, measured
-        from stagewise.saved_findings import familiarity_in
-
-        series, task = opened_source(source, data)
-        folder = out or folder_of(series)
-        faults = measured(series, folder, task=task, **measurement.arguments())[0]  # not its table, which would be kept
+        # Not its table, which would be kept.
+        faults = measured(series, folder, task=opened.task, **measurement.arguments())[0]
         if (familiarity := familiarity_in(folder)) is not None:
             print(familiarity)
         print(faults)

@@ -1,11 +1,9 @@
 """Curves of heads over training: attention, specialisation, entropy, what they write, any score of theirs."""
 
-import math
 from collections.abc import Mapping, Sequence
 
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from stagewise.event import HEAD_KINDS
 from stagewise.findings.stages import Stages
@@ -14,7 +12,7 @@ from stagewise.plot.colours import head_colours, ink, marker, ordered_colours
 from stagewise.plot.quantities import axes_of, quantity_of, set_value_axis
 from stagewise.plot.step_axis import check_one_run, curve, label_ends, new_axes, set_step_axis
 from stagewise.statistics import DEFAULT
-from stagewise.table import Head, head_label, heads_in, select
+from stagewise.table import Head, head_label, select
 
 
 def head_masses(
@@ -38,20 +36,6 @@ def head_masses(
     _name_head(ax, table, (layer, head))
     set_value_axis(ax, quantity_of(table, "AttentionTo", "mass"))
     return finish(ax)
-
-
-def all_head_masses(table: pd.DataFrame, stages: Stages | None = None, columns: int = 3) -> Figure:
-    """Draw `head_masses` of every head in a grid."""
-    heads = heads_in(select(table, "AttentionTo", "mass"))
-    across = min(columns, len(heads))
-    down = math.ceil(len(heads) / across)
-    figure = Figure(figsize=(3.8 * across, 2.7 * down), layout="constrained")
-    grid = figure.subplots(down, across, squeeze=False).flat
-    for (layer, head), ax in zip(heads, grid, strict=False):
-        head_masses(table, layer, head, stages, ax)
-    for ax in list(grid)[len(heads) :]:
-        ax.remove()
-    return figure
 
 
 def specialisation(table: pd.DataFrame, stages: Stages | None = None, ax: Axes | None = None) -> Axes:

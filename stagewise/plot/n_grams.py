@@ -7,8 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from stagewise.findings.crossings import Crossing
-from stagewise.plot._curves import BLACK
-from stagewise.plot._references import kl_curves
+from stagewise.plot._curves import BLACK, kl_curves
 from stagewise.plot.colours import ordered_colours
 from stagewise.plot.quantities import quantity_of
 from stagewise.plot.step_axis import curve, label_ends, set_step_axis

@@ -1,6 +1,6 @@
-"""Curves of several seeds: their mean with its band over seeds, and each seed thin behind it."""
+"""Curves of several runs: of seeds their mean with its band, each seed thin behind it; two runs over one another."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,11 +8,11 @@ import pandas as pd
 from matplotlib.axes import Axes
 from scipy import stats
 
-from stagewise.findings.scores import axes_of
+from stagewise.findings import scores
 from stagewise.plot._curves import BLACK, finish
 from stagewise.plot.colours import ordered_colours
-from stagewise.plot.quantities import quantity_of, set_value_axis
-from stagewise.plot.step_axis import new_axes, set_step_axis
+from stagewise.plot.quantities import axes_of, quantity_of, set_value_axis
+from stagewise.plot.step_axis import curve, new_axes, set_step_axis
 from stagewise.statistics import LEVEL
 from stagewise.statistics._constants import FEWEST_SEEDS
 from stagewise.table import select
@@ -76,11 +76,53 @@ def over_seeds(table: pd.DataFrame, probe: str, name: str, ax: Axes | None = Non
 
 def bands_of(rows: pd.DataFrame) -> Sequence[tuple[dict[str, Any], _Band]]:
     """Return the curves of a quantity over runs, by their labels, that have a step which all runs share."""
-    axes, runs = axes_of(rows), rows["run"].nunique()
-    alone: Iterable[tuple[Any, pd.DataFrame]] = [((), rows)]
-    groups = rows.groupby(axes, sort=False, dropna=False) if axes else alone
+    runs = rows["run"].nunique()
     return [
-        ({axis: label for axis, label in zip(axes, labels, strict=True) if not pd.isna(label)}, _band(curve))
-        for labels, curve in groups
-        if curve["run"].nunique() == runs and curve.groupby("step")["run"].nunique().max() == runs
+        (labels, _band(line))
+        for labels, line in _by_labels(rows, scores.axes_of(rows))
+        if line["run"].nunique() == runs and line.groupby("step")["run"].nunique().max() == runs
     ]
+
+
+def _by_labels(rows: pd.DataFrame, axes: list[str]) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
+    """Yield the rows of each combination of labels on some axes, behind the labels that there are."""
+    alone: Iterable[tuple[Any, pd.DataFrame]] = [((), rows)]
+    for labels, line in rows.groupby(axes, sort=False, dropna=False) if axes else alone:
+        yield {axis: label for axis, label in zip(axes, labels, strict=True) if not pd.isna(label)}, line
+
+
+def compared(table: pd.DataFrame, probe: str, name: str, ax: Axes | None = None) -> Axes:
+    """Draw a quantity of two runs, each at its own checkpoints: the first run solid, the second one dashed.
+
+    Args:
+        table: of two runs; the heads in it are aligned, see `findings.roles.paired_roles`.
+        probe: whose quantity it is.
+        name: of the quantity.
+
+    Raises:
+        ValueError: the table has no such rows, or not of two runs.
+    """
+    rows = select(table, probe, name)
+    first, *others = dict.fromkeys(rows["run"])
+    if len(others) != 1:
+        raise ValueError(f"curves are compared between two runs, {probe} {name} has {len(others) + 1}")
+    ax = new_axes(ax, height=2.8)
+    set_step_axis(ax, rows["step"])
+    lines = _lines(rows)
+    colours: Mapping[object, str] = ordered_colours(sorted(lines))
+    for label, line in lines.items():
+        colour = colours[label] if label else BLACK
+        for run, of_run in line.groupby("run", sort=False):
+            dashed = run != first
+            # A curve that the first run lacks is named at the end of the second one's.
+            named = not dashed or line["run"].nunique() == 1
+            curve(ax, of_run, label or "_curve" if named else f"_{label}", colour, theory=dashed)
+    set_value_axis(ax, quantity_of(table, probe, name))
+    return finish(ax)
+
+
+def _lines(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Return the curves that moved most, by their labels."""
+    lines = {curve_label(labels): line for labels, line in _by_labels(rows, axes_of(rows))}
+    moved = {label: max(np.ptp(one["value"]) for _, one in line.groupby("run")) for label, line in lines.items()}
+    return {label: lines[label] for label in sorted(lines, key=lambda label: -moved[label])[:_LINES]}

@@ -21,7 +21,7 @@ _CHECKPOINTS = 60
 """New checkpoints that are made where nobody says how many: about as many as a run saves by default."""
 
 
-class Replay(NamedTuple):
+class _Replay(NamedTuple):
     """Updates from `start`, where a state is kept, to `stop`, where weights are, made again to save `steps`."""
 
     start: int
@@ -129,7 +129,7 @@ def recipe_at(folder: Path) -> Recipe:
     return recipe
 
 
-def _planned(folder: Path, steps: Iterable[int]) -> list[Replay]:
+def _planned(folder: Path, steps: Iterable[int]) -> list[_Replay]:
     """Return the replays that save these steps, all but those that are saved already; what overlaps is one."""
     saved = open_series(folder).steps
     missing = sorted(set(steps) - set(saved))
@@ -138,13 +138,13 @@ def _planned(folder: Path, steps: Iterable[int]) -> list[Replay]:
     return replays_of(missing, saved, [0, *state_steps(folder)])
 
 
-def replays_of(missing: Iterable[int], saved: Sequence[int], starts: Sequence[int]) -> list[Replay]:
+def replays_of(missing: Iterable[int], saved: Sequence[int], starts: Sequence[int]) -> list[_Replay]:
     """Return the replays that save missing steps, in order, between those that are saved; what overlaps is one.
 
     >>> replays_of([5, 6, 13], saved=[0, 4, 8, 12, 16], starts=[0, 4])
-    [Replay(start=4, stop=16, steps=(5, 6, 13))]
+    [_Replay(start=4, stop=16, steps=(5, 6, 13))]
     """
-    replays: list[Replay] = []
+    replays: list[_Replay] = []
     for step in missing:
         start, stop = max(each for each in starts if each <= step), min(each for each in saved if each > step)
         if replays and start <= replays[-1].stop:
@@ -152,7 +152,7 @@ def replays_of(missing: Iterable[int], saved: Sequence[int], starts: Sequence[in
             start, together = before.start, (*before.steps, step)
         else:
             together = (step,)
-        replays.append(Replay(start, stop, together))
+        replays.append(_Replay(start, stop, together))
     return replays
 
 
@@ -208,7 +208,7 @@ def _unsaved(reaches: Iterable[range], every: int, saved: Collection[int]) -> fr
     return frozenset(step for reach in reaches for step in linear(every, reach.stop, reach.start)).difference(saved)
 
 
-def _replay(folder: Path, replay: Replay, training: Training, bar: "tqdm[Any]") -> None:
+def _replay(folder: Path, replay: _Replay, training: Training, bar: "tqdm[Any]") -> None:
     start = rewind(folder, replay.start, training.model, training.optimiser, training.way)
     saved, pending = set(open_series(folder).steps), dict[int, State]()
     for step in training.steps(start, replay.stop, []):

@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-import torch
-
 from stagewise import models
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.probe import pattern_hooks
@@ -58,14 +56,9 @@ def show_attention(
     # circuitsvis imports torch, which costs seconds where nothing else has: only who looks at attention pays them.
     from circuitsvis.attention import attention_heads
 
-    pattern = activations[hook][0].cpu()
+    pattern: list[Any] = activations[hook][0].cpu().double().numpy().round(DIGITS).tolist()
     names = [head_label(layer, head) for head in range(len(pattern))]
-    return attention_heads(_rounded(pattern), _as_text(tokens[0].tolist(), tokenizer, vocabulary), names)
-
-
-def _rounded(pattern: torch.Tensor) -> list[Any]:
-    rows: list[Any] = pattern.double().numpy().round(DIGITS).tolist()
-    return rows
+    return attention_heads(pattern, _as_text(tokens[0].tolist(), tokenizer, vocabulary), names)
 
 
 def _as_text(tokens: Sequence[int], tokenizer: Any, vocabulary: Sequence[str] | None) -> list[str]:

@@ -8,20 +8,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib.style
 import pandas as pd
 
 from stagewise import plot
-from stagewise.checkpoints.run_folder import REPORT, read_record, write
+from stagewise.checkpoints.run_folder import read_record
 from stagewise.findings.comparison import Comparison, compare_stages
 from stagewise.findings.roles import paired_roles
 from stagewise.plain_text import file_part
-from stagewise.reporting.figure import LOOK, Plot, figure_html, identifier
-from stagewise.reporting.html import Page, inline
-from stagewise.reporting.measured_runs import FOREIGN, MeasuredRuns, curve_title, read_runs, stages_of_each, with_caveat
-from stagewise.reporting.page import Part, page_html
-from stagewise.reporting.prose import html_table, number, settings_rows
-from stagewise.table import head_label, select
+from stagewise.reporting.html import inline
+from stagewise.reporting.measured_runs import (
+    MeasuredRuns,
+    curve_parts,
+    heads_by_role,
+    read_runs,
+    stages_part,
+    write_runs,
+)
+from stagewise.reporting.page import Part
+from stagewise.reporting.prose import NONE, html_table, number, settings_rows
 from stagewise.words.comparison import later
 from stagewise.words.grammar import capital, count, interval
 
@@ -39,8 +43,6 @@ UNLIKE = "The runs were measured on batches of their own: levels are compared as
 BATCH = ("task.", "plan.seeds.evaluation", "batch")
 """Beginnings of settings that decide the probe batch."""
 
-NONE = "–"  # noqa: RUF001
-
 NO_SETTINGS = ("audit", "causes")
 """Entries of a record that say what was found out about a run, not how it was made."""
 
@@ -49,7 +51,7 @@ LISTED = 20
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class ComparisonReport:
+class _ComparisonReport:
     """Two runs compared.
 
     Args:
@@ -75,7 +77,7 @@ class ComparisonReport:
         return inline(self.report)
 
 
-def compare(first: str | Path, second: str | Path, out: str | Path | None = None) -> ComparisonReport:
+def compare(first: str | Path, second: str | Path, out: str | Path | None = None) -> _ComparisonReport:
     """Write one page on two measured runs, and return what it shows.
 
     Args:
@@ -91,15 +93,22 @@ def compare(first: str | Path, second: str | Path, out: str | Path | None = None
     if places[0].resolve() == places[1].resolve():
         raise ValueError(f"a run is compared with another one, got {first} twice")
     out = Path("runs", "-against-".join(map(file_part, _told_apart(*places)))) if out is None else Path(out)
-    runs, settings = read_runs(places), differing(*map(read_record, places))
+    runs, settings = read_runs(places), _differences(*map(read_record, places))
     roles = paired_roles(runs.whole)
     table, (of_first, of_second) = runs.aligned(roles), runs.stages
     comparison = compare_stages(of_first, of_second, roles)
-    with matplotlib.style.context(["default", LOOK]):
-        parts = list(_parts(runs, settings, comparison, table, out))
-    page = _page(runs, settings, comparison, parts)
-    written = write(out / REPORT, lambda partial: partial.write_text(page, encoding="utf8"))
-    return ComparisonReport(settings, comparison, table, Page(written))
+    headline = f"{count(len(_in_both(settings)), 'setting')} apart, {count(len(comparison.shared), 'event')} in both"
+    page = write_runs(
+        out,
+        runs,
+        _parts(runs, settings, comparison, table, out),
+        of="run",
+        name=" and ".join(runs.names),
+        headline=headline,
+        finding=" ".join(f"{sentence}." for sentence in _finding(runs, comparison)),
+        words=UNLIKE if any(name.startswith(BATCH) for name in settings["setting"]) else "",
+    )
+    return _ComparisonReport(settings, comparison, table, page)
 
 
 def _told_apart(first: Path, second: Path) -> tuple[str, str]:
@@ -114,12 +123,12 @@ def _told_apart(first: Path, second: Path) -> tuple[str, str]:
     return one, other
 
 
-def differing(first: Mapping[str, Any], second: Mapping[str, Any]) -> pd.DataFrame:
+def _differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> pd.DataFrame:
     """Return in what two records differ, as text: `setting`, `first`, `second`; a dash for what one does not have.
 
     What both have comes first. What was found out about a run, its audit say, is no setting.
 
-    >>> differing({"recipe": {"plan": {"steps": 900}}}, {"recipe": {"plan": {"steps": 600}}}).to_numpy().tolist()
+    >>> _differences({"recipe": {"plan": {"steps": 900}}}, {"recipe": {"plan": {"steps": 600}}}).to_numpy().tolist()
     [['plan.steps', '900', '600']]
     """
     one, other = ({name: of[name] for name in of if name not in NO_SETTINGS} for of in (first, second))
@@ -128,7 +137,7 @@ def differing(first: Mapping[str, Any], second: Mapping[str, Any]) -> pd.DataFra
 
 
 def _in_both(settings: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of `differing` of what both records have."""
+    """Return the rows of `_differences` of what both records have."""
     return settings[(settings[["first", "second"]] != NONE).all(axis=1)]
 
 
@@ -145,23 +154,6 @@ def _in_short(value: Any) -> str:
     if value is pd.NA:
         return NONE
     return ", ".join(f"{name} {text}".strip() for name, text in settings_rows({"": value}))
-
-
-def _page(runs: MeasuredRuns, settings: pd.DataFrame, comparison: Comparison, parts: list[Part]) -> str:
-    shared = comparison.shared
-    headline = f"{count(len(_in_both(settings)), 'setting')} apart, {count(len(shared), 'event')} in both"
-    finding = " ".join(f"{sentence}." for sentence in _finding(runs, comparison))
-    if runs.foreign:
-        headline, finding, parts = FOREIGN, f"Of one run: {runs.foreign}", with_caveat(parts)
-    return page_html(
-        name=" and ".join(runs.names),
-        headline=headline,
-        finding=finding,
-        kind="foreign" if runs.foreign else "finding",
-        words=UNLIKE if any(name.startswith(BATCH) for name in settings["setting"]) else "",
-        parts=parts,
-        steps={"steps": sorted(int(step) for step in runs.whole["step"].unique())},
-    )
 
 
 def _finding(runs: MeasuredRuns, comparison: Comparison) -> list[str]:
@@ -181,16 +173,11 @@ def _parts(
     nothing = "".join(f"<p>{html.escape(capital(line))}.</p>" for line in comparison.words().splitlines())
     body = html_table(["what", *runs.names, "in the second run"], events) + EVENTS if events else nothing
     yield Part("events", "What came when", body)
-    yield Part("stages", "The stages of each run", stages_of_each("run", runs.stages))
+    yield stages_part("run", runs.stages)
     if len(comparison.roles):
         yield Part("roles", "Heads by their roles", f"<p>{ROLES}</p>{_heads(comparison.roles, runs.names)}")
-    for probe, name in table[["probe", "quantity"]].drop_duplicates().itertuples(index=False):
-        of = select(table, probe, name)
-        if of["run"].nunique() == 2 and of["value"].notna().any():
-            identity = identifier(f"{probe}-{name}")
-            caption = CURVES.format(*map(html.escape, runs.names))
-            figure = Plot(f"compared-{identity}", {"": plot.compared(table, probe, name)}, of, caption)
-            yield Part(f"curve-{identity.lower()}", curve_title(table, probe, name), figure_html(figure, out))
+    caption = CURVES.format(*map(html.escape, runs.names))
+    yield from curve_parts(table, out, "compared", plot.compared, caption)
 
 
 def _settings_html(settings: pd.DataFrame, names: Sequence[str]) -> str:
@@ -212,13 +199,10 @@ def _event_row(row: dict[Any, Any], name: str) -> list[object]:
 
 
 def _heads(roles: pd.DataFrame, names: Sequence[str]) -> str:
-    heads = {
-        (row["layer"], row["role"], row["run"]): (head_label(row["layer"], row["head"]), number(row["distance"]))
-        for row in roles.to_dict("records")
-    }
-    pairs = sorted({(layer, role) for layer, role, _ in heads})
-    rows = []
-    for pair in pairs:
-        first, second = (heads.get((*pair, name), (NONE, NONE)) for name in names)
-        rows.append([first[0], second[0], second[1] if first[0] != NONE else NONE])
+    second = roles[roles["run"] == names[1]].to_dict("records")
+    distances = {(row["layer"], row["role"]): number(row["distance"]) for row in second}
+    rows = [
+        [*heads, NONE if heads[0] == NONE else distances.get(pair, NONE)]
+        for pair, heads in heads_by_role(roles, names).items()
+    ]
     return html_table([*names, "distance"], rows)

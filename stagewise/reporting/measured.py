@@ -6,7 +6,7 @@ largest section, not of the table.
 
 import concurrent.futures
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -134,14 +134,11 @@ class _BatchOutline(NamedTuple):
     references: Sequence[str]
 
 
-def read_measured(
-    folder: Path, classes: Iterable[type] = (), executor: concurrent.futures.Executor | None = None
-) -> Measured:
+def read_measured(folder: Path, executor: concurrent.futures.Executor | None = None) -> Measured:
     """Read a measured run, find its stages, and know where relations lie: from a record of its batch, or its task.
 
     Args:
         folder: of the run.
-        classes: tasks of one's own that may occur in its record.
         executor: whose processes find the stages and the lineage; None finds them here.
 
     Raises:
@@ -151,7 +148,7 @@ def read_measured(
     future = None if executor is None else executor.submit(load_lineage, folder)
     if (folder / BATCH).exists():
         run[RECORDED] = read_json(folder / BATCH, f"measure again, with `stagewise measure {folder}`")
-    outline, example = _outline_of(run, classes), folder / EXAMPLE
+    outline, example = _outline_of(run), folder / EXAMPLE
     return Measured(
         run=run,
         metrics=_rows_if_any(folder / METRICS, "delete it to report without the training loss"),
@@ -198,7 +195,7 @@ def write_batch(folder: Path, batch: "Batch", provenance: Mapping[str, Any] | No
     write(folder / BATCH, lambda partial: partial.write_text(text, encoding="utf8"))
 
 
-def _outline_of(run: Mapping[str, Any], classes: Iterable[type] = ()) -> _BatchOutline:
+def _outline_of(run: Mapping[str, Any]) -> _BatchOutline:
     """Return the description of the probe batch in the record of a run; else of its task, if it can be rebuilt."""
     if recorded := run.get(RECORDED):
         masks = {name: np.zeros(recorded["size"], dtype=bool) for name in recorded["relations"]}
@@ -211,9 +208,8 @@ def _outline_of(run: Mapping[str, Any], classes: Iterable[type] = ()) -> _BatchO
     from stagewise.task import AbstractTask
 
     described = (run.get("recipe") or {}).get("task")
-    every = [*(value for value in vars(tasks).values() if isinstance(value, type)), *classes]
     try:
-        task = rebuild(described, every)
+        task = rebuild(described, [value for value in vars(tasks).values() if isinstance(value, type)])
     except (TypeError, ValueError):
         return _BatchOutline({}, 0, ())  # checkpoints trained elsewhere are reported without their task
     # The data of a task whose relations move may be a text that is no longer there: nothing can be outlined anyway.

@@ -1,11 +1,13 @@
 """Several measured runs, read for a page on all of them: their names, their evidence, their stages, their heads."""
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import matplotlib.style
 import pandas as pd
+from matplotlib.axes import Axes
 
 from stagewise.checkpoints.run_folder import table_file
 from stagewise.findings.batch_familiarity import BatchFamiliarity
@@ -14,10 +16,12 @@ from stagewise.findings.roles import head_roles, with_roles
 from stagewise.findings.scores import evidence, quantities_of
 from stagewise.findings.stages import Stages
 from stagewise.plot.quantities import quantity_of
-from stagewise.reporting.page import Part
-from stagewise.reporting.prose import html_table, in_words, stage_rows
+from stagewise.reporting.figure import LOOK, Plot, figure_html, identifier
+from stagewise.reporting.html import Page
+from stagewise.reporting.page import Part, page_html, write_page
+from stagewise.reporting.prose import NONE, html_table, in_words, stage_rows
 from stagewise.saved_findings import familiarity_in, load_stages
-from stagewise.table import declare
+from stagewise.table import Head, declare, head_label, select
 from stagewise.words.familiarity import CAVEAT, qualified, warned
 from stagewise.words.grammar import capital, count
 
@@ -60,25 +64,77 @@ class MeasuredRuns(NamedTuple):
         return table
 
 
-def stages_of_each(label: str, stages: Sequence[Stages]) -> str:
-    """Return the stages of several runs as one HTML table, behind a column for the run's name.
+def write_runs(
+    out: Path, runs: MeasuredRuns, parts: Iterable[Part], *, of: str, name: str, headline: str, finding: str, words: str
+) -> Page:
+    """Write one page on several runs; where the batch is foreign to one, each section warns of it.
 
     Args:
-        label: of that column, as "run" or "seed".
-        stages: of each run.
+        out: the folder of the page and its figures.
+        runs: that it is on.
+        parts: its sections, which are drawn here.
+        of: what a run is called, as "run" or "seed".
+        name, headline, finding, words: as `page_html` takes them.
     """
+    with matplotlib.style.context(["default", LOOK]):
+        sections = list(parts)
+    if foreign := runs.foreign:
+        headline, finding = FOREIGN, f"Of one {of}: {foreign}"
+        sections = [part._replace(body=f'<p class="caveat">{CAVEAT}.</p>\n{part.body}') for part in sections]
+    page = page_html(
+        name=name,
+        headline=headline,
+        finding=finding,
+        kind="foreign" if foreign else "finding",
+        words=words,
+        parts=sections,
+        steps={"steps": sorted(int(step) for step in runs.whole["step"].unique())},
+    )
+    return write_page(out, page)
+
+
+def stages_part(of: str, stages: Sequence[Stages]) -> Part:
+    """Return the section with the stages of several runs in one table, behind a column for the run's name."""
     rows = [[one.run, *row[:3], one.unknown or row[-1]] for one in stages for row in stage_rows(one)]
-    return html_table((label, "stage", "from step", "to step", "what happened"), rows)
+    table = html_table((of, "stage", "from step", "to step", "what happened"), rows)
+    return Part("stages", f"The stages of each {of}", table)
 
 
-def curve_title(table: pd.DataFrame, probe: str, name: str) -> str:
-    """Name the section of a curve: what it shows, and the probe that measured it."""
-    return f"{capital(quantity_of(table, probe, name).label)} ({in_words(probe).lower()})"
+def heads_by_role(roles: pd.DataFrame, runs: Sequence[str]) -> dict[Head, list[str]]:
+    """Return, for each layer and role, the name of the head that has it in each run; a dash where none has."""
+    heads = {
+        (row["layer"], row["role"], row["run"]): head_label(row["layer"], row["head"])
+        for row in roles.to_dict("records")
+    }
+    pairs = sorted({(layer, role) for layer, role, _ in heads})
+    return {pair: [heads.get((*pair, run), NONE) for run in runs] for pair in pairs}
 
 
-def with_caveat(parts: Iterable[Part]) -> list[Part]:
-    """Return the sections of a page, each below the sentence that the batch is foreign to a model."""
-    return [part._replace(body=f'<p class="caveat">{CAVEAT}.</p>\n{part.body}') for part in parts]
+def curve_parts(
+    table: pd.DataFrame,
+    out: Path,
+    kind: str,
+    draw: Callable[[pd.DataFrame, str, str], Axes],
+    caption: str,
+    drawable: Callable[[pd.DataFrame], object] = len,
+) -> Iterator[Part]:
+    """Yield a section a quantity that all runs have: its curves in one figure.
+
+    Args:
+        table: of all runs.
+        out: the folder of the page.
+        kind: what the names of the figures' files begin with.
+        draw: from table, probe and quantity to a figure.
+        caption: of each, as HTML.
+        drawable: whether rows of a quantity have something to draw.
+    """
+    for probe, name in table[["probe", "quantity"]].drop_duplicates().itertuples(index=False):
+        rows = select(table, probe, name)
+        if rows["run"].nunique() == table["run"].nunique() and rows["value"].notna().any() and drawable(rows):
+            identity = identifier(f"{probe}-{name}")
+            title = f"{capital(quantity_of(table, probe, name).label)} ({in_words(probe).lower()})"
+            figure = Plot(f"{kind}-{identity}", {"": draw(table, probe, name)}, rows, caption)
+            yield Part(f"curve-{identity.lower()}", title, figure_html(figure, out))
 
 
 def read_runs(folders: Sequence[Path]) -> MeasuredRuns:
@@ -89,7 +145,8 @@ def read_runs(folders: Sequence[Path]) -> MeasuredRuns:
         ValueError: a run in which no stages can be looked for.
     """
     names = _names(folders)
-    tables = (_read(folder).assign(run=name) for folder, name in zip(folders, names, strict=True))
+    files = [table_file(folder) for folder in folders]
+    tables = (file.read(evidence(file.outline)).assign(run=name) for file, name in zip(files, names, strict=True))
     stages = (_stages(folder, name) for folder, name in zip(folders, names, strict=True))
     return MeasuredRuns(names, tuple(tables), tuple(stages), tuple(map(familiarity_in, folders)))
 
@@ -125,11 +182,6 @@ def _first_foreign(familiarities: Sequence[BatchFamiliarity | None]) -> BatchFam
 def _names(folders: Sequence[Path]) -> tuple[str, ...]:
     names = [str(table_file(folder).outline["run"].iloc[0]) for folder in folders]
     return tuple(names if len(set(names)) == len(names) else (folder.as_posix() for folder in folders))
-
-
-def _read(folder: Path) -> pd.DataFrame:
-    file = table_file(folder)
-    return file.read(evidence(file.outline))
 
 
 def _stages(folder: Path, name: str) -> Stages:

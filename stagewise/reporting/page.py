@@ -17,10 +17,9 @@ from stagewise.findings.batch_familiarity import BatchFamiliarity
 from stagewise.plain_text import plain_name, shortened, visible, visible_lines
 from stagewise.processes import readers
 from stagewise.reporting.figure import LOOK, figure_html
-from stagewise.reporting.finding import finding, headline
 from stagewise.reporting.html import Page
 from stagewise.reporting.measured import Measured, read_measured
-from stagewise.reporting.prose import run_in_words, title
+from stagewise.reporting.prose import finding, headline, run_in_words, title
 from stagewise.reporting.section import Section
 from stagewise.reporting.sections import LAST, SECTIONS
 from stagewise.reporting.sections.generic import generic_sections
@@ -57,13 +56,7 @@ $steps
 )
 
 
-def report(
-    folder: str | Path,
-    classes: Iterable[type] = (),
-    *,
-    workers: int = 1,
-    executor: concurrent.futures.Executor | None = None,
-) -> Page:
+def report(folder: str | Path, *, workers: int = 1, executor: concurrent.futures.Executor | None = None) -> Page:
     """Write the report of a measured run: `report.html`, which needs no other file and no network.
 
     The drawings are also written to `figures/`. A section appears where the table holds what it shows; a probe
@@ -71,7 +64,6 @@ def report(
 
     Args:
         folder: of the run.
-        classes: tasks of one's own that may occur in its record: they are rebuilt to know where relations lie.
         workers: processes, at most, that find the stages, where they are not saved, and draw the sections of a large
             table. The page is the same.
         executor: in place of these processes; its workers see the folder.
@@ -84,12 +76,16 @@ def report(
     """
     folder = Path(folder)
     with readers(workers, len(table_file(folder)), executor) as pool:
-        measured = read_measured(folder, classes, pool)
+        measured = read_measured(folder, pool)
         familiarity = measured.familiarity
         draw = functools.partial(_section_html, measured, folder, familiarity is not None and familiarity.foreign)
         each: Callable[..., Iterable[str]] = pool.map if pool else map
         bodies = dict(_filled_sections(measured, draw, each))
-    page = _page(measured, bodies, familiarity)
+    return write_page(folder, _page(measured, bodies, familiarity))
+
+
+def write_page(folder: Path, page: str) -> Page:
+    """Write a page as `report.html` into a folder; return its path."""
     return Page(write(folder / REPORT, lambda partial: partial.write_text(page, encoding="utf8")))
 
 

@@ -1,4 +1,4 @@
-"""What the report says in words and HTML tables: the run, its settings, its stages."""
+"""What the report says in words and HTML tables: the answer, the run, its settings, its stages."""
 
 import html
 import re
@@ -9,10 +9,15 @@ from typing import Any
 import pandas as pd
 
 from stagewise.checkpoints.logged_curves import LOGGED
+from stagewise.findings.batch_familiarity import BatchFamiliarity
 from stagewise.findings.stages import Stages
 from stagewise.plain_text import shortened
-from stagewise.words import stages as words
+from stagewise.words.answer import headline as of_transitions
 from stagewise.words.grammar import capital, count, interval
+from stagewise.words.stages import NO_STAGES, summaries
+
+NONE = "–"  # noqa: RUF001
+"""In the place of what is not there."""
 
 LISTED = 12
 """Entries of a list that are written out."""
@@ -133,16 +138,28 @@ def _measurement(table: pd.DataFrame, positions: int | None) -> str:
     )
 
 
-def stages_in_words(stages: Stages) -> str:
-    """Return the stage table as sentences; HTML."""
+def headline(stages: Stages | None, familiarity: BatchFamiliarity | None = None) -> str:
+    """Say in a few words how many transitions there are, or why that means nothing."""
+    if familiarity is not None and familiarity.foreign:
+        return "The probe batch is foreign to this model"
+    if stages is None:
+        return "Measured over training"
     if stages.unknown:
-        return f"<p><strong>{html.escape(capital(stages.unknown))}.</strong></p>"
-    lines = [f"<li>{html.escape(line)}</li>" for line in stages.lines]
-    return f'<ol class="sentences">{"".join(lines)}</ol>'
+        return "Too few checkpoints to find stages"
+    return of_transitions(stages.table.iloc[1:].to_dict("records"))
+
+
+def finding(stages: Stages | None, familiarity: BatchFamiliarity | None = None) -> str:
+    """Answer: how many transitions, when, what the model could do before and after, which heads did it."""
+    if familiarity is not None and familiarity.foreign:
+        return str(familiarity)
+    sentence = f"{capital(NO_STAGES)}. Their curves are below." if stages is None else " ".join(stages.answer)
+    return f"{sentence} {familiarity}" if familiarity is not None and familiarity.unknown else sentence
 
 
 def stage_rows(stages: Stages) -> list[list[object]]:
     """Return the cells of the stage table."""
+    texts = summaries(stages.table, stages.events, stages.onsets, stages.context)
     return [
         [
             row["stage"],
@@ -151,31 +168,7 @@ def stage_rows(stages: Stages) -> list[list[object]]:
             *(number(row[time]) for time in ("t10", "t50", "t90")),
             text,
         ]
-        for row, text in zip(
-            stages.table.to_dict("records"),
-            words.summaries(stages.table, stages.events, stages.onsets, stages.context),
-            strict=True,
-        )
-    ]
-
-
-def turning_point_rows(stages: Stages) -> list[list[object]]:
-    """Return the cells of the table of evidence."""
-    return [
-        [
-            row["reference"],
-            interval(row["step"], row["lo"], row["hi"]),
-            *(number(row[name]) for name in ("value", "fall", "rise")),
-            f"{row['p_value']:.2g}",
-            number(row["slowdown"]),
-            "no" if pd.isna(row["ends_stage"]) else f"stage {row['ends_stage']}",
-            reason,
-        ]
-        for row, reason in zip(
-            stages.turning_points.to_dict("records"),
-            words.turning_points(stages.turning_points, stages.context),
-            strict=True,
-        )
+        for row, text in zip(stages.table.to_dict("records"), texts, strict=True)
     ]
 
 
@@ -218,7 +211,7 @@ def number(value: int | float) -> str:
     ('0.0123', '12.3', '1149')
     """
     if pd.isna(value):
-        return "–"  # noqa: RUF001
+        return NONE
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 

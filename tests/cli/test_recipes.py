@@ -44,7 +44,7 @@ def test_what_only_a_preset_has_is_refused_for_a_folder(option: dict[str, Any], 
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("{", "is not valid JSON"), ("[1]", "must hold the fields of a HookedTransformerConfig by name, got a list")],
+    [("{", "is not valid JSON"), ("[1]", "holds a list, expected a JSON object: give the fields")],
 )
 def test_a_config_file_that_is_none_is_named(text: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(text)

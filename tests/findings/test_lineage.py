@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from stagewise.checkpoints.run_folder import TABLE, write
-from stagewise.findings.lineage import FRAMES, find_lineage
-from stagewise.saved_findings import LINEAGE, load_lineage, saved_lineage
+from stagewise.findings.lineage import FRAMES, Lineage, find_lineage
+from stagewise.saved_findings import LINEAGE, _read_saved, load_lineage
 from stagewise.table import tidy
 from tests.fixtures.profiles import profile_rows
 
@@ -47,7 +47,7 @@ def test_a_folder_keeps_its_lineage_until_the_table_changes(tmp_path: Path) -> N
     write(tmp_path / TABLE, tidy([profile_rows(HISTORY)]).to_parquet)
     lineage = load_lineage(tmp_path)
     assert lineage is not None
-    saved = saved_lineage(tmp_path)
+    saved = _read_saved(Lineage, tmp_path)
     for name in FRAMES:
         pd.testing.assert_frame_equal(getattr(saved, name), getattr(lineage, name))
     written = (tmp_path / LINEAGE).stat().st_mtime_ns

@@ -7,11 +7,6 @@ import pytest
 from stagewise import plot
 
 
-def test_a_grid_holds_one_panel_a_head(table: pd.DataFrame) -> None:
-    figure = plot.all_head_masses(table)
-    assert [ax.get_title(loc="left") for ax in figure.axes] == ["L0H0", "L0H1"]
-
-
 def test_a_figure_of_rows_that_are_not_there_says_what_there_is(table: pd.DataFrame) -> None:
     with pytest.raises(ValueError, match=r"no rows of AttentionTo, mass, layer=0, head=7"):
         plot.head_masses(table, 0, 7)

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from stagewise.checkpoints.json_files import read_json
 from stagewise.checkpoints.run_folder import RUN, TABLE, write, write_json
 from stagewise.cli.app import app
-from stagewise.reporting.comparison import compare, differing
+from stagewise.reporting.comparison import _differences, compare
 from stagewise.words.familiarity import CAVEAT
 
 HOSTILE = "<script>alert(1)</script>"
@@ -32,15 +32,15 @@ def folders(one_onset: pd.DataFrame, tmp_path: Path) -> list[Path]:
 def test_what_differs_is_named_and_only_that() -> None:
     first = {"recipe": {"plan": {"steps": 900, "save": [0, 9]}, "task": {"a": 1}}, "versions": {"torch": "2"}}
     second = {"recipe": {"plan": {"steps": 900, "save": [0, 4, 9]}, "task": {"b": None}}, "versions": {"torch": "2"}}
-    rows = differing(first, second).to_numpy().tolist()
+    rows = _differences(first, second).to_numpy().tolist()
     assert rows == [["plan.save", "0, 9", "0, 4, 9"], ["task.a", "1", "–"], ["task.b", "–", "none"]]  # noqa: RUF001
-    assert differing(first, first).empty
+    assert _differences(first, first).empty
 
 
 def test_what_both_records_have_comes_first_and_an_audit_is_no_setting() -> None:
     first = {"config": {"eps": 1e-5, "n_layers": 1}, "audit": {"name": "first"}, "causes": None}
     second = {"config": {"n_layers": 2}}
-    rows = differing(first, second).to_numpy().tolist()
+    rows = _differences(first, second).to_numpy().tolist()
     assert rows == [["config.n_layers", "1", "2"], ["config.eps", "1e-05", "–"]]  # noqa: RUF001
 
 

@@ -13,16 +13,14 @@ TASK = MarkovChain(spans=(1, 1), length=3)
 
 
 class MyTask(MarkovChain):
-    """A task of one's own: it is known to a report that is given its class."""
+    """A task of one's own: it is known to a report where its module has been imported."""
 
 
-def test_a_task_of_ones_own_is_rebuilt_from_its_class() -> None:
-    run = {"recipe": {"task": {**describe(TASK), "type": "elsewhere:MyTask"}}}
-    assert _outline_of(run).relations == {}
-    assert (
-        _outline_of(run, [MyTask]).relations.keys()
-        == _outline_of({"recipe": {"task": describe(TASK)}}).relations.keys()
-    )
+def test_a_task_of_ones_own_is_rebuilt_where_it_is_known() -> None:
+    builtin = _outline_of({"recipe": {"task": describe(TASK)}}).relations.keys()
+    mine = {**describe(TASK), "type": describe(MyTask(spans=(1, 1), length=3))["type"]}
+    assert _outline_of({"recipe": {"task": mine}}).relations.keys() == builtin
+    assert _outline_of({"recipe": {"task": {**mine, "type": "elsewhere:OtherTask"}}}).relations == {}
 
 
 def test_what_a_record_says_of_its_batch_needs_no_task() -> None:

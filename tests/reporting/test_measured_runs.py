@@ -8,9 +8,7 @@ import pytest
 
 from stagewise.checkpoints.run_folder import TABLE, write
 from stagewise.findings.roles import head_roles
-from stagewise.reporting.measured_runs import _first_foreign, read_runs, stages_of_each, with_caveat
-from stagewise.reporting.page import Part
-from stagewise.words.familiarity import CAVEAT
+from stagewise.reporting.measured_runs import _first_foreign, read_runs, stages_part
 
 
 @pytest.fixture
@@ -40,16 +38,8 @@ def test_aligned_rows_have_roles_in_place_of_indices(folders: list[Path]) -> Non
 
 def test_the_stages_of_each_run_stand_behind_its_name(folders: list[Path]) -> None:
     runs = read_runs(folders)
-    names = re.findall(r'<td[^>]* data-column="run">([^<]+)</td>', stages_of_each("run", runs.stages))
+    names = re.findall(r'<td[^>]* data-column="run">([^<]+)</td>', stages_part("run", runs.stages).body)
     assert names == [one.run for one in runs.stages for _ in range(len(one))]
-
-
-def test_every_section_below_a_caveat_keeps_its_place_and_its_body() -> None:
-    parts = [Part("a", "A", "<p>one</p>"), Part("b", "B", "<p>two</p>")]
-    for before, after in zip(parts, with_caveat(parts), strict=True):
-        assert (after.identifier, after.title) == (before.identifier, before.title)
-        assert after.body.endswith(before.body)
-        assert CAVEAT in after.body.removesuffix(before.body)
 
 
 def test_a_run_without_scores_is_refused(one_onset: pd.DataFrame, tmp_path: Path) -> None:

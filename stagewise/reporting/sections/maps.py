@@ -1,4 +1,4 @@
-"""The section of attention maps: all heads in one, at the start, at the boundaries of stages and at the end."""
+"""The sections of attention maps: at the boundaries of stages, of every checkpoint, and in circuitsvis."""
 
 import numpy as np
 import pandas as pd
@@ -9,20 +9,23 @@ from stagewise.plot.colours import head_colours
 from stagewise.plot.maps import patterns
 from stagewise.reporting.figure import Plot
 from stagewise.reporting.measured import Measured
-from stagewise.reporting.section import PANELS, Blocks, Section
+from stagewise.reporting.section import PANELS, Blocks, Section, never_missing
+from stagewise.reporting.viewer import MAPS as SHOWN
+from stagewise.reporting.viewer import circuitsvis_view, viewer
 from stagewise.table import head_label, heads_in
 
-MAPS = (
+CAPTION = (
     "Mean attention of all heads in one map, each head in its colour, at the start, at each boundary and "
     "at the end. Look for colours that part from the common diagonal. "
 )
 OUTLINES = "Outlined: where each relation lies. "
+CIRCUITSVIS = "<p>Attention as circuitsvis shows it. Click on a head to enlarge it, point at a token to follow it.</p>"
 
 
-def _maps_section(measured: Measured) -> Blocks:
+def _maps(measured: Measured) -> Blocks:
     """Return a map a layer and step, with the relations outlined where they lie."""
     steps = _steps(measured.table, measured.stages)
-    rows = measured.only(SECTION.needs, steps, ["map"]).table
+    rows = measured.only(SHOWN, steps, ["map"]).table
     layers = sorted({layer for layer, _ in heads_in(rows)})
     everything = [(layer, step) for layer in layers for step in steps]
     size = patterns(rows, steps[0], layers[0]).shape[1:]
@@ -35,7 +38,7 @@ def _maps_section(measured: Measured) -> Blocks:
         )
         for layer, step in everything[:PANELS]
     }
-    caption = MAPS + (OUTLINES if relations else "") + _swatches(rows)
+    caption = CAPTION + (OUTLINES if relations else "") + _swatches(rows)
     if len(panels) < len(everything):
         caption += f" Drawn: {len(panels)} of {len(everything)} maps; the viewer below has them all."
     return [Plot("attention-maps", panels, rows, caption)]
@@ -57,4 +60,15 @@ def _swatches(rows: pd.DataFrame) -> str:
     )
 
 
-SECTION = Section("maps", "Attention maps", _maps_section, ("MeanPattern.attention",))
+def _viewer(measured: Measured) -> Blocks:
+    return [viewer(measured, measured.stages)]
+
+
+def _circuitsvis(measured: Measured) -> Blocks:
+    """Return circuitsvis's views, and the script that fills them."""
+    return [CIRCUITSVIS, *circuitsvis_view(measured)]
+
+
+MAPS = Section("maps", "Attention maps", _maps, SHOWN)
+CHECKPOINTS = Section("checkpoints", "Every checkpoint", _viewer, SHOWN, applies=never_missing)
+LAST_CHECKPOINT = Section("last-checkpoint", "Each boundary in circuitsvis", _circuitsvis, SHOWN, applies=never_missing)

@@ -1,4 +1,6 @@
-"""The section on the stages: in words, as a table, and the curves they were found in."""
+"""The sections on the stages: in words, as a table, the curves they were found in, and why these boundaries."""
+
+import html
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -7,9 +9,11 @@ from stagewise import plot
 from stagewise.findings.stages import Stages
 from stagewise.reporting.figure import Plot
 from stagewise.reporting.measured import Measured
-from stagewise.reporting.prose import html_table, stage_rows, stages_in_words
+from stagewise.reporting.prose import html_table, number, stage_rows
 from stagewise.reporting.section import Blocks, Section
 from stagewise.table import select
+from stagewise.words.grammar import capital, interval
+from stagewise.words.stages import turning_points
 
 COLUMNS = ("stage", "from step", "to step", "t10", "t50", "t90", "what happened")
 
@@ -31,19 +35,35 @@ SEVERAL = (
 )
 ONE = "Look for a plateau before a curve rises again: there is none that counts. "
 RIBBONS = "Ribbons: 95&nbsp;% intervals over the probe batch."
+TURNING_POINTS = ("reference", "lowest at step", "KL there", "fall", "rise", "p of rise", "slowdown", "ends", "reason")
+
+WHY = (
+    "<p>A boundary needs a reference that was approached, a rise that noise on a curve which only falls "
+    "would rarely show (p), and a model that came close or paused there (slowdown: 0 where learning "
+    "stopped for a while, 1 where it was no slower than around). Other curves with a turning point nearby "
+    "corroborate it. A boundary is the minimum of the reference's own curve, with its interval. "
+    "KL, fall and rise are in nats.</p>"
+)
 
 
-def _stages_section(measured: Measured) -> Blocks:
+def _stages(measured: Measured) -> Blocks:
     """Say which stages there are, and draw KL to the references and the loss."""
     stages = measured.stages
     blocks: Blocks = []
     if stages is not None:
-        blocks += [stages_in_words(stages), html_table(COLUMNS, stage_rows(stages))]
-        blocks.append(TABLE)
+        blocks += [_in_words(stages), html_table(COLUMNS, stage_rows(stages)), TABLE]
     if measured.has("KLToReference.kl") or measured.has("Loss"):
         blocks += [] if stages is not None else [NO_STAGES]
         blocks.append(Plot("stages", {"": _curves(measured)}, _rows(measured), _caption(measured, stages)))
     return blocks
+
+
+def _in_words(stages: Stages) -> str:
+    """Return the stages as sentences; HTML."""
+    if stages.unknown:
+        return f"<p><strong>{html.escape(capital(stages.unknown))}.</strong></p>"
+    lines = [f"<li>{html.escape(line)}</li>" for line in stages.lines]
+    return f'<ol class="sentences">{"".join(lines)}</ol>'
 
 
 def _curves(measured: Measured) -> Figure:
@@ -78,4 +98,34 @@ def _caption(measured: Measured, stages: Stages | None) -> str:
     return caption + RIBBONS
 
 
-SECTION = Section("stages", "The stages", _stages_section, ("KLToReference", "Loss"))
+def _evidence(measured: Measured) -> Blocks:
+    """Return the table of turning points."""
+    if measured.stages is None or measured.stages.turning_points.empty:
+        return []
+    return [html_table(TURNING_POINTS, _turning_point_rows(measured.stages)), WHY]
+
+
+def _turning_point_rows(stages: Stages) -> list[list[object]]:
+    points = stages.turning_points
+    return [
+        [
+            row["reference"],
+            interval(row["step"], row["lo"], row["hi"]),
+            *(number(row[name]) for name in ("value", "fall", "rise")),
+            f"{row['p_value']:.2g}",
+            number(row["slowdown"]),
+            "no" if pd.isna(row["ends_stage"]) else f"stage {row['ends_stage']}",
+            reason,
+        ]
+        for row, reason in zip(points.to_dict("records"), turning_points(points, stages.context), strict=True)
+    ]
+
+
+def _has_partial_solutions(measured: Measured) -> bool:
+    """Whether the run is known to have partial solutions: at least two references, or nested ones in its table."""
+    families = measured.families()
+    return bool(families["nested"]) if families else len(measured.references) > 1
+
+
+STAGES = Section("stages", "The stages", _stages, ("KLToReference", "Loss"))
+EVIDENCE = Section("evidence", "Why these boundaries", _evidence, ("KLToReference",), applies=_has_partial_solutions)

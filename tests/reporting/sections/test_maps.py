@@ -1,4 +1,4 @@
-"""The section of attention maps: which checkpoints are drawn, and where relations are outlined."""
+"""The sections of attention maps."""
 
 from collections.abc import Callable
 
@@ -9,11 +9,11 @@ import pytest
 from stagewise.findings.stages import Stages
 from stagewise.reporting.figure import Plot
 from stagewise.reporting.measured import Measured
-from stagewise.reporting.sections.maps import SECTION
+from stagewise.reporting.sections.maps import CHECKPOINTS, LAST_CHECKPOINT, MAPS
 
 
 def drawn(measured: Measured) -> Plot:
-    (plot,) = SECTION.blocks(measured)
+    (plot,) = MAPS.blocks(measured)
     assert isinstance(plot, Plot)
     return plot
 
@@ -45,3 +45,33 @@ def test_a_relation_is_outlined_where_it_fits_the_map(size: int, outlined: bool,
     assert ("Outlined" in plot.caption) is outlined
     texts = [text.get_text() for text in plot.panels["step 0"].texts]
     assert ("mine" in texts) is outlined
+
+
+def test_the_slider_goes_over_the_checkpoints_that_have_maps(
+    table: pd.DataFrame, bare: Callable[..., Measured]
+) -> None:
+    early = table[(table["probe"] != "MeanPattern") | (table["step"] <= 40)]
+    (shown,) = CHECKPOINTS.blocks(bare(early))
+    assert '"steps":[0,20,40]' in str(shown)
+    assert '"heads":["L0H0","L0H1"]' in str(shown)
+
+
+def test_without_maps_there_is_no_slider_and_it_is_not_missing(
+    table: pd.DataFrame, bare: Callable[..., Measured]
+) -> None:
+    without = bare(table[table["probe"] != "MeanPattern"])
+    assert (CHECKPOINTS.blocks(without), CHECKPOINTS.applies(without)) == ([], False)
+
+
+def test_the_last_checkpoint_with_maps_is_shown_in_a_place_that_its_script_fills(
+    table: pd.DataFrame, bare: Callable[..., Measured]
+) -> None:
+    early = table[(table["probe"] != "MeanPattern") | (table["step"] <= 40)]
+    _, place, script = map(str, LAST_CHECKPOINT.blocks(bare(early)))
+    assert "Step 40, the end" in place
+    assert '<div id="circuitsvis">' in place
+    assert 'CircuitsVis.render("circuitsvis", CircuitsVis.AttentionHeads, {' in script
+
+
+def test_without_maps_nothing_is_shown(table: pd.DataFrame, bare: Callable[..., Measured]) -> None:
+    assert LAST_CHECKPOINT.blocks(bare(table[table["probe"] != "MeanPattern"])) == []

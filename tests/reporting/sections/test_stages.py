@@ -1,4 +1,4 @@
-"""The section of stages: what is said, and which curves are shown."""
+"""The sections on the stages, and why they are where they are."""
 
 from collections.abc import Callable
 
@@ -8,17 +8,17 @@ from matplotlib.figure import Figure
 
 from stagewise.reporting.figure import Plot
 from stagewise.reporting.measured import Measured
-from stagewise.reporting.sections.stages import SECTION
+from stagewise.reporting.sections.stages import EVIDENCE, STAGES, _has_partial_solutions
 
 
 def figure_of(measured: Measured) -> Plot:
-    plot = SECTION.blocks(measured)[-1]
+    plot = STAGES.blocks(measured)[-1]
     assert isinstance(plot, Plot)
     return plot
 
 
 def test_the_stage_table_has_a_row_a_stage_and_says_what_its_times_are(measured: Measured) -> None:
-    words, table, explanation, _ = map(str, SECTION.blocks(measured))
+    words, table, explanation, _ = map(str, STAGES.blocks(measured))
     assert words.count("<li>") >= 2
     assert table.count("<tr>") == 1 + 2
     assert "fall in KL to the complete" in explanation
@@ -27,7 +27,7 @@ def test_the_stage_table_has_a_row_a_stage_and_says_what_its_times_are(measured:
 def test_curves_without_stages_are_shown_and_no_stage_is_claimed(
     table: pd.DataFrame, bare: Callable[..., Measured]
 ) -> None:
-    said, _ = SECTION.blocks(bare(table[table["probe"] == "Loss"]))
+    said, _ = STAGES.blocks(bare(table[table["probe"] == "Loss"]))
     assert "so no stages are shown" in str(said)
 
 
@@ -49,3 +49,33 @@ def test_kl_and_loss_have_a_panel_each_where_they_were_measured(
 def test_the_caption_speaks_of_minima_only_where_stages_end_at_them(measured: Measured) -> None:
     assert "<em>minimum</em>" in figure_of(measured).caption
     assert "<em>minimum</em>" not in figure_of(measured._replace(stages=None)).caption
+
+
+def test_every_turning_point_has_its_row_and_reason(measured: Measured) -> None:
+    assert measured.stages is not None
+    points = measured.stages.turning_points
+    table, explanation = map(str, EVIDENCE.blocks(measured))
+    assert table.count("<tr>") == 1 + len(points)
+    assert all(name in table for name in points["reference"])
+    assert "p" in explanation
+    assert EVIDENCE.blocks(measured._replace(stages=None)) == []
+
+
+@pytest.mark.parametrize(
+    ("reference", "references", "expected"),
+    [
+        (["A*_1", "A*_1:2"], (), True),
+        (["trained c=1"], ("A*_1", "A*_1:2"), False),
+        ([], ("A*_1", "A*_1:2"), True),
+        ([], ("A*_1",), False),
+    ],
+)
+def test_what_was_measured_says_whether_there_are_partial_solutions_else_the_task_does(
+    reference: list[str],
+    references: tuple[str, ...],
+    expected: bool,
+    table: pd.DataFrame,
+    bare: Callable[..., Measured],
+) -> None:
+    rows = table[table["reference"].isin(reference) | (table["probe"] == "Loss")]
+    assert _has_partial_solutions(bare(rows, references=references)) is expected

@@ -1,12 +1,24 @@
-"""The section on where in the sequence the model predicts well, and how far back each head looks."""
+"""The sections on places in the sequence: what is copied from the context, where it predicts well, how far it looks."""
 
 from stagewise import plot
 from stagewise.plot.heads import moved_most
 from stagewise.reporting.figure import Plot
 from stagewise.reporting.measured import Measured
-from stagewise.reporting.section import Blocks, Section
+from stagewise.reporting.section import Blocks, Section, never_missing
 from stagewise.table import select
 
+SCORES = (("Copying", "accuracy"), ("Copying", "gain"), ("InContextLearning", "score"))
+
+LOOK = {
+    "Copying": (
+        "Of random tokens that come twice, the second can be predicted by copying alone: look for a sudden rise of the "
+        "accuracy. "
+    ),
+    "InContextLearning": (
+        "Look for an in-context learning score that falls below zero: late tokens are then better predicted than early "
+        "ones. "
+    ),
+}
 HEADS = 6
 """Heads whose profile over offsets is drawn."""
 
@@ -23,7 +35,15 @@ OFFSETS = (
 )
 
 
-def _profiles_section(measured: Measured) -> Blocks:
+def _copying(measured: Measured) -> Blocks:
+    """Return the scores that were measured, one below the other."""
+    scores = [(probe, name) for probe, name in SCORES if measured.has(f"{probe}.{name}")]
+    look = "".join(LOOK[probe] for probe in dict.fromkeys(probe for probe, _ in scores))
+    caption = f"{look}Ribbons: 95&nbsp;% intervals over the probe batch."
+    return [Plot("copying", {"": plot.scalars(measured.table, scores, measured.stages)}, measured.table, caption)]
+
+
+def _profiles(measured: Measured) -> Blocks:
     """Return the loss at every position, and the attention at every offset."""
     blocks: Blocks = []
     if measured.has("LossByPosition.cross_entropy"):
@@ -36,9 +56,12 @@ def _profiles_section(measured: Measured) -> Blocks:
     return blocks
 
 
-SECTION = Section(
+COPYING = Section(
+    "copying", "What is copied from the context", _copying, tuple(map(".".join, SCORES)), applies=never_missing
+)
+PROFILES = Section(
     "profiles",
     "Where in the sequence, and how far back",
-    _profiles_section,
+    _profiles,
     ("LossByPosition.cross_entropy", "OffsetProfile"),
 )

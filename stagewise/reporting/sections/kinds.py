@@ -1,0 +1,54 @@
+"""The sections on the kinds of attention that heads go through: where they come from, and clusters of patterns."""
+
+from stagewise import plot
+from stagewise.reporting.figure import Plot
+from stagewise.reporting.measured import Measured
+from stagewise.reporting.prose import LISTED, html_table
+from stagewise.reporting.section import Blocks, Section, never_missing
+from stagewise.table import select
+from stagewise.words.lineage import each_event
+
+RIVER = (
+    "One line for each head, in the bed of the kind of its attention pattern; the width of a bed is its number of "
+    "heads. Look for heads that leave a common bed, one after another. Right: the kinds, by what they attend to most."
+)
+NONE = "<p>No kind of attention is born, splits, merges, changes or dies in this run.</p>"
+CLUSTERED = (
+    "Above: the cluster of each head at each step, heads of all checkpoints clustered together; look for "
+    "heads that leave a common cluster. Below: the mean attention of each cluster."
+)
+
+
+def _lineage(measured: Measured) -> Blocks:
+    """Return the river of heads and the events in it."""
+    lineage = measured.lineage
+    if lineage is None:
+        return []
+    shown = lineage.events.head(2 * LISTED)
+    rows = [
+        [f"{row['last_step_before']} to {row['first_step_after']}", row["event"], text]
+        for row, text in zip(shown.to_dict("records"), each_event(shown, lineage.kinds), strict=True)
+    ]
+    river = Plot("lineage", {"": plot.river(lineage, measured.stages)}, lineage.members, RIVER)
+    events = html_table(["between steps", "event", "what happened"], rows) if rows else NONE
+    more = len(lineage.events) - len(rows)
+    return [river, events, *([f"<p>And {more} more events.</p>"] if more > 0 else [])]
+
+
+def _clusters(measured: Measured) -> Blocks:
+    """Return the cluster of each head over training, and what each cluster attends to."""
+    table = measured.table
+    if not (measured.has("PatternClusters.cluster") and measured.has("PatternClusters.centroid")):
+        return []
+    rows = select(table, "PatternClusters")
+    rows = rows[rows["quantity"] != "profile"]
+    silhouettes = rows[rows["quantity"] == "silhouette"]
+    quality = f" The best mean silhouette is {silhouettes['value'].max():.2f}." if len(silhouettes) else ""
+    panels = {"heads": plot.clusters(table, measured.stages), "profiles": plot.centroids(table)}
+    return [Plot("clusters", panels, rows, CLUSTERED + quality)]
+
+
+SHOWN = ("PatternClusters.cluster", "PatternClusters.centroid", "PatternClusters.silhouette")
+
+LINEAGE = Section("lineage", "Where the kinds of attention come from", _lineage, applies=never_missing)
+CLUSTERS = Section("clusters", "Kinds of attention", _clusters, ("PatternClusters",), reads=SHOWN)
