@@ -16,13 +16,15 @@ from stagewise import models
 from stagewise.architecture import Architecture
 from stagewise.intervention import AttributeEdges, Attribution, Edit, PatchEdge
 from stagewise.loss import ScoredPredictions
-from stagewise.models import Model, edges, gradients
-from stagewise.models.edits import Replacement
-from stagewise.models.lean import LeanPass
-from stagewise.models.lean_reading import rotary_hooks
-from stagewise.models.lean_weights import LeanWeights
+from stagewise.models import Model
+from stagewise.models import _edges as edges
+from stagewise.models import _gradients as gradients
+from stagewise.models._edits import Replacement
+from stagewise.models._lean import LeanPass
+from stagewise.models._lean_reading import rotary_hooks
+from stagewise.models._lean_weights import LeanWeights
+from stagewise.models._readout import Readout, last_residual, readout
 from stagewise.models.precision import Dtype, products_in
-from stagewise.models.readout import Readout, last_residual, readout
 from stagewise.probe import EditedPass
 from stagewise.task import Batch
 

@@ -27,8 +27,8 @@ from stagewise.measurement._forecast import in_words
 from stagewise.measurement._inputs import check_batch, check_series
 from stagewise.measurement.langevin import Coefficient, Loss, Sampler
 from stagewise.models import Model
+from stagewise.models._restrictions import of_head, trained
 from stagewise.models.devices import check_device
-from stagewise.models.restrictions import of_head, trained
 from stagewise.models.training_pass import training_pass
 from stagewise.table import Head, head_label
 from stagewise.task import Batch
