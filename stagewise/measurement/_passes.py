@@ -5,7 +5,7 @@ import itertools
 import math
 import os
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import TypeVar
 
 import torch
@@ -122,7 +122,7 @@ class SlicePasses:
             compute = partial(compute, dtype=self.dtype)
             return gradients.attributed(request, self.activations, mean, self.replacement, compute)
 
-        return _OnDemand(dict.fromkeys(requests), estimated)
+        return _OnDemand(requests, estimated)
 
     def edited(self, edits: Iterable[Edit]) -> "_OnDemand[Edit, EditedPass]":
         """Return the edited passes, each run and reduced when it is asked for, and once."""
@@ -132,7 +132,7 @@ class SlicePasses:
                 loss, kl = self._clean.compare(self._blocks(edit))
             return EditedPass(loss, kl, partial(self._predictions, edit))
 
-        return _OnDemand(dict.fromkeys(edits), reduced)
+        return _OnDemand(edits, reduced)
 
     @cached_property
     def _lean_pass(self) -> LeanPass | None:
@@ -180,16 +180,14 @@ class SlicePasses:
 class _OnDemand(Mapping[_Key, _Value]):
     """What a probe may ask for: edited passes, or estimates from gradients."""
 
-    def __init__(self, requests: Mapping[_Key, None], run: Callable[[_Key], _Value]) -> None:
+    def __init__(self, requests: Iterable[_Key], run: Callable[[_Key], _Value]) -> None:
         """Remember what may be asked for, and how it is run."""
-        self._requests, self._run, self._done = requests, run, dict[_Key, _Value]()
+        self._requests, self._run = dict.fromkeys(requests), cache(run)
 
     def __getitem__(self, request: _Key) -> _Value:
         if request not in self._requests:
             raise KeyError(f"{request}: a probe lists what it asks for, in `edits` or in `attributions`")
-        if request not in self._done:
-            self._done[request] = self._run(request)
-        return self._done[request]
+        return self._run(request)
 
     def __iter__(self) -> Iterator[_Key]:
         return iter(self._requests)
