@@ -1,8 +1,6 @@
 """How often the most likely token is the target."""
 
 import dataclasses
-from collections.abc import Mapping
-from typing import ClassVar
 
 from stagewise.loss import mean_scored
 from stagewise.probe import AbstractProbe, Quantity, Reading, View
@@ -21,9 +19,7 @@ class Accuracy(AbstractProbe):
     tensor([0.6667])
     """
 
-    quantities: ClassVar[Mapping[str, Quantity]] = {
-        "accuracy": Quantity("accuracy", range=(0, 1), progress="up", onset="accuracy rises"),
-    }
+    quantities = {"accuracy": Quantity("accuracy", range=(0, 1), progress="up", onset="accuracy rises")}
 
     def read(self, view: View) -> list[Reading]:
         """Return `accuracy`."""

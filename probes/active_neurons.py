@@ -1,8 +1,7 @@
 """How many of an MLP's neurons are at work."""
 
 import dataclasses
-from collections.abc import Iterable, Mapping
-from typing import ClassVar
+from collections.abc import Iterable
 
 import numpy as np
 import torch
@@ -31,7 +30,7 @@ class ActiveNeurons(AbstractProbe):
     (['active', 'silent'], 0.5)
     """
 
-    quantities: ClassVar[Mapping[str, Quantity]] = {
+    quantities = {
         "active": Quantity("share of active neurons", range=(0, 1)),
         "silent": Quantity("share of neurons that are never active", range=(0, 1)),
     }

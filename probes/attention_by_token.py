@@ -1,8 +1,6 @@
 """Which tokens each head attends to, at any position."""
 
 import dataclasses
-from collections.abc import Mapping
-from typing import ClassVar
 
 from stagewise.attention import scored_rows
 from stagewise.probe import AbstractPatternProbe, Quantity, Reading, View
@@ -28,11 +26,9 @@ class AttentionByToken(AbstractPatternProbe):
     ([4, 7], tensor([[[[0.3000, 0.7000]]]]))
     """
 
-    quantities: ClassVar[Mapping[str, Quantity]] = {
-        "attention": Quantity("attention by token", range=(0, 1)),
-    }
+    quantities = {"attention": Quantity("attention by token", range=(0, 1))}
 
-    of_all_sequences: ClassVar[bool] = True
+    of_all_sequences = True
 
     rows: int = 16
 

@@ -1,8 +1,6 @@
 """How far back each head looks on average."""
 
 import dataclasses
-from collections.abc import Mapping
-from typing import ClassVar
 
 import torch
 
@@ -25,9 +23,7 @@ class AttentionDistance(AbstractPatternProbe):
     tensor([[[0.6667]]])
     """
 
-    quantities: ClassVar[Mapping[str, Quantity]] = {
-        "distance": Quantity("mean distance", "tokens", (0, None)),
-    }
+    quantities = {"distance": Quantity("mean distance", "tokens", (0, None))}
 
     def read(self, view: View) -> list[Reading]:
         """Return `distance` in tokens by layer and head."""

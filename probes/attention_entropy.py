@@ -1,8 +1,6 @@
 """How widely each head attends."""
 
 import dataclasses
-from collections.abc import Mapping
-from typing import ClassVar
 
 import torch
 
@@ -24,9 +22,7 @@ class AttentionEntropy(AbstractPatternProbe):
     tensor([[[0.3466]]])
     """
 
-    quantities: ClassVar[Mapping[str, Quantity]] = {
-        "entropy": Quantity("entropy of attention", "nats", (0, None)),
-    }
+    quantities = {"entropy": Quantity("entropy of attention", "nats", (0, None))}
 
     def read(self, view: View) -> list[Reading]:
         """Return `entropy` in nats by layer and head."""

@@ -1,8 +1,6 @@
 """How much each head's attention still changes from one checkpoint to the next."""
 
 import dataclasses
-from collections.abc import Mapping
-from typing import ClassVar
 
 import pandas as pd
 
@@ -32,12 +30,12 @@ class AttentionFreezing(AbstractPatternProbe):
     {'step': [10], 'value': [0.5]}
     """
 
-    quantities: ClassVar[Mapping[str, Quantity]] = {
+    quantities = {
         "attention": Quantity("attention", range=(0, 1)),
         "change": Quantity("change of attention", range=(0, 1)),
     }
 
-    of_all_sequences: ClassVar[bool] = True
+    of_all_sequences = True
 
     rows: int = 16
 

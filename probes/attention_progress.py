@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import ClassVar
 
 import pandas as pd
 import torch
@@ -46,7 +45,7 @@ class AttentionProgress(AbstractPatternProbe):
     tensor([[[[0.8000]]]])
     """
 
-    quantities: ClassVar[Mapping[str, Quantity]] = {
+    quantities = {
         "cosine": Quantity("cosine with the target attention", range=(0, 1), progress="up"),
         "progress": Quantity("progress towards the target attention", range=(None, 1)),
     }

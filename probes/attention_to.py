@@ -1,8 +1,7 @@
 """How much each head attends to a named relation."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from collections.abc import Sequence
 
 import torch
 from jaxtyping import Bool, Float
@@ -38,7 +37,7 @@ class AttentionTo(AbstractPatternProbe):
     [('mass', 0.75), ('along', 0.875), ('uniform', 0.75)]
     """
 
-    quantities: ClassVar[Mapping[str, Quantity]] = {
+    quantities = {
         "mass": Quantity("attention mass", range=(0, 1), progress="up", unless="along"),
         "along": Quantity("attention mass along the relation", range=(0, 1), progress="up"),
         "uniform": Quantity("attention mass of uniform attention", range=(0, 1)),

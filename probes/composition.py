@@ -1,8 +1,6 @@
 """How strongly a head reads the output of an earlier head, by their weights."""
 
 import dataclasses
-from collections.abc import Mapping
-from typing import ClassVar
 
 import torch
 from einops import einsum
@@ -45,9 +43,7 @@ class Composition(AbstractCircuitProbe):
     (['Q', 'K', 'V'], tensor([1.0000, 0.0000, 0.6000]))
     """
 
-    quantities: ClassVar[Mapping[str, Quantity]] = {
-        "score": Quantity("composition", range=(0, 1)),
-    }
+    quantities = {"score": Quantity("composition", range=(0, 1))}
 
     def read_circuits(self, circuits: Circuits) -> list[Reading]:
         """Return `score` by layer, head, source ("L0H1") and composition (Q, K, V)."""

@@ -2,8 +2,6 @@
 
 import dataclasses
 import math
-from collections.abc import Mapping
-from typing import ClassVar
 
 from stagewise.loss import cross_entropy, mean_scored
 from stagewise.probe import AbstractProbe, Quantity, Reading, View
@@ -30,7 +28,7 @@ class Copying(AbstractProbe):
     [('accuracy', 1.0), ('gain', 0.6931)]
     """
 
-    quantities: ClassVar[Mapping[str, Quantity]] = {
+    quantities = {
         "accuracy": Quantity("accuracy of copying", range=(0, 1), progress="up", onset="copying begins, accuracy"),
         "gain": Quantity("gain of copying", "nats", progress="up", onset="copying begins, gain"),
     }

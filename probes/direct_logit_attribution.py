@@ -1,8 +1,7 @@
 """What each head adds to the logit of the right token by itself."""
 
 import dataclasses
-from collections.abc import Iterable, Mapping
-from typing import ClassVar
+from collections.abc import Iterable
 
 import torch
 
@@ -39,7 +38,7 @@ class DirectLogitAttribution(AbstractProbe):
     [('head', 3.0), ('rest', 0.0), ('embedding', 1.0)]
     """
 
-    quantities: ClassVar[Mapping[str, Quantity]] = {
+    quantities = {
         "head": Quantity("direct effect of the head on the target's logit"),
         "rest": Quantity("direct effect of the layer's MLP and biases on the target's logit"),
         "embedding": Quantity("direct effect of the embedding on the target's logit"),

@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Iterable, Mapping
-from typing import ClassVar
 
 import numpy as np
 import torch
@@ -43,7 +42,7 @@ class EdgeAttribution(AbstractProbe):
     [Reading(estimated_change: batch=1 layer=1 head=1 source=1 composition=3)]
     """
 
-    quantities: ClassVar[Mapping[str, Quantity]] = {
+    quantities = {
         "estimated_change": Quantity("estimated change of the loss without the edge", "nats"),
         "exact_change": Quantity("change of the loss without the edge", "nats"),
         "rank_correlation": Quantity("rank correlation of estimated and exact size", "", (-1, 1)),

@@ -1,8 +1,6 @@
 """How many keys each head attends to."""
 
 import dataclasses
-from collections.abc import Mapping
-from typing import ClassVar
 
 import torch
 
@@ -25,9 +23,7 @@ class EffectiveSupport(AbstractPatternProbe):
     tensor([[[1.5000]]])
     """
 
-    quantities: ClassVar[Mapping[str, Quantity]] = {
-        "keys": Quantity("effective number of keys", range=(0, None)),
-    }
+    quantities = {"keys": Quantity("effective number of keys", range=(0, None))}
 
     def read(self, view: View) -> list[Reading]:
         """Return `keys` by layer and head."""

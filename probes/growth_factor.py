@@ -1,8 +1,7 @@
 """How much the attention to each token has grown since the first checkpoint, before it is normalised."""
 
 import dataclasses
-from collections.abc import Iterable, Mapping
-from typing import ClassVar
+from collections.abc import Iterable
 
 import numpy as np
 import pandas as pd
@@ -38,12 +37,12 @@ class GrowthFactor(AbstractProbe):
     ([7], tensor([[[3.]]]))
     """
 
-    quantities: ClassVar[Mapping[str, Quantity]] = {
+    quantities = {
         "score": Quantity("attention score"),
         "growth": Quantity("growth of the attention score", range=(0, None)),
     }
 
-    of_all_sequences: ClassVar[bool] = True
+    of_all_sequences = True
 
     relation: str = "distinct"
 

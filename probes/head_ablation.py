@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from typing import ClassVar, get_args, get_type_hints
+from typing import get_args, get_type_hints
 
 import numpy as np
 import torch
@@ -56,7 +56,7 @@ class HeadAblation(AbstractProbe):
     [('loss_change', 0.6931), ('kl', 0.1438)]
     """
 
-    quantities: ClassVar[Mapping[str, Quantity]] = {
+    quantities = {
         "loss_change": Quantity("change of the loss", "nats"),
         "kl": Quantity("KL(clean ‖ ablated)", "nats", (0, None)),
     }

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 import torch
@@ -43,7 +43,7 @@ class HeadAttribution(AbstractProbe):
     [Reading(estimated_change: batch=1 layer=1 head=2)]
     """
 
-    quantities: ClassVar[Mapping[str, Quantity]] = {
+    quantities = {
         "estimated_change": Quantity("estimated change of the loss", "nats"),
         "exact_change": Quantity("change of the loss, of the heads with the largest estimates", "nats"),
         "rank_correlation": Quantity("rank correlation of estimated and exact change", "", (-1, 1)),

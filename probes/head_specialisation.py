@@ -2,8 +2,6 @@
 
 import dataclasses
 import functools
-from collections.abc import Mapping
-from typing import ClassVar
 
 import numpy as np
 import torch
@@ -40,7 +38,7 @@ class HeadSpecialisation(AbstractPatternProbe):
     {'share': [[[1.0, 0.0], [0.0, 1.0]]], 'top_share': [[1.0, 1.0]], 'competition': 0.0, 'coverage': 1.0}
     """
 
-    quantities: ClassVar[Mapping[str, Quantity]] = {
+    quantities = {
         "share": Quantity("share of a head's attention", range=(0, 1)),
         "top_share": Quantity("largest share of a head", range=(0, 1)),
         "competition": Quantity("competition", range=(0, 1)),

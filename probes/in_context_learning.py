@@ -2,8 +2,6 @@
 
 import dataclasses
 import math
-from collections.abc import Mapping
-from typing import ClassVar
 
 import torch
 
@@ -33,7 +31,7 @@ class InContextLearning(AbstractProbe):
     tensor([-0.4055])
     """
 
-    quantities: ClassVar[Mapping[str, Quantity]] = {
+    quantities = {
         "score": Quantity(
             "in-context learning score", "nats", progress="down", onset="the in-context learning score falls"
         ),

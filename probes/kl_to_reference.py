@@ -1,8 +1,6 @@
 """How far the model is from each partial solution."""
 
 import dataclasses
-from collections.abc import Mapping
-from typing import ClassVar
 
 import torch
 
@@ -35,9 +33,7 @@ class KLToReference(AbstractProbe):
     (['guess'], tensor([[0.1438]]))
     """
 
-    quantities: ClassVar[Mapping[str, Quantity]] = {
-        "kl": Quantity("KL(reference ‖ model)", "nats", (0, None)),
-    }
+    quantities = {"kl": Quantity("KL(reference ‖ model)", "nats", (0, None))}
 
     references: tuple[str, ...] | None = None
 

@@ -1,8 +1,7 @@
 """What the residual stream would predict already in front of each layer."""
 
 import dataclasses
-from collections.abc import Iterable, Mapping
-from typing import ClassVar
+from collections.abc import Iterable
 
 import torch
 
@@ -32,7 +31,7 @@ class LogitLens(AbstractProbe):
     tensor([[0.6931, 0.2877]])
     """
 
-    quantities: ClassVar[Mapping[str, Quantity]] = {
+    quantities = {
         "loss": Quantity("loss of the logit lens", "nats"),
         "kl": Quantity("KL(model ‖ logit lens)", "nats", (0, None)),
     }

@@ -1,8 +1,6 @@
 """The loss on the probe batch, and its excess over the complete solution's."""
 
 import dataclasses
-from collections.abc import Mapping
-from typing import ClassVar
 
 from stagewise.loss import cross_entropy, mean_scored
 from stagewise.probe import AbstractProbe, Quantity, Reading, View
@@ -23,7 +21,7 @@ class Loss(AbstractProbe):
     [('cross_entropy', 0.6931), ('excess', 0.4055)]
     """
 
-    quantities: ClassVar[Mapping[str, Quantity]] = {
+    quantities = {
         "cross_entropy": Quantity("loss", "nats", (0, None), progress="down", onset="the loss falls"),
         "excess": Quantity("excess loss", "nats", progress="down", unless="cross_entropy"),
         "squared_error": Quantity("squared error / 2", range=(0, None), progress="down", onset="the loss falls"),

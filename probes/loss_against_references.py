@@ -1,8 +1,6 @@
 """Whether the model predicts better than each partial solution."""
 
 import dataclasses
-from collections.abc import Mapping
-from typing import ClassVar
 
 import torch
 
@@ -32,7 +30,7 @@ class LossAgainstReferences(AbstractProbe):
     [('cross_entropy', tensor([[0.6931]])), ('gap', tensor([[-0.4055]]))]
     """
 
-    quantities: ClassVar[Mapping[str, Quantity]] = {
+    quantities = {
         "cross_entropy": Quantity("loss of the reference", "nats", (0, None)),
         "squared_error": Quantity("squared error / 2 of the reference", range=(0, None)),
         "gap": Quantity("loss less the reference's", "nats"),

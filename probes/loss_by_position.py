@@ -1,8 +1,6 @@
 """How the loss depends on the position, that is on the length of the context."""
 
 import dataclasses
-from collections.abc import Mapping
-from typing import ClassVar
 
 from stagewise.loss import prediction_loss
 from stagewise.probe import AbstractProbe, Quantity, Reading, View
@@ -22,7 +20,7 @@ class LossByPosition(AbstractProbe):
     tensor([[0.6931, 0.2877]])
     """
 
-    quantities: ClassVar[Mapping[str, Quantity]] = {
+    quantities = {
         "cross_entropy": Quantity("loss", "nats", (0, None)),
         "squared_error": Quantity("squared error / 2", range=(0, None)),
     }

@@ -1,8 +1,6 @@
 """The attention maps themselves, averaged over the batch."""
 
 import dataclasses
-from collections.abc import Mapping
-from typing import ClassVar
 
 from stagewise.probe import AbstractPatternProbe, Quantity, Reading, View
 
@@ -26,9 +24,7 @@ class MeanPattern(AbstractPatternProbe):
               [0.2500, 0.7500]]]])
     """
 
-    quantities: ClassVar[Mapping[str, Quantity]] = {
-        "attention": Quantity("mean attention", range=(0, 1)),
-    }
+    quantities = {"attention": Quantity("mean attention", range=(0, 1))}
 
     n_positions: int | None = None
 

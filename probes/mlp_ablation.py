@@ -1,8 +1,8 @@
 """What the model loses without each layer's MLP."""
 
 import dataclasses
-from collections.abc import Iterable, Mapping
-from typing import ClassVar, Literal
+from collections.abc import Iterable
+from typing import Literal
 
 import torch
 from einops import rearrange
@@ -32,7 +32,7 @@ class MLPAblation(AbstractProbe):
     [('loss_change', 0.6931), ('kl', 0.1438)]
     """
 
-    quantities: ClassVar[Mapping[str, Quantity]] = {
+    quantities = {
         "loss_change": Quantity("change of the loss", "nats"),
         "kl": Quantity("KL(clean ‖ ablated)", "nats", (0, None)),
     }

@@ -2,8 +2,6 @@
 
 import dataclasses
 import functools
-from collections.abc import Mapping
-from typing import ClassVar
 
 from stagewise.probe import AbstractPatternProbe, Quantity, Reading, View
 
@@ -33,7 +31,7 @@ class OffsetProfile(AbstractPatternProbe):
     ([0, 1, 2], tensor([[[[0.3333, 0.6667, 0.0000]]]]))
     """
 
-    quantities: ClassVar[Mapping[str, Quantity]] = {
+    quantities = {
         "mass": Quantity("attention mass", range=(0, 1)),
         "peak": Quantity("attention to one offset", range=(0, 1), progress="up", onset="attends to a fixed offset"),
         "peak_offset": Quantity("offset with most attention", "positions", range=(_NEAREST, None)),

@@ -1,8 +1,6 @@
 """Whether a head's weights copy: the eigenvalues of its map from tokens to logits."""
 
 import dataclasses
-from collections.abc import Mapping
-from typing import ClassVar
 
 import torch
 
@@ -36,9 +34,7 @@ class OVCopying(AbstractCircuitProbe):
     tensor([[ 1., -1.]])
     """
 
-    quantities: ClassVar[Mapping[str, Quantity]] = {
-        "copying": Quantity("copying by weights", range=(-1, 1), progress="up", weights=True),
-    }
+    quantities = {"copying": Quantity("copying by weights", range=(-1, 1), progress="up", weights=True)}
 
     def read_circuits(self, circuits: Circuits) -> list[Reading]:
         """Return `copying` by layer and head."""

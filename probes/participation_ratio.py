@@ -1,8 +1,7 @@
 """In how many directions each head's output varies."""
 
 import dataclasses
-from collections.abc import Iterable, Mapping
-from typing import ClassVar
+from collections.abc import Iterable
 
 import numpy as np
 import torch
@@ -37,9 +36,7 @@ class ParticipationRatio(AbstractProbe):
     array([[2.]])
     """
 
-    quantities: ClassVar[Mapping[str, Quantity]] = {
-        "dimensions": Quantity("effective dimension of the output", range=(0, None)),
-    }
+    quantities = {"dimensions": Quantity("effective dimension of the output", range=(0, None))}
 
     def hooks(self, architecture: Architecture) -> Iterable[str]:
         """Name z of all layers."""

@@ -1,8 +1,6 @@
 """The kinds of attention pattern over training, by clustering the heads of all checkpoints."""
 
 import dataclasses
-from collections.abc import Mapping
-from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -46,7 +44,7 @@ class PatternClusters(AbstractPatternProbe):
     {'offset 0': 0.875, 'offset 1': 0.125}
     """
 
-    quantities: ClassVar[Mapping[str, Quantity]] = {
+    quantities = {
         "profile": Quantity("attention mass", range=(0, 1)),
         "cluster": Quantity("cluster"),
         "centroid": Quantity("attention mass", range=(0, 1)),

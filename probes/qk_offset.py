@@ -1,8 +1,6 @@
 """Whether a head's weights prefer the position at a fixed offset."""
 
 import dataclasses
-from collections.abc import Mapping
-from typing import ClassVar
 
 import torch
 from einops import rearrange
@@ -40,7 +38,7 @@ class QKOffset(AbstractCircuitProbe):
     [1.0, 0.0]
     """
 
-    quantities: ClassVar[Mapping[str, Quantity]] = {
+    quantities = {
         "share": Quantity(
             "looking back, by weights", range=(0, 1), progress="up", onset="looks back, by its weights", weights=True
         ),

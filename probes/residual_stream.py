@@ -1,8 +1,7 @@
 """How alike the positions of a sequence are in the residual stream, and in how many directions they vary."""
 
 import dataclasses
-from collections.abc import Iterable, Mapping
-from typing import ClassVar
+from collections.abc import Iterable
 
 import torch
 import torch.nn.functional as F
@@ -33,7 +32,7 @@ class ResidualStream(AbstractProbe):
     tensor([[0.0000, 1.0000]])
     """
 
-    quantities: ClassVar[Mapping[str, Quantity]] = {
+    quantities = {
         "cosine": Quantity("mean cosine of two positions", range=(-1, 1)),
         "dimensions": Quantity("effective dimension of the residual stream", range=(0, None)),
     }

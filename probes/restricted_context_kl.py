@@ -1,8 +1,7 @@
 """How much of its context the model uses: its divergence from itself with restricted context."""
 
 import dataclasses
-from collections.abc import Iterable, Mapping
-from typing import ClassVar
+from collections.abc import Iterable
 
 import torch
 
@@ -33,9 +32,7 @@ class RestrictedContextKL(AbstractProbe):
     tensor([[0.1438]])
     """
 
-    quantities: ClassVar[Mapping[str, Quantity]] = {
-        "kl": Quantity("KL(model ‖ restricted context)", "nats", (0, None)),
-    }
+    quantities = {"kl": Quantity("KL(model ‖ restricted context)", "nats", (0, None))}
 
     contexts: tuple[int, ...] = (1, 2, 4, 8)
 

@@ -1,8 +1,6 @@
 """How many different tokens each head attends to, among all and among those of a relation."""
 
 import dataclasses
-from collections.abc import Mapping
-from typing import ClassVar
 
 import torch
 
@@ -34,9 +32,7 @@ class TokenEntropy(AbstractPatternProbe):
     (['all'], tensor([[[[0.6931]]]]))
     """
 
-    quantities: ClassVar[Mapping[str, Quantity]] = {
-        "entropy": Quantity("entropy over tokens", "nats", (0, None)),
-    }
+    quantities = {"entropy": Quantity("entropy over tokens", "nats", (0, None))}
 
     relations: tuple[str, ...] | None = None
 

@@ -1,8 +1,6 @@
 """How many of a relation's tokens get more attention than a threshold."""
 
 import dataclasses
-from collections.abc import Mapping
-from typing import ClassVar
 
 import torch
 from einops import einsum
@@ -33,9 +31,7 @@ class TokenRecall(AbstractPatternProbe):
     (['0.1', '0.25'], tensor([[[[1.0000, 0.5000]]]]))
     """
 
-    quantities: ClassVar[Mapping[str, Quantity]] = {
-        "recall": Quantity("recall of the relation's tokens", range=(0, 1)),
-    }
+    quantities = {"recall": Quantity("recall of the relation's tokens", range=(0, 1))}
 
     thresholds: tuple[float, ...]
     relation: str = "distinct"

@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import ClassVar
 
 import torch
 from einops import einsum
@@ -42,7 +41,7 @@ class ValueAlignment(AbstractProbe):
     {'cosine': [1.0, 0.0], 'projection': [2.0, 0.0]}
     """
 
-    quantities: ClassVar[Mapping[str, Quantity]] = {
+    quantities = {
         "cosine": Quantity("cosine with the feature", range=(-1, 1)),
         "projection": Quantity("projection on the feature"),
     }

@@ -129,7 +129,7 @@ def _every_head(weight: Float[Tensor, "layer kv_head a b"], n_heads: int) -> Flo
 
 @runtime_checkable
 class AbstractReadout(Protocol):
-    """The way from the residual stream to the predictions of one checkpoint: see `models.readout`."""
+    """The way from the residual stream to the predictions of one checkpoint: see `models._readout`."""
 
     def logits(self, residual: Float[Tensor, "*axes model"]) -> Float[Tensor, "*axes token"]:
         """Return the logits (or outputs) of residual vectors, as if the last layer had left them: the logit lens."""

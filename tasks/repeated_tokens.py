@@ -4,7 +4,6 @@ import dataclasses
 import math
 from collections.abc import Mapping
 from functools import partial
-from typing import ClassVar
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -57,7 +56,7 @@ class RepeatedTokens(AbstractTask):
     [0, 0, 0, 1, 0, 0, 0, 0]
     """
 
-    relations_move: ClassVar[bool] = True
+    relations_move = True
 
     d_vocab: int = 64  # a field implements the abstract property
     length: int = 32

@@ -4,7 +4,6 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 import torch
@@ -46,7 +45,7 @@ class Text(AbstractTask):
         FileNotFoundError: (when sampling) a file or the tokenizer is not there.
     """
 
-    relations_move: ClassVar[bool] = True
+    relations_move = True
 
     tokenizer: str
     files: tuple[str, ...] = ()

@@ -5,7 +5,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 import torch
@@ -43,7 +42,7 @@ class Tokens(AbstractTask):
         FileNotFoundError: (when sampling) there is no such file.
     """
 
-    relations_move: ClassVar[bool] = True
+    relations_move = True
 
     file: str
     length: Count = 64

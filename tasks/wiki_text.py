@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -69,7 +69,7 @@ class WikiText(AbstractTask):
     repeating: Share = 0.0
     n_sequences: None = None
 
-    relations_move: ClassVar[bool] = True
+    relations_move = True
 
     def __post_init__(self) -> None:
         check_fields(self)

@@ -10,7 +10,7 @@ from scipy.ndimage import median_filter
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import pdist, squareform
 
-from stagewise.statistics._noise.medians import median_noise
+from stagewise.statistics._noise.differences import median_noise
 from stagewise.table import Head, heads_in, select
 
 PATTERNS = (("PatternClusters", "profile"), ("OffsetProfile", "mass"), ("AttentionTo", "mass"))

@@ -18,10 +18,12 @@ from stagewise.loss import Effect
 from stagewise.measurement._inputs import checked_readings
 from stagewise.measurement._passes import SlicePasses, cut
 from stagewise.measurement._rows import merge
-from stagewise.models import Model, gradients, lean
-from stagewise.models.edits import Replacement, check_factors, directed, read_for, replacement
-from stagewise.models.lean_reading import rotary_hooks, shown_hooks
-from stagewise.models.lean_weights import LeanWeights
+from stagewise.models import Model
+from stagewise.models import _gradients as gradients
+from stagewise.models import _lean as lean
+from stagewise.models._edits import Replacement, check_factors, directed, read_for, replacement
+from stagewise.models._lean_reading import rotary_hooks, shown_hooks
+from stagewise.models._lean_weights import LeanWeights
 from stagewise.models.precision import Dtype
 from stagewise.probe import AbstractCircuitProbe, AbstractProbe, Reading, View
 from stagewise.task import Batch

@@ -148,10 +148,6 @@ def _is_number(name: str) -> bool:
     return type_of(name) not in ("str", "string", "object")
 
 
-def _is_text(name: str) -> bool:
-    return name not in ARRAYS and not _is_number(name)
-
-
 def _missing(name: str) -> str:
     return f"{name}: missing"
 
@@ -165,7 +161,8 @@ def _write(frames: Iterator[pd.DataFrame], file: IO[bytes], files: Mapping[str, 
     with contextlib.ExitStack() as stack:
         stream = None
         for frame in frames:
-            text = pa.table({name: pa.array(frame[name], pa.large_string()) for name in frame if _is_text(str(name))})
+            names = [name for name in map(str, frame) if name not in ARRAYS and not _is_number(name)]
+            text = pa.table({name: pa.array(frame[name], pa.large_string()) for name in names})
             stream = stream or stack.enter_context(pa.ipc.new_stream(file, text.schema))
             stream.write_table(text)
             for name, array in _numbers(frame):

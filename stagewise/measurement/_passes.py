@@ -5,7 +5,7 @@ import itertools
 import math
 import os
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import TypeVar
 
 import torch
@@ -16,13 +16,15 @@ from stagewise import models
 from stagewise.architecture import Architecture
 from stagewise.intervention import AttributeEdges, Attribution, Edit, PatchEdge
 from stagewise.loss import ScoredPredictions
-from stagewise.models import Model, edges, gradients
-from stagewise.models.edits import Replacement
-from stagewise.models.lean import LeanPass
-from stagewise.models.lean_reading import rotary_hooks
-from stagewise.models.lean_weights import LeanWeights
+from stagewise.models import Model
+from stagewise.models import _edges as edges
+from stagewise.models import _gradients as gradients
+from stagewise.models._edits import Replacement
+from stagewise.models._lean import LeanPass
+from stagewise.models._lean_reading import rotary_hooks
+from stagewise.models._lean_weights import LeanWeights
+from stagewise.models._readout import Readout, last_residual, readout
 from stagewise.models.precision import Dtype, products_in
-from stagewise.models.readout import Readout, last_residual, readout
 from stagewise.probe import EditedPass
 from stagewise.task import Batch
 
@@ -120,7 +122,7 @@ class SlicePasses:
             compute = partial(compute, dtype=self.dtype)
             return gradients.attributed(request, self.activations, mean, self.replacement, compute)
 
-        return _OnDemand(dict.fromkeys(requests), estimated)
+        return _OnDemand(requests, estimated)
 
     def edited(self, edits: Iterable[Edit]) -> "_OnDemand[Edit, EditedPass]":
         """Return the edited passes, each run and reduced when it is asked for, and once."""
@@ -130,7 +132,7 @@ class SlicePasses:
                 loss, kl = self._clean.compare(self._blocks(edit))
             return EditedPass(loss, kl, partial(self._predictions, edit))
 
-        return _OnDemand(dict.fromkeys(edits), reduced)
+        return _OnDemand(edits, reduced)
 
     @cached_property
     def _lean_pass(self) -> LeanPass | None:
@@ -178,16 +180,14 @@ class SlicePasses:
 class _OnDemand(Mapping[_Key, _Value]):
     """What a probe may ask for: edited passes, or estimates from gradients."""
 
-    def __init__(self, requests: Mapping[_Key, None], run: Callable[[_Key], _Value]) -> None:
+    def __init__(self, requests: Iterable[_Key], run: Callable[[_Key], _Value]) -> None:
         """Remember what may be asked for, and how it is run."""
-        self._requests, self._run, self._done = requests, run, dict[_Key, _Value]()
+        self._requests, self._run = dict.fromkeys(requests), cache(run)
 
     def __getitem__(self, request: _Key) -> _Value:
         if request not in self._requests:
             raise KeyError(f"{request}: a probe lists what it asks for, in `edits` or in `attributions`")
-        if request not in self._done:
-            self._done[request] = self._run(request)
-        return self._done[request]
+        return self._run(request)
 
     def __iter__(self) -> Iterator[_Key]:
         return iter(self._requests)

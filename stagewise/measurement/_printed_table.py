@@ -1,6 +1,5 @@
 """How a measured table prints: the axes of a row in one column, the first and the last rows of many."""
 
-from collections.abc import Hashable, Mapping
 from typing import Any
 
 import pandas as pd
@@ -44,12 +43,11 @@ def _printed(table: pd.DataFrame) -> pd.DataFrame:
     axes = shown.drop(columns=[*KEYS, *VALUES], errors="ignore")
     values = shown[[name for name in VALUES if name in shown and (name == "value" or shown[name].notna().any())]]
     values = values.astype("float64")
-    where = pd.Series([_where(row) for row in axes.to_dict("records")], index=shown.index, dtype=object)
-    return pd.concat([shown[KEYS], where.rename("axes"), values], axis=1)
-
-
-def _where(row: Mapping[Hashable, object]) -> str:
-    return ", ".join(f"{name} {label}" for name, label in row.items() if not pd.isna(label))  # type: ignore[call-overload]
+    where = [
+        ", ".join(f"{name} {label}" for name, label in row.items() if not pd.isna(label))
+        for row in axes.to_dict("records")
+    ]
+    return pd.concat([shown[KEYS], pd.Series(where, shown.index, object, "axes"), values], axis=1)
 
 
 def _size(table: pd.DataFrame) -> str:

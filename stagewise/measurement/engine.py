@@ -55,7 +55,7 @@ def measure(
 ) -> pd.DataFrame:
     """Run the probes on every checkpoint of the series and return one tidy table.
 
-    A checkpoint costs one clean pass, and for each different edit what it changes: see `models.lean`. The batch goes
+    A checkpoint costs one clean pass, and for each different edit what it changes: see `models._lean`. The batch goes
     through in slices that fit into a budget of memory. Every probe reads the same numbers as if it ran alone. Rows go
     to disk checkpoint by checkpoint, and a large table is mapped from a file.
 

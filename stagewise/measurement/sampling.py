@@ -27,8 +27,8 @@ from stagewise.measurement._forecast import in_words
 from stagewise.measurement._inputs import check_batch, check_series
 from stagewise.measurement.langevin import Coefficient, Loss, Sampler
 from stagewise.models import Model
+from stagewise.models._restrictions import of_head, trained
 from stagewise.models.devices import check_device
-from stagewise.models.restrictions import of_head, trained
 from stagewise.models.training_pass import training_pass
 from stagewise.table import Head, head_label
 from stagewise.task import Batch
@@ -95,7 +95,8 @@ class Sampling:
 
     def cost(self) -> _Cost:
         """Return what is left to do, after a few updates of two checkpoints that say how long one takes."""
-        missing = [step for step in self.series.steps for part in self.parts if not self._is_kept(step, part)]
+        known = [] if self._kept is None else [path.name.rpartition("-")[0] for path in self._kept.glob("*.json")]
+        missing = [step for step in self.series.steps for part in self.parts if _stem(step, part) not in known]
         seconds = self._seconds() if missing else 0.0
         return _Cost(len(set(missing)), len(missing), len(missing) * self.updates, seconds)
 
@@ -188,9 +189,6 @@ class Sampling:
                 langevin.check_stable(excess, langevin.counted(parameters), self.sampler)
             taken += np.diff(times).tolist()
         return float(np.median(taken))
-
-    def _is_kept(self, step: int, part: Head | None) -> bool:
-        return self._kept is not None and any(self._kept.glob(f"{_stem(step, part)}-*.json"))
 
     @cached_property
     def _samples(self) -> int:

@@ -13,12 +13,7 @@ from torch import Tensor
 
 from stagewise.attention import z_hook
 from stagewise.intervention import Edit, RestrictContext, first_layer
-from stagewise.models._hooked_edits import edit_hooks
-from stagewise.models._model import Bridge, Hook, Model
-from stagewise.models._native import is_native, logits_from
-from stagewise.models._rounding import same
-from stagewise.models._wrapping import name_of
-from stagewise.models.edits import (
+from stagewise.models._edits import (
     NothingLeftError,
     Replacement,
     by_head,
@@ -27,6 +22,11 @@ from stagewise.models.edits import (
     restrict_pattern,
     restrict_scores,
 )
+from stagewise.models._hooked_edits import edit_hooks
+from stagewise.models._model import Bridge, Hook, Model
+from stagewise.models._native import is_native, logits_from
+from stagewise.models._rounding import same
+from stagewise.models._wrapping import name_of
 from stagewise.models.precision import products_in
 
 _Route = Literal["mask", "scores", "pattern", "z"]

@@ -11,8 +11,8 @@ import torch
 from stagewise.architecture import Architecture
 from stagewise.config import line_of
 from stagewise.init import AbstractInit
+from stagewise.models import _huggingface as huggingface
 from stagewise.models import _native as native
-from stagewise.models import huggingface
 from stagewise.models._config_fields import OF_NATIVE_WITHOUT_EFFECT, asked_beside
 from stagewise.models._model import Bridge, Model
 from stagewise.models._vector_inputs import accept_vectors, native_accepts_vectors

@@ -66,7 +66,8 @@ def attended_by_tables(
     scores, values = (q @ k.transpose(1, 2) / scale).transpose(0, 1), v @ write
     # Added to the few rows of the table, the mask costs nothing.
     of_positions = scores[vocabulary + first :] + F.pad(causal_mask(queries, keys, x), (vocabulary, 0))[:, None]
-    by_symbol = _embedding(tokens[:, first:], scores[:vocabulary]) + of_positions
+    of_tokens = F.embedding(tokens[:, first:], scores[:vocabulary].flatten(1))
+    by_symbol = of_tokens.view(*x.shape[:2], *scores.shape[1:]) + of_positions
     n_heads = by_symbol.shape[2]
     # Two slices would each have a gradient of the whole, filled with zeros, and their sum.
     of_tokens, of_places = by_symbol.split_with_sizes([vocabulary, keys], -1)
@@ -87,7 +88,3 @@ def attended_by_tables(
 def _projected(rows: Tensor, weight: Tensor, bias: Tensor, vocabulary: int) -> Float[Tensor, "head symbol d_head"]:
     # Every input is the sum of one row of a token and one of a position: the bias belongs to the latter.
     return rows @ weight + F.pad(bias[:, None].expand(-1, len(rows) - vocabulary, -1), (0, 0, vocabulary, 0))
-
-
-def _embedding(tokens: Tensor, table: Float[Tensor, "token *axes"]) -> Float[Tensor, "batch pos *axes"]:
-    return F.embedding(tokens, table.flatten(1)).view(*tokens.shape, *table.shape[1:])

@@ -7,8 +7,8 @@ from torch import Tensor
 
 from stagewise.attention import z_hook
 from stagewise.intervention import AblateHead, AblateMLP, Edit, Intervention, RestrictContext, first_layer
+from stagewise.models._edits import Replacement, ablate, mlp_hook, restrict_scores
 from stagewise.models._model import Hook, Model
-from stagewise.models.edits import Replacement, ablate, mlp_hook, restrict_scores
 
 
 def edited_logits(

@@ -12,9 +12,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from stagewise.models._held_attention import evenly, of_last
+from stagewise.models._lean_weights import Layer, LeanWeights
 from stagewise.models._parts import capped
 from stagewise.models._scored_positions import ScoredPositions
-from stagewise.models.lean_weights import Layer, LeanWeights
 from stagewise.models.precision import widened
 
 _SHORT = 32

@@ -13,11 +13,11 @@ from stagewise.attention import Circuits, circuits_of, z_hook
 from stagewise.intervention import AblateMLP, Edit, Intervention, PatchEdge, RestrictContext, ablations, first_layer
 from stagewise.models import _bridge_edits as bridge_edits
 from stagewise.models import _hooked_edits as hooked_edits
+from stagewise.models._edits import Replacement, by_head, mlp_hook, read_for
+from stagewise.models._edits import replacement as clean_replacement
+from stagewise.models._lean_reading import rotary_hooks
 from stagewise.models._model import Model
 from stagewise.models._wrapping import is_bridge, name_of, named_in_errors
-from stagewise.models.edits import Replacement, by_head, mlp_hook, read_for
-from stagewise.models.edits import replacement as clean_replacement
-from stagewise.models.lean_reading import rotary_hooks
 from stagewise.models.precision import Dtype, products_in, widened
 from stagewise.table import check_head
 
@@ -112,7 +112,7 @@ def edited_pass(
     for part in edit:
         _check(model, part)
         if isinstance(part, PatchEdge):
-            raise ValueError("an edge is patched by the model's own parameters alone: `models.edges.patched`")
+            raise ValueError("an edge is patched by the model's own parameters alone: `models._edges.patched`")
     replacement = replacement or partial(clean_replacement, clean=clean)
     start = clean[f"blocks.{first_layer(edit)}.hook_resid_pre"]
     with torch.inference_mode(), products_in(dtype, start.device):

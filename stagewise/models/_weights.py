@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from stagewise.models import _held_attention as held_attention
+from stagewise.models import _huggingface as huggingface
 from stagewise.models import _native as native
-from stagewise.models import huggingface
 from stagewise.models._model import Bridge, Model
 from stagewise.models._wrapping import is_bridge, wrapped
 from stagewise.table import Head

@@ -2,8 +2,23 @@
 
 import dataclasses
 from collections.abc import Callable
+from typing import Annotated, NamedTuple, get_type_hints
 
 Number = int | float
+
+
+class _Limit(NamedTuple):
+    """The values that a threshold takes, and what they are called."""
+
+    words: str
+    allows: Callable[[Number], bool]
+
+
+_Share = Annotated[Number, _Limit("between 0 and 1", lambda value: 0 <= value <= 1)]
+_Probability = Annotated[Number, _Limit("between 0 and 1, neither included", lambda value: 0 < value < 1)]
+_Ratio = Annotated[Number, _Limit("a ratio of steps above 1", lambda value: 1 < value < float("inf"))]
+_Size = Annotated[Number, _Limit("a finite number, 0 or more", lambda value: 0 <= value < float("inf"))]
+_Count = Annotated[int, _Limit("a whole number of at least 1", lambda value: isinstance(value, int) and value >= 1)]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,167 +39,121 @@ class StageCriteria:
     0.1
     """
 
-    checkpoints: int = 4
+    checkpoints: _Count = 4
     """Fewer of them show no stages: a fall and a rise take two each."""
 
-    approach: Number = 1 / 3
+    approach: _Share = 1 / 3
     """A reference is approached when KL to it falls by this part of its start."""
 
-    close: Number = 1 / 4
+    close: _Share = 1 / 4
     """A model has come close to a reference, pause or not, when KL to it fell to this part of its start."""
 
-    depth: Number = 0.05
+    depth: _Share = 0.05
     """The least rise after a boundary, as a part of the fall before it."""
 
-    significance: Number = 0.01
+    significance: _Probability = 0.01
     """The probability, at most, of as large a rise on a curve that only falls, with the same noise: below it a minimum
     counts as a turning point. Rows "all fall together" and "random walk of .03"."""
 
-    further: Number = 0.05
+    further: _Share = 0.05
     """KL to the complete reference falls by this part of its whole fall after a boundary, at least: where all turn up
     together, the model overfits. Row "all overfit"."""
 
-    slowdown: Number = 0.7
+    slowdown: _Share = 0.7
     """Two stages are separate where learning slows to this part of its speed in the slower of the two."""
 
-    nearby: Number = 1.25
+    nearby: _Ratio = 1.25
     """Another curve corroborates the nearest boundary if no wider ratio of steps lies between their intervals."""
 
-    window: Number = 1.15
+    window: _Ratio = 1.15
     """Speeds are falls over a step ratio of this size, per e-fold of steps: two or three checkpoints at usual
     spacings."""
 
-    peak: Number = 3
+    peak: _Size = 3
     """A fast time falls, and an onset changes the level, by this many standard deviations of the noise."""
 
-    neighbours: int = 8
+    neighbours: _Count = 8
     """Checkpoints on either side of a minimum whose noise counts there: a small KL is less noisy than a
     large one."""
 
-    simulations: int = 1000
+    simulations: _Count = 1000
     """Curves that only fall, with noise; the smallest p-value of a turning point is one over their number."""
 
-    false_discoveries: Number = 0.05
+    false_discoveries: _Probability = 0.05
     """False discovery rate over the onsets of a table; one in twenty tables without any onset shows
     one (Benjamini and Hochberg, 1995). Rows "130 of 144 scores drift"."""
 
-    smallest: Number = 0.1
+    smallest: _Size = 0.1
     """The least rise that counts: of a score in [0, 1], or in nats; of a curve that declares neither a unit nor bounds,
     as one that was logged elsewhere, in tenths of its range. A batch is foreign where the last loss is not below
     that of a guess by as much: section "Foreign batches"."""
 
-    local: Number = 3.0
+    local: _Ratio = 3.0
     """An onset has at least `share` of its way within this ratio of steps."""
 
-    share: Number = 0.4
+    share: _Share = 0.4
     """Of the way, within a ratio `local` of steps: a sigmoid of one decade has 0.48, an abrupt onset with a tail t^-.5
     has 0.42, an exponential approach 0.38, a sigmoid of two decades 0.25."""
 
-    stands_out: Number = 1.3
+    stands_out: _Size = 1.3
     """The least speed within an onset, in value per step, over that before and after it: an exponential approach, a
     power law and a straight line have 1, a sigmoid of one decade 1.7. Rows "t^1.2" and "stretched exponential"."""
 
-    preceding: int = 3
+    preceding: _Count = 3
     """The least number of checkpoints up to a tenth of an onset's way, as many as must follow it: with fewer it is not
     known what the curve did before. On logarithmic spacing the first steps of training are none."""
 
-    slow: Number = 0.2
+    slow: _Share = 0.2
     """Correlation between checkpoints from which noise may be slow enough to look like a transition."""
 
-    walk: Number = 1.5
+    walk: _Size = 1.5
     """With such noise, how far the change exceeds the largest of a random walk with the curve's own steps, in
     deviations of a stretch as long. Rows "random walk" and "slow OU" have false onsets in .14 without it, and .05 with
     it; rows "AR .6, lin" find one in fourteen fewer."""
 
-    lasting: Number = 0.5
+    lasting: _Share = 0.5
     """The least part of a transition that no other one undoes while it lasts: else both are a spike. Rows "two outlying
     checkpoints" and "a dip of three"."""
 
-    fewest: int = 10
+    fewest: _Count = 10
     """With fewer checkpoints no transition can be distinguished from noise."""
 
-    consecutive: int = 6
+    consecutive: _Count = 6
     """So many onsets apart from one another, at least, may be one period of change (`periods`): fewer, such as three
     heads one after another, are a stage each. Rows "14 heads one after another"."""
 
-    back: Number = 0.5
+    back: _Share = 0.5
     """A rise that loses at least this part of itself by the end is transient."""
 
-    most: Number = 0.5
+    most: _Share = 0.5
     """A head becomes one of a relation when at least this part of its attention is there."""
 
-    enter: Number = 0.5
+    enter: _Share = 0.5
     """A head takes a relation's name at this share of its attention: Yüksel et al. (2026), arXiv:2602.19143, the
     analysis released with it."""
 
-    leave: Number = 0.4
+    leave: _Share = 0.4
     """A head keeps the name down to this share: hysteresis is this library's. Rows "false head events"."""
 
-    dwell: int = 2
+    dwell: _Count = 2
     """The least number of checkpoints that a head keeps a name for, as in the same analysis."""
 
-    named: Number = 0.3
+    named: _Share = 0.3
     """Attention from which a head with an onset is called by a kind's name, as in "induction head": a convention. For
     heads at a fixed offset: rows "heads named by an offset"."""
 
-    growth: Number = 0.2
+    growth: _Share = 0.2
     """Attention, a cosine or an accuracy that grows by less over the run does not emerge, nor does a loss that falls
     by less of itself."""
 
     def __post_init__(self) -> None:
-        for names, allowed, words in LIMITS:
-            for name in names:
-                if not allowed(value := getattr(self, name)):
-                    raise ValueError(f"{name} must be {words}, got {value!r}")
+        for name, hint in get_type_hints(type(self), include_extras=True).items():
+            (limit,) = hint.__metadata__
+            if not limit.allows(value := getattr(self, name)):
+                raise ValueError(f"{name} must be {limit.words}, got {value!r}")
         if self.leave > self.enter:
             raise ValueError(f"a head leaves at a share no larger than it enters at, got {self.leave}, {self.enter}")
 
-
-def _is_share(value: Number) -> bool:
-    return 0 <= value <= 1
-
-
-def _is_probability(value: Number) -> bool:
-    return 0 < value < 1
-
-
-def _is_ratio(value: Number) -> bool:
-    return 1 < value < float("inf")
-
-
-def _is_size(value: Number) -> bool:
-    return 0 <= value < float("inf")
-
-
-def _is_count(value: Number) -> bool:
-    return isinstance(value, int) and value >= 1
-
-
-SHARES = (
-    "approach",
-    "close",
-    "depth",
-    "further",
-    "slowdown",
-    "share",
-    "slow",
-    "lasting",
-    "back",
-    "most",
-    "enter",
-    "leave",
-    "named",
-    "growth",
-)
-COUNTS = (*("checkpoints", "neighbours", "simulations", "fewest", "preceding", "consecutive", "dwell"),)
-LIMITS: tuple[tuple[tuple[str, ...], Callable[[Number], bool], str], ...] = (
-    (SHARES, _is_share, "between 0 and 1"),
-    (("significance", "false_discoveries"), _is_probability, "between 0 and 1, neither included"),
-    (("nearby", "window", "local"), _is_ratio, "a ratio of steps above 1"),
-    (("peak", "smallest", "stands_out", "walk"), _is_size, "a finite number, 0 or more"),
-    (COUNTS, _is_count, "a whole number of at least 1"),
-)
-"""Fields, what is allowed, and what that is called."""
 
 DEFAULT = StageCriteria()
 """The criteria for stages and onsets where no others are given."""

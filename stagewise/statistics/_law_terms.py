@@ -57,7 +57,7 @@ def design_of(runs: Columns, terms: Sequence[str]) -> np.ndarray:
     Raises:
         ValueError: a term is no expression over the columns, or is not positive.
     """
-    number = number_of(runs)
+    number = next((len(runs[name]) for name in runs), 0)
     columns = [np.ones(number)]
     for term in terms:
         try:
@@ -69,11 +69,6 @@ def design_of(runs: Columns, terms: Sequence[str]) -> np.ndarray:
             ) from reason
         columns.append(np.log(positive(values, term)))
     return np.stack(columns, 1)
-
-
-def number_of(runs: Columns) -> int:
-    """Return how many runs there are."""
-    return next((len(runs[name]) for name in runs), 0)
 
 
 def _evaluated(term: str, runs: Columns) -> Any:
@@ -126,9 +121,7 @@ def column(runs: Columns, name: str) -> np.ndarray:
     Raises:
         ValueError: there is no such column.
     """
-    if name not in runs:
-        raise ValueError(f"the runs have no column {name!r}; they have {', '.join(map(str, runs))}")
-    return np.asarray(runs[name], float)
+    return np.asarray(_entries(runs, name), float)
 
 
 def settings_of(runs: Columns, name: str) -> np.ndarray:
@@ -137,15 +130,19 @@ def settings_of(runs: Columns, name: str) -> np.ndarray:
     Raises:
         ValueError: there is no such column, or a run has no setting.
     """
-    if name not in runs:
-        raise ValueError(f"the runs have no column {name!r}; they have {', '.join(map(str, runs))}")
-    column, numbers = runs[name], dict[Hashable, int]()
+    column, numbers = _entries(runs, name), dict[Hashable, int]()
     values = column.tolist() if hasattr(column, "tolist") else list(column)
     for row, one in enumerate(values):
         if one is None or (one == one) is not True:  # not a number, or pandas' NA
             raise ValueError(f"each run needs a setting: {name} is missing in row {row}")
         numbers.setdefault(one, len(numbers))
     return np.array([numbers[one] for one in values], int)
+
+
+def _entries(runs: Columns, name: str) -> Any:
+    if name not in runs:
+        raise ValueError(f"the runs have no column {name!r}; they have {', '.join(map(str, runs))}")
+    return runs[name]
 
 
 def positive(values: np.ndarray, name: str) -> np.ndarray:

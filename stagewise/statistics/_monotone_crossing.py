@@ -7,9 +7,8 @@ import numpy as np
 from scipy.ndimage import median_filter
 
 from stagewise.statistics import _constants as c
-from stagewise.statistics._noise.differences import monotone
-from stagewise.statistics._noise.monotone import variance_near
-from stagewise.statistics._unit import Unit
+from stagewise.statistics._curve import Unit
+from stagewise.statistics._noise.differences import monotone, variance_near
 
 
 class MonotoneCrossing(NamedTuple):

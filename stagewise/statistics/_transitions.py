@@ -7,15 +7,14 @@ import numpy as np
 from scipy.stats import median_abs_deviation
 
 from stagewise.statistics import _constants as c
+from stagewise.statistics._curve import Unit
 from stagewise.statistics._likelihood_ratio import p_value
 from stagewise.statistics._noise.residual import KINDS, without_outliers
 from stagewise.statistics._pairs import superfluous
-from stagewise.statistics._prominence import prominence
 from stagewise.statistics._refinement import Context, Refined, refine, resampled
 from stagewise.statistics._scan import Bases, Fits, bases, coefficients, design, floors, smooth_fits, transition_fits
 from stagewise.statistics._shapes import Shapes, alike
-from stagewise.statistics._transition import Found, Transition
-from stagewise.statistics._unit import Unit
+from stagewise.statistics._transition import Found, Transition, prominence
 
 
 def find_transitions(
@@ -112,7 +111,9 @@ class _Search:
             room, level = c.MOST_TRANSITIONS - len(self.shapes), c.FURTHER * self.alpha
             if room == 0:
                 return
-            stack, without, barred = self._stack(), self._full(), self._barred()
+            stack, without = self._stack(), self._full()
+            # Those of the grid that cannot be told from those of the curve.
+            barred = np.any([alike(self.basis.shapes, one, self.basis.u) for one in self.shapes], axis=0)
             best = more = transition_fits(self.curve[None], self.basis, self.floor, without.kind, stack)
             if barred[more.shape[0]] and not barred.all():
                 best = transition_fits(self.curve[None], self.basis, self.floor, without.kind, stack, barred)
@@ -122,10 +123,6 @@ class _Search:
                 several, p = self.together(int(more.shape[0]), without, more, p, level)
             if p > level or not self._add(single, several[:room], int(best.kind[0])):
                 return
-
-    def _barred(self) -> np.ndarray:
-        """Return which transitions of the grid cannot be told from those of the curve."""
-        return np.asarray(np.any([alike(self.basis.shapes, one, self.basis.u) for one in self.shapes], axis=0))
 
     def _add(self, single: int, several: list[int], kind: int) -> bool:
         """Add a transition of the grid, or several where it alone says less; whether all are told from each other.

@@ -10,9 +10,9 @@ from stagewise.architecture import Architecture
 from stagewise.init import GaussianInit
 from stagewise.intervention import AblateHead, Edit, PatchEdge
 from stagewise.measurement._passes import _ENOUGH, SlicePasses, _OnDemand, cut, default_memory, slices_needed
-from stagewise.models import lean
-from stagewise.models.edits import replacement
-from stagewise.models.lean_weights import LeanWeights
+from stagewise.models import _lean as lean
+from stagewise.models._edits import replacement
+from stagewise.models._lean_weights import LeanWeights
 from stagewise.probe import EditedPass
 from stagewise.task import Batch
 from stagewise.tasks import RepeatedTokens

@@ -14,7 +14,7 @@ from stagewise import models
 from stagewise.architecture import Architecture
 from stagewise.init import GaussianInit, WithoutPositions
 from stagewise.intervention import AblateHead, Edit, RestrictContext
-from stagewise.models.edits import in_context
+from stagewise.models._edits import in_context
 from tests import plain_torch
 
 HOOKED = models.has_hooked_transformer()

@@ -14,9 +14,11 @@ from stagewise.architecture import Architecture
 from stagewise.init import GaussianInit
 from stagewise.intervention import AblateHead, Ablation, AttributeEdges, PatchEdge
 from stagewise.loss import ScoredPredictions
-from stagewise.models import edges, gradients, lean
-from stagewise.models.edits import replacement
-from stagewise.models.lean_reading import rotary_hooks
+from stagewise.models import _edges as edges
+from stagewise.models import _gradients as gradients
+from stagewise.models import _lean as lean
+from stagewise.models._edits import replacement
+from stagewise.models._lean_reading import rotary_hooks
 from tests.models.conftest import HOOKED, Make
 
 FLOAT32 = 1e-5

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from stagewise.intervention import AblateHead, AblateMLP
-from stagewise.models.edits import ablate, in_context, replacement, restrict_pattern, restrict_scores
+from stagewise.models._edits import ablate, in_context, replacement, restrict_pattern, restrict_scores
 
 Kind = Literal["zero", "mean", "resample"]
 

@@ -10,8 +10,9 @@ from torch import Tensor
 from stagewise import models
 from stagewise.intervention import AblateHead, Ablation, AttributeHeads
 from stagewise.loss import ScoredPredictions
-from stagewise.models import gradients, lean
-from stagewise.models.edits import replacement
+from stagewise.models import _gradients as gradients
+from stagewise.models import _lean as lean
+from stagewise.models._edits import replacement
 
 SMALL = 0.004
 """Share of the way to z', and away from it, that is gone: so little that few ReLUs change sides."""

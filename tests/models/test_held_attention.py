@@ -9,11 +9,11 @@ import torch
 
 from stagewise import models
 from stagewise.intervention import AblateHead, Edit, RestrictContext
+from stagewise.models import _lean as lean
 from stagewise.models import _trial as trial
-from stagewise.models import lean
+from stagewise.models._edits import replacement
 from stagewise.models._held_attention import HELD_KEYS, evenly, held_keys, hold, released
-from stagewise.models.edits import replacement
-from stagewise.models.lean_reading import rotary_hooks
+from stagewise.models._lean_reading import rotary_hooks
 
 SAME = 1e-5
 """Sums of float32 numbers of order one in another order."""

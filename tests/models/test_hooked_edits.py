@@ -13,7 +13,7 @@ from torch import Tensor
 from stagewise import models
 from stagewise.intervention import AblateHead, Edit, RestrictContext
 from stagewise.models import _hooked_edits as hooked_edits
-from stagewise.models.edits import replacement
+from stagewise.models._edits import replacement
 
 SAME, CUT = 1e-5, 1e-4
 """Log-probabilities of order one to ten in float32: the same sums, and sums in another order through the layers."""

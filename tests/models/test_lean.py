@@ -13,10 +13,10 @@ from torch import Tensor
 from stagewise import models
 from stagewise.architecture import Architecture
 from stagewise.intervention import AblateHead, AblateMLP, Edit, RestrictContext
-from stagewise.models import lean
+from stagewise.models import _lean as lean
+from stagewise.models._edits import replacement
+from stagewise.models._lean_reading import rotary_hooks, shown_hooks
 from stagewise.models._wrapping import wrapped
-from stagewise.models.edits import replacement
-from stagewise.models.lean_reading import rotary_hooks, shown_hooks
 from tests.models.conftest import CONFIG, HOOKED, ROTARY
 from tests.models.small_families import family_of
 

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from stagewise.models._lean_attention import _SHORT, attend, project
+from stagewise.models._lean_weights import Layer, LeanWeights
 from stagewise.models._parts import Norm
 from stagewise.models._scored_positions import ScoredPositions
-from stagewise.models.lean_weights import Layer, LeanWeights
 
 HEADS, D_HEAD, D_MODEL = 2, 3, 5
 PLAIN = Norm(None, 0.0)

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from stagewise import models
-from stagewise.models.lean_reading import lean_weights
+from stagewise.models._lean_reading import lean_weights
 
 
 def test_queries_keys_and_values_stand_side_by_side(subject: Callable[..., Any]) -> None:

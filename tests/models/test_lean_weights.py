@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from stagewise.models._lean_weights import Layer, LeanWeights
 from stagewise.models._parts import Norm
-from stagewise.models.lean_weights import Layer, LeanWeights
 
 GENERATOR = torch.Generator().manual_seed(0)
 X = torch.randn(3, 5, 8, generator=GENERATOR)

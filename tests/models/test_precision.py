@@ -10,9 +10,9 @@ import torch
 from stagewise import models
 from stagewise.intervention import AblateHead, Edit, PatchEdge, RestrictContext
 from stagewise.loss import kl_divergence
-from stagewise.models.edits import leaves_attention, restrict_pattern
-from stagewise.models.lean import agreeing_weights
-from stagewise.models.lean_reading import rotary_hooks
+from stagewise.models._edits import leaves_attention, restrict_pattern
+from stagewise.models._lean import agreeing_weights
+from stagewise.models._lean_reading import rotary_hooks
 from stagewise.models.precision import check_dtype, products_in, widened
 
 ROUNDING = torch.finfo(torch.bfloat16).eps

@@ -14,8 +14,8 @@ from stagewise.attention import residual_hooks_of
 from stagewise.checkpoints.series import open_series
 from stagewise.init import GaussianInit
 from stagewise.measurement.engine import measure
+from stagewise.models._readout import Readout, readout
 from stagewise.models._wrapping import wrapped
-from stagewise.models.readout import Readout, readout
 from stagewise.probes import DirectLogitAttribution, LogitLens, Loss
 from stagewise.table import select
 from stagewise.tasks import RepeatedTokens

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from stagewise import models
-from stagewise.models.restrictions import of_head, trained
+from stagewise.models._restrictions import of_head, trained
 
 
 @pytest.mark.parametrize("kind", ["LN and MLP", "grouped queries", "rotary", "half rotary", "attention only"])

@@ -12,10 +12,10 @@ from stagewise.architecture import Architecture
 from stagewise.init import LinearInit
 from stagewise.intervention import AblateHead, AblateMLP, RestrictContext
 from stagewise.models import _bridge_edits as bridge_edits
+from stagewise.models import _edits as edits
 from stagewise.models import _hooked_edits as hooked_edits
 from stagewise.models import _passes as passes
 from stagewise.models import _trial as trial
-from stagewise.models import edits
 from stagewise.models._wrapping import trial_tokens
 
 Make = Callable[..., Any]

@@ -8,18 +8,12 @@ import itertools
 import pytest
 
 from stagewise.statistics import DEFAULT, StageCriteria
-from stagewise.statistics import _criteria as criteria
-from stagewise.statistics._criteria import LIMITS
 
 NAMES = [field.name for field in dataclasses.fields(StageCriteria)]
 
 
 def test_the_defaults_are_in_range() -> None:
     assert StageCriteria() == DEFAULT
-
-
-def test_every_threshold_has_a_range() -> None:
-    assert sorted(NAMES) == sorted(name for names, _, _ in LIMITS for name in names)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -29,7 +23,7 @@ def test_a_threshold_out_of_range_is_named_with_what_came(name: str) -> None:
 
 
 def test_every_threshold_says_what_it_is() -> None:
-    (body,) = [node.body for node in ast.parse(inspect.getsource(criteria)).body if isinstance(node, ast.ClassDef)]
+    (body,) = [node.body for node in ast.parse(inspect.getsource(StageCriteria)).body if isinstance(node, ast.ClassDef)]
     documented = [
         field.target.id
         for field, text in itertools.pairwise(body)

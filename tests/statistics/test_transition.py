@@ -1,11 +1,16 @@
-"""A transition in the unit of its curve, and how much of its way lies within a ratio of steps."""
+"""A transition in the unit of its curve, its share within a ratio of steps, and how far it stands out."""
 
 import numpy as np
 import pytest
 
-from stagewise.statistics import Transition
-from stagewise.statistics._shapes import Shapes
-from stagewise.statistics._unit import Unit
+from calibration.onsets import alone
+from stagewise.statistics import Transition, find_transitions
+from stagewise.statistics._curve import Unit
+from stagewise.statistics._shapes import RAMP, Shapes
+from stagewise.statistics._transition import prominence
+
+STEPS = np.linspace(0, 3000, 60)
+U = np.log1p(STEPS)
 
 
 def transition(shape: Shapes) -> Transition:
@@ -26,3 +31,30 @@ def test_sizes_and_levels_are_those_of_the_curve() -> None:
 def test_a_ramp_over_a_decade_has_its_share_within_a_ratio(ratio: float, share: float) -> None:
     ramp = transition(Shapes(np.array([5.0]), np.array([np.log(10) / 2]), np.array([-1.0])))
     assert ramp.share(ratio) == pytest.approx(share, abs=0.01)
+
+
+def test_a_ramp_on_a_slope_stands_out_by_the_ratio_of_speeds() -> None:
+    middle, half = np.log1p(1000.0), 0.1
+    ramp = Shapes(np.array([middle]), np.array([half]), np.array([RAMP]))
+    slope, spacing = 1e-4, STEPS[1]
+    fastest = slope + 0.6 / (2 * half) / np.exp(middle - 0.8 * half)
+    around = slope + 0.1 * 0.6 / (2 * spacing)  # a tenth of the way lies before t10, another one after t90
+    assert prominence(U, slope * STEPS, 0.6, ramp) == pytest.approx(fastest / around, rel=0.05)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.01])
+@pytest.mark.parametrize("at", [9, 25, 40])
+def test_a_step_between_two_checkpoints_stands_out_and_is_held_by_them(noise: float, at: int) -> None:
+    curve = 0.1 + 0.6 * (np.arange(len(STEPS)) >= at) + noise * np.random.default_rng(at).standard_normal(len(STEPS))
+    (found,) = find_transitions(STEPS, curve[None])
+    (one,) = found.transitions
+    assert one.prominence > 10
+    _, lo, hi = np.expm1(one.times[1])
+    assert lo <= STEPS[at]
+    assert hi >= STEPS[at - 1]
+
+
+def test_growth_that_is_fastest_at_the_end_of_the_run_is_no_onset() -> None:
+    draws = np.random.default_rng(2).standard_normal((60, len(STEPS)))
+    curves = 0.1 + 0.6 * np.expm1(4 * STEPS / STEPS[-1]) / np.expm1(4) + 0.02 * draws
+    assert sum(len(onsets) > 0 for onsets in alone(STEPS, curves)) <= 3

@@ -1,4 +1,4 @@
-"""The noise of a curve over checkpoints, and the curve without most of it."""
+"""The noise of a curve between its checkpoints, told from neighbours, and the curve without most of it."""
 
 import numpy as np
 from scipy.optimize import isotonic_regression
@@ -67,3 +67,30 @@ def monotone(values: np.ndarray, *, increasing: bool = True) -> np.ndarray:
     """
     fit: np.ndarray = isotonic_regression(values, increasing=increasing).x
     return fit
+
+
+def median_noise(roots: np.ndarray) -> np.ndarray:
+    """Return the variance of what noise leaves in running medians of curves [step, ...]: [...]."""
+    curves = np.moveaxis(roots, 0, -1)
+    rate = min(float(np.median(correlation(curves))), c.SLOWEST)
+    # Second differences see less of slow noise, and running medians leave more of it.
+    return np.asarray(
+        noise(curves) ** 2 * 6 / (6 - 8 * rate + 2 * rate**2) * (c.LEFT_BY_MEDIANS + (1 - c.LEFT_BY_MEDIANS) * rate)
+    )
+
+
+def variance_near(values: np.ndarray, fit: np.ndarray, best: int) -> float:
+    """Return the variance of the noise, of all checkpoints or of those near a place, as sums of neighbours have it."""
+    residual = values - fit
+    near = slice(max(best - c.AROUND, 0), best + c.AROUND)
+    # An accuracy is quiet once it is near 1: beside what comes before the crossing that would halve the noise.
+    sides = [slice(near.start, best), slice(best, near.stop)]
+    parts = [slice(None), near, *(side for side in sides if len(values[side]) == c.AROUND)]
+    left = [(residual[part], len(fit[part]) - len(np.unique(fit[part]))) for part in parts]
+    whole = max(float((of_part**2).sum()) / max(freedom, 1) for of_part, freedom in left)
+    if len(values[near]) >= c.AROUND:  # of fewer, second differences show the bends
+        whole = max(whole, float(noise(values[near])) ** 2)
+    size = float((residual**2).sum())
+    rate = float((residual[1:] * residual[:-1]).sum()) / size if size > 0 else 0.0
+    rate = min(max(rate, 0.0), c.STRONGEST)
+    return whole * (1 + rate) / (1 - rate)

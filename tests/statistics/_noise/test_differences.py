@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+from scipy.ndimage import median_filter
 
-from stagewise.statistics._noise.differences import monotone, noise, smoothed
+from stagewise.statistics._noise.differences import median_noise, monotone, noise, smoothed, variance_near
 
 STEPS = np.arange(400)
 
@@ -35,3 +36,26 @@ def test_a_monotone_fit_is_monotone_keeps_the_mean_and_is_a_projection(increasin
     assert fit.mean() == pytest.approx(values.mean())
     assert monotone(fit, increasing=increasing) == pytest.approx(fit)
     assert ((values - fit) * fit).sum() == pytest.approx(0, abs=1e-9)
+
+
+def test_median_noise_is_the_variance_of_running_medians_of_white_noise() -> None:
+    curves = 0.1 * np.random.default_rng(0).standard_normal((400, 5, 4))
+    left = median_filter(curves, size=(3, 1, 1)).var(0)
+    assert median_noise(curves).mean() == pytest.approx(left.mean(), rel=0.15)
+    assert median_noise(curves).shape == (5, 4)
+
+
+def variance_of(draws: np.ndarray) -> float:
+    return float(np.mean([variance_near(one, np.zeros(len(one)), len(one) // 2) for one in draws]))
+
+
+def test_white_noise_about_a_step_has_its_variance_or_somewhat_more_where_it_is_largest() -> None:
+    values = np.repeat([0.0, 1.0], 200) + 0.1 * np.random.default_rng(0).standard_normal(400)
+    assert 0.01 <= variance_near(values, monotone(values), 200) <= 0.02
+
+
+def test_noise_that_lasts_counts_for_more() -> None:
+    white = np.random.default_rng(1).standard_normal((20, 403))
+    slow = (white[:, :-3] + white[:, 1:-2] + white[:, 2:-1] + white[:, 3:]) / 2
+    assert slow.var() == pytest.approx(white.var(), rel=0.1)
+    assert variance_of(slow) > 2 * variance_of(white)

@@ -16,12 +16,12 @@ from torch import Tensor
 from stagewise.attention import z_hook
 from stagewise.intervention import AblateHead, AttributeEdges, PatchEdge
 from stagewise.loss import ScoredPredictions
+from stagewise.models._edits import Replacement
+from stagewise.models._gradients import INPUT, without_gradients_of_weights
 from stagewise.models._lean_attention import Heads, attend, turned_by
+from stagewise.models._lean_reading import not_covered
+from stagewise.models._lean_weights import Layer, LeanWeights
 from stagewise.models._model import Model
-from stagewise.models.edits import Replacement
-from stagewise.models.gradients import INPUT, without_gradients_of_weights
-from stagewise.models.lean_reading import not_covered
-from stagewise.models.lean_weights import Layer, LeanWeights
 from stagewise.models.precision import Dtype, products_in, widened
 
 _Copies = Float[Tensor, "batch copy head pos model"]

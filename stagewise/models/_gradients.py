@@ -16,12 +16,12 @@ from torch import Tensor
 from stagewise.attention import z_hook
 from stagewise.intervention import AblateHead, AttributeHeads
 from stagewise.loss import ScoredPredictions
+from stagewise.models._edits import Replacement, by_head
 from stagewise.models._lean_attention import attend, project
+from stagewise.models._lean_reading import rotary_hooks
+from stagewise.models._lean_weights import LeanWeights
 from stagewise.models._model import Model
 from stagewise.models._scored_positions import ScoredPositions
-from stagewise.models.edits import Replacement, by_head
-from stagewise.models.lean_reading import rotary_hooks
-from stagewise.models.lean_weights import LeanWeights
 from stagewise.models.precision import Dtype, products_in, widened
 
 INPUT = "blocks.0.hook_resid_pre"

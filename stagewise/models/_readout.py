@@ -9,13 +9,13 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from stagewise.attention import z_hook
+from stagewise.models._edits import mlp_hook
+from stagewise.models._lean_reading import lean_weights
+from stagewise.models._lean_weights import LeanWeights
 from stagewise.models._model import Model
 from stagewise.models._passes import clean_pass, has_mlp
 from stagewise.models._rounding import same
 from stagewise.models._wrapping import name_of
-from stagewise.models.edits import mlp_hook
-from stagewise.models.lean_reading import lean_weights
-from stagewise.models.lean_weights import LeanWeights
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

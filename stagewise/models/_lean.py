@@ -14,13 +14,13 @@ from torch import Tensor
 
 from stagewise.attention import z_hook
 from stagewise.intervention import AblateHead, AblateMLP, Ablation, Edit, RestrictContext, first_layer
+from stagewise.models._edits import Replacement, mlp_hook
 from stagewise.models._lean_attention import Heads, attend, project, shown
+from stagewise.models._lean_reading import lean_weights, not_covered
+from stagewise.models._lean_weights import LeanWeights
 from stagewise.models._model import Model
 from stagewise.models._rounding import same
 from stagewise.models._scored_positions import ScoredPositions
-from stagewise.models.edits import Replacement, mlp_hook
-from stagewise.models.lean_reading import lean_weights, not_covered
-from stagewise.models.lean_weights import LeanWeights
 from stagewise.models.precision import widened
 
 TRIED = 2
