@@ -171,7 +171,8 @@ def with_stages(onsets: pd.DataFrame, transitions: Sequence[RunTransition]) -> p
 def _sharpest(onsets: pd.DataFrame, curve: pd.Series) -> list[Any]:
     """Return the labels of the sharpest onset of each curve and direction."""
     width, up = np.log1p(onsets["t90"]) - np.log1p(onsets["t10"]), onsets["after"].ge(onsets["before"]).rename("up")
-    return width.groupby([curve, up]).idxmin().tolist()
+    labels: list[Any] = width.groupby([curve, up]).idxmin().tolist()
+    return labels
 
 
 def _curve(onsets: pd.DataFrame) -> pd.Series:
