@@ -12,10 +12,10 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from itertools import chain, repeat
+from itertools import repeat
 from pathlib import Path
 
-from answers import circuits, logged, public_logs, trained, trainer_logs
+from answers import circuits, logged, printed_logs, public_logs, trained, trainer_logs
 from answers.case import Case, MissingError
 from answers.judging import Verdict, judged
 from answers.page import Row, page
@@ -33,8 +33,8 @@ DECIDES = (
 
 def cases() -> dict[str, Case]:
     """Return every case by its name."""
-    areas = chain(logged.cases(), trainer_logs.cases(), circuits.cases(), trained.cases(), public_logs.cases())
-    return {case.name: case for case in areas}
+    areas = logged, trainer_logs, printed_logs, circuits, trained, public_logs
+    return {case.name: case for area in areas for case in area.cases()}
 
 
 def place(name: str) -> str:

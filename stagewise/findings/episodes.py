@@ -75,8 +75,7 @@ def episodes_of(table: pd.DataFrame, onsets: pd.DataFrame, criteria: StageCriter
         criteria: of `find_stages`.
     """
     curves = of_whole_model(table)
-    pairs = [pair for pair in itertools.permutations(curves, 2) if _is_pair(*pair)]
-    records = [*(one for curve in curves for one in _of_curve(curve, criteria)), *_of_pairs(pairs, criteria)]
+    records = [*(one for curve in curves for one in _of_curve(curve, criteria)), *_of_pairs(_pairs(curves), criteria)]
     beside = [one for one in records if one["kind"] != EpisodeKind.SPIKE or not _is_on_the_way(one, onsets)]
     return typed(sorted(beside, key=lambda one: float(one["start"])), EPISODES)
 
@@ -124,6 +123,13 @@ def _first(true: np.ndarray, start: int) -> int:
     """Return the first place from a start on that is true; the length where none is."""
     places = np.flatnonzero(true[start:])
     return start + int(places[0]) if len(places) else len(true)
+
+
+def _pairs(curves: Sequence[Curve]) -> list[tuple[Curve, Curve]]:
+    """Return each held-out curve with that on the training data; one that is named so, where there are several."""
+    pairs = [pair for pair in itertools.permutations(curves, 2) if _is_pair(*pair)]
+    pairs.sort(key=lambda pair: bool(_words(pair[0].quantity) & TRAIN))
+    return [*{(held_out.probe, held_out.quantity): (train, held_out) for train, held_out in pairs}.values()]
 
 
 def _is_pair(train: Curve, held_out: Curve) -> bool:

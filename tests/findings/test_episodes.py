@@ -52,6 +52,8 @@ def test_overfitting_is_that_held_out_and_training_data_part() -> None:
     (one,) = found(train_loss=decay(), val_loss=decay(1) + turns)
     assert (one["kind"], one["quantity"], one["beside"]) == (EpisodeKind.OVERFITS, "val_loss", "train_loss")
     assert 3000 < one["start"] < 5500
+    (same,) = found(loss=decay(2), train_loss=decay(), val_loss=decay(1) + turns)
+    assert same["beside"] == "train_loss"
     assert found(val_loss=decay(1) + turns) == found(train_loss=decay() + turns, val_loss=decay(1) + turns) == []
 
 
