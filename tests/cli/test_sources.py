@@ -1,6 +1,8 @@
 """Where what the command line names is measured."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -12,6 +14,7 @@ from stagewise.checkpoints.sources import Source
 from stagewise.cli._options import DataOptions, Measurement, PassOptions
 from stagewise.cli._sources import measured_folder, report_on_seeds
 from stagewise.cli.app import app
+from tests.checkpoints.test_formats import adapter_of
 
 
 def test_checkpoints_are_measured_where_report_writes_their_table(
@@ -89,3 +92,20 @@ def test_a_command_that_is_refused_leaves_the_folder_to_other_sources(
     printed = CliRunner().invoke(app, [verb, str(checkpoints), "--out", str(tmp_path / "out"), *options]).output
     assert message in " ".join(printed.split())
     assert [path for path in tmp_path.joinpath("out").rglob("*") if path.is_file()] == []
+
+
+def test_names_are_read_by_the_expression_that_is_given_and_adapters_merged_onto_the_base(
+    tmp_path: Path, hugging_face: Callable[..., Any]
+) -> None:
+    module = hugging_face("GPT2")
+    module.save_pretrained(tmp_path / "base")
+    for step in (100, 200, 400):
+        adapter_of(dict(module.state_dict()), tmp_path / "run" / f"x{step}y{step // 100}", fan_in_fan_out=True)
+    unread = CliRunner().invoke(app, ["audit", str(tmp_path / "run")])
+    assert unread.exit_code == 2
+    assert "--parse" in unread.output
+    options = ["--parse", r"x(?P<step>\d+)y", "--base", str(tmp_path / "base")]
+    read = CliRunner().invoke(app, ["audit", str(tmp_path / "run"), *options])
+    assert "3 checkpoints; compared: names, hashes, configs and weights" in read.output
+    assert "100" in read.output
+    assert "identical" in read.output
