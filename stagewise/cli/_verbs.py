@@ -124,7 +124,14 @@ def report(
         return
     from stagewise.processes import cores
     from stagewise.reporting.page import report as write_report
+    from stagewise.saved_findings import load_stages
 
     folder, analysis = measured_first(runs[0], data, measurement, out)
     name_causes_of([folder], cause)
-    print(write_report(folder, workers=cores()) if analysis is None or cause else analysis)
+    if analysis is not None and not cause:
+        print(analysis)
+        return
+    page = write_report(folder, workers=cores())
+    if (stages := load_stages(folder)) is not None:
+        print(" ".join(stages.answer))
+    print(f"report: {page}")

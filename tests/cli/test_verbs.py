@@ -169,7 +169,7 @@ def test_a_folder_of_checkpoints_is_measured_and_reported(checkpoints: Path, tmp
     assert f"rows: {out / TABLE}" in printed
     code, printed = call("report", str(out))
     assert code == 0, printed
-    assert printed.strip() == str(out / "report.html")
+    assert printed.splitlines()[-1] == f"report: {out / 'report.html'}"
     code, printed = call("report", str(out), "--only", "Nonsense")
     assert code == 0, printed
     assert f"{out} was measured before, and all of that is shown: --only and --without choose for" in printed
