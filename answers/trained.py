@@ -58,18 +58,14 @@ def nested(table: pd.DataFrame) -> Truth:
 
 
 def half_way(probe: str, quantity: str, table: pd.DataFrame) -> Truth:
-    """Return one change where a curve crosses the middle of its first and last levels for good, if it is abrupt.
-
-    It is if the way from a quarter to three quarters takes less than a threefold of steps.
-    """
+    """Return one change where a curve crosses the middle of its first and last levels for good, if these differ."""
     curve = select(table, probe, quantity)
     values, steps = curve["value"].to_numpy(float), curve["step"].to_numpy(float)
     first, last = np.median(values[:3]), np.median(values[-3:])
-    way = (values - first) / (last - first)
     scale = 1.0 if probe == "Accuracy" else first
-    quarter, half, most = (int(np.flatnonzero(way < part)[-1]) + 1 for part in (0.25, 0.5, 0.75))
-    if abs(last - first) < LARGE * scale or steps[min(most, len(steps) - 1)] > 3 * max(steps[quarter], 1):
+    if abs(last - first) < LARGE * scale:
         return Truth()
+    half = int(np.flatnonzero((values - first) / (last - first) < 0.5)[-1]) + 1
     return Truth((Change(steps[half - 1], steps[half]),))
 
 

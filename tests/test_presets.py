@@ -8,6 +8,7 @@ from stagewise import models, tasks
 from stagewise.loss import training_loss
 from stagewise.presets import _presets_of, recipe_for
 from stagewise.recipe import Recipe
+from stagewise.statistics import DEFAULT
 from stagewise.task import AbstractTask
 from stagewise.tasks import AssociativeRecall, MarkovChain, SparseRegression, Text, Tokens, WikiText, Windows
 
@@ -28,6 +29,11 @@ def test_every_preset_makes_a_model_that_reads_its_task(kind: type[AbstractTask]
         assert isinstance(recipe.task, kind)
         assert recipe.plan.seeds.init == recipe.plan.seeds.data == 2
         assert loss_at_the_start(recipe) > 0
+
+
+@pytest.mark.parametrize("kind", PLAIN, ids=lambda kind: kind.__name__)
+def test_every_preset_saves_enough_to_find_transitions_in(kind: type[AbstractTask]) -> None:
+    assert all(len(recipe_for(kind, name).plan.save) >= DEFAULT.fewest for name in _presets_of(kind))
 
 
 @pytest.mark.parametrize("kind", [kind for kind in PLAIN if kind is not Windows], ids=lambda kind: kind.__name__)
