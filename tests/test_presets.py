@@ -33,7 +33,8 @@ def test_every_preset_makes_a_model_that_reads_its_task(kind: type[AbstractTask]
 
 @pytest.mark.parametrize("kind", PLAIN, ids=lambda kind: kind.__name__)
 def test_every_preset_saves_enough_to_find_transitions_in(kind: type[AbstractTask]) -> None:
-    assert all(len(recipe_for(kind, name).plan.save) >= DEFAULT.fewest for name in _presets_of(kind))
+    for name in _presets_of(kind):
+        assert len([*(recipe_for(kind, name).plan.save or ())]) >= DEFAULT.fewest
 
 
 @pytest.mark.parametrize("kind", [kind for kind in PLAIN if kind is not Windows], ids=lambda kind: kind.__name__)
