@@ -81,7 +81,8 @@ def transitions_of(
     Two onsets are of one where a curve is under way (10 to 90 %) while the other is, or where their intervals overlap.
     A curve that leaves its level and comes back while others are under way, as the loss while one head takes over from
     another, is of theirs, and does not count for its time. What is read from weights alone joins a transition, and is
-    none. Where another reference becomes the closest one is a transition, too, or joins the one that is under way.
+    none; shares of heads' attention that change by less than `growth` are none without a larger change. Where another
+    reference becomes the closest one is a transition, too, or joins the one that is under way.
 
     Args:
         onsets: from `find_onsets`.
@@ -107,7 +108,8 @@ def transitions_of(
         return found
     weights = np.array([_is_of_weights(row, quantities) for row in rest[["probe", "quantity"]].to_dict("records")])
     alone = rest[~weights]
-    found += [_from_onsets(onsets, group, int(steps[-1])) for group in _periods(alone, steps, criteria.consecutive)]
+    periods = _periods(alone, steps, criteria.consecutive)
+    found += [_from_onsets(onsets, each, int(steps[-1])) for each in periods if _matters(each, quantities, criteria)]
     found = _with_weights(sorted(found, key=lambda one: one.edge), windows, rest[weights])
     found = _with_crossings(found, windows, taken_over)
     return [_after(before, one) for before, one in zip([None, *found], found, strict=False)]
@@ -283,6 +285,16 @@ def _unknown(onsets: pd.DataFrame, group: pd.DataFrame) -> int:
 def _is_of_weights(row: dict[Any, Any], quantities: Quantities) -> bool:
     known = quantities.get(row["probe"], {}).get(row["quantity"])
     return known is not None and known.weights
+
+
+def _matters(onsets: pd.DataFrame, quantities: Quantities, criteria: StageCriteria) -> bool:
+    """Whether any change is of the whole model, or of a head by so much that it would be named for it."""
+    for row in onsets.to_dict("records"):
+        known = quantities.get(row["probe"], {}).get(row["quantity"])
+        share_of_head = known is not None and known.range == (0, 1) and pd.notna(row["head"])
+        if not share_of_head or abs(row["after"] - row["before"]) >= criteria.growth:
+            return True
+    return False
 
 
 def _with_weights(found: list[RunTransition], windows: pd.DataFrame, rest: pd.DataFrame) -> list[RunTransition]:

@@ -191,7 +191,8 @@ def _beside(found: Found) -> list[str]:
     alone = found.onsets[found.onsets["onset"] & found.onsets["starts_stage"].isna()]
     if found.table["left"].any():  # what comes before is of the approach to the first reference
         alone = alone[alone["t50"] >= found.table["start_lo"].iloc[1]]
-    lines = timed(alone[found.of_weights(alone)].head(NAMED), found.context)
+    of_weights = found.of_weights(alone)
+    lines, small = (timed(alone[which].head(NAMED), found.context) for which in (of_weights, ~of_weights))
     causes = found.context.causes
     explained = by_cause(found.onsets, causes)
     done = [cause(name, causes) for name, at in causes.items() if not isinstance(at, Sequence)]
@@ -201,6 +202,7 @@ def _beside(found: Found) -> list[str]:
     return [
         *(_episode(row, found.context) for row in episodes),
         *([f"In weights alone, {'; '.join(lines)}."] if lines else []),
+        *([f"Beside, and small: {'; '.join(small)}."] if small else []),
         *(f"What {count(number, 'curve')} did at {what} is explained by that." for what, number in explained.items()),
         *([f"Done to the run, without a transition: {', '.join(others[:NAMED])}."] if others else []),
     ]

@@ -207,6 +207,13 @@ def test_an_onset_during_the_fall_after_a_turning_point_is_of_its_transition_and
     assert (left.left, left.edge, left.onsets, late.left, late.onsets) == ("one", LEFT.edge, (1,), "", (2,))
 
 
+def test_a_head_that_changes_by_little_is_a_transition_with_a_larger_change_alone() -> None:
+    quantities = {"Own": {"q": Quantity("share", range=(0, 1))}}
+    frame = onsets([300, 305, 2000]).assign(after=[0.5, 0.15, 0.15])
+    assert [one.onsets for one in transitions_of(frame, [], STEPS, quantities)] == [(0, 1)]
+    assert len(transitions_of(frame.assign(head=np.nan), [], STEPS, quantities)) == 2
+
+
 def test_a_curve_has_one_onset_in_a_transition_and_a_direction_the_sharpest() -> None:
     frame = onsets([2100, 2150, 2600], 0.02).assign(head=[0, 1, 1], t90=[2200.0, 2300, 4000], t10=[2000.0, 2000, 1300])
     (one,) = found_in = placed(frame)
