@@ -19,10 +19,6 @@ CUT_OFF = re.compile(r"[0-9a-f]{0,64} {0,2}")
 """What a full disk leaves of a line: no damage, since the file of that name was not written."""
 
 
-class DamagedFile(ValueError):  # noqa: N818 - named by what it is
-    """A file does not have the bytes that it was written with."""
-
-
 def record(path: Path, digest: str) -> None:
     """List what a file will hold, before it gets its name: a process killed between both leaves no false alarm.
 
@@ -74,7 +70,7 @@ def _lines(path: Path) -> list[str]:
     return path.read_text(encoding="utf8", errors="replace").split("\n")
 
 
-def damage_of_list(folder: Path) -> str:
+def _damage_of_list(folder: Path) -> str:
     """Return what is wrong with a folder's list itself, empty of one that is whole: it may be damaged as any file.
 
     A line is no line of a list, or has a file's digest under a name that is not there, while nothing lists the file.
@@ -108,35 +104,27 @@ def check(path: Path, fix: str) -> None:
         fix: what to do; the end of the message.
 
     Raises:
-        DamagedFile: it is damaged; the message names it.
+        ValueError: it is damaged; the message names it.
         FileNotFoundError: there is no such file.
     """
     if not is_intact(path):
-        raise DamagedFile(
+        raise ValueError(
             f"{path} is damaged: its {path.stat().st_size} bytes do not have the checksum in {LIST} beside it. {fix}"
         )
 
 
-def damaged(folder: Path) -> list[Path]:
-    """Return the listed files of a folder, and of all folders in it, that do not have the bytes they were written with.
-
-    A file that is gone is not among them.
-    """
-    beside = (path.with_name(name) for path in _lists(folder) for name in sorted(listed(path.parent)))
-    return [path for path in beside if path.is_file() and not is_intact(path)]
-
-
 def faults(folder: Path) -> Iterator[tuple[Path, str]]:
-    """Yield the damaged lists of a folder and all folders in it, then the damaged files, each with what is wrong."""
-    for path in _lists(folder):
-        if why := damage_of_list(path.parent):
+    """Yield the damaged lists of a folder and all folders in it, then the damaged files, each with what is wrong.
+
+    A listed file that is gone is not among them.
+    """
+    lists = sorted(path for path in folder.rglob(LIST) if path.is_file())
+    for path in lists:
+        if why := _damage_of_list(path.parent):
             yield path, why
-    for path in damaged(folder):
-        yield path, f"its bytes do not have the checksum in {LIST} beside it"
-
-
-def _lists(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.rglob(LIST) if path.is_file())
+    for path in (each.with_name(name) for each in lists for name in sorted(listed(each.parent))):
+        if path.is_file() and not is_intact(path):
+            yield path, f"its bytes do not have the checksum in {LIST} beside it"
 
 
 def remove_damaged(folder: Path) -> None:
