@@ -6,6 +6,7 @@ import importlib.machinery
 import itertools
 import os
 import sys
+import traceback
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import FrameType, ModuleType
@@ -40,16 +41,11 @@ class _InItsFolder:
 def _importer() -> Path | None:
     """Return the file whose code is importing, as the call stack tells it; None of one that is installed."""
     # Checks of types put frames of their own between the import and this function.
-    frames = itertools.dropwhile(lambda frame: not _imports(frame), _callers(sys._getframe()))
+    callers = (frame for frame, _ in traceback.walk_stack(sys._getframe()))
+    frames = itertools.dropwhile(lambda frame: not _imports(frame), callers)
     importing = next((frame for frame in frames if not _imports(frame)), None)
     file = Path(os.path.realpath((importing and importing.f_globals.get("__file__")) or "/"))
     return None if any(file.is_relative_to(os.path.realpath(each)) for each in sys.path if each) else file
-
-
-def _callers(frame: FrameType | None) -> Iterator[FrameType]:
-    while frame is not None:
-        yield frame
-        frame = frame.f_back
 
 
 def _imports(frame: FrameType) -> bool:

@@ -80,13 +80,8 @@ def read_off(weights: Mapping[str, Tensor], name: str, known: Mapping[str, Any])
     block = {each.removeprefix("blocks.0.") for each in shapes if each.startswith("blocks.0.")}
     fields: dict[str, Any] = {
         "n_layers": 1 + max(int(each.split(".")[1]) for each in shapes if each.startswith("blocks.")),
-        **{
-            "n_heads": query[0],
-            "d_model": query[1],
-            "d_head": query[2],
-            "d_vocab": embed[0],
-            "d_vocab_out": unembed[1],
-        },
+        **dict(zip(("n_heads", "d_model", "d_head"), query, strict=True)),
+        **{"d_vocab": embed[0], "d_vocab_out": unembed[1]},
         "attn_only": not any(each.startswith("mlp.") for each in block),
         "gated_mlp": "mlp.W_gate" in block,
     }
@@ -96,8 +91,7 @@ def read_off(weights: Mapping[str, Tensor], name: str, known: Mapping[str, Any])
         fields |= {"d_mlp": shapes["blocks.0.mlp.W_in"][1], **({"act_fn": "solu_ln"} if "mlp.ln.w" in block else {})}
     if "ln1.w" in block:
         fields["normalization_type"] = "LN" if "ln1.b" in block else "RMS"
-    fields |= _positions(weights)
-    fields |= known
+    fields |= {**_positions(weights), **known}
     open_fields = {
         "act_fn": "the MLPs' activation, relu, gelu, gelu_new or silu" if not fields["attn_only"] else "",
         "normalization_type": "null for no norms, or LNPre for norms without weights",

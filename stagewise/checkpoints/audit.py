@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 
 from stagewise.architecture import Architecture
 from stagewise.checkpoints import checksums
-from stagewise.checkpoints.comparisons import at_entry, other_steps, unread, unusual
+from stagewise.checkpoints.comparisons import at_entry, other_steps, read_each, unusual
 from stagewise.checkpoints.copies import FIRST_UPDATE
 from stagewise.checkpoints.findings import Audit, Finding, Kind
 from stagewise.checkpoints.function_faults import function_faults
 from stagewise.checkpoints.json_files import read_json
 from stagewise.checkpoints.names import convention, is_step, read_names
 from stagewise.checkpoints.series import find
-from stagewise.checkpoints.sources import TRAINER, Entry, Recorded, Source, other_order
+from stagewise.checkpoints.sources import STEP, TRAINER, Entry, Source, written_backwards
 from stagewise.checkpoints.step_gaps import missing_steps
 from stagewise.checkpoints.weight_faults import weight_faults
 from stagewise.checkpoints.weight_files import TRAINING, is_file, stem
@@ -58,7 +58,10 @@ def audit(source: Source | str | Path, *, weights: bool = True, deep: Deep | Non
     entries = source.entries
     of_files = list(_of_hashes(source))
     findings = [*_of_steps(source), *_of_records(source), *of_files, *_of_configs(source)]
-    notes = [*_unfinished(source)]
+    notes = []
+    last = max((entry.at.step for entry in entries), default=None)
+    if last is not None and source.planned is not None and last < source.planned:
+        notes.append(Finding(Kind.UNFINISHED, (last,), other_step=source.planned))
     lost = {one.checkpoints for one in of_files if one.kind in (Kind.NO_WEIGHTS, Kind.DAMAGED)}
     readable = [entry for entry in entries if (entry.label,) not in lost]
     if weights:
@@ -75,8 +78,9 @@ def _of_steps(source: Source) -> Iterator[Finding]:
     """Yield steps out of order, repeated or missing, branch by branch, and those that a run should have saved."""
     for branch in sorted({entry.at.branch for entry in source.entries}):
         entries = [entry for entry in source.entries if entry.at.branch == branch]
-        if source.ordered:
-            yield from _out_of_order(entries)
+        for before, after in pairwise(entries):
+            if after.at.step < before.at.step:
+                yield at_entry(Kind.OUT_OF_ORDER, after, other_step=before.at.step)
         by_step: dict[int, list[str]] = {}
         for entry in entries:
             by_step.setdefault(entry.at.step, []).append(entry.label)
@@ -88,7 +92,7 @@ def _of_steps(source: Source) -> Iterator[Finding]:
         for step in missing:
             yield Finding(Kind.MISSING_STEP, (step,), branch=branch)
         yield from _of_names(source, entries)
-        if why := other_order({entry: Recorded(None, None, entry.time()) for entry in entries}):
+        if why := written_backwards(sorted(entries, key=lambda entry: entry.at.step)):
             yield Finding(Kind.OTHER_ORDER, tuple(steps), branch=branch, reason=why)
     for step in source.lost:
         yield Finding(Kind.MISSING_STEP, (step,), reason="the run was trained beyond it")
@@ -101,8 +105,7 @@ def _of_names(source: Source, entries: Sequence[Entry]) -> Iterator[Finding]:
     names = [convention(entry.label) for entry in entries]
     usual, _ = Counter(names).most_common(1)[0]
     if others := [entry for entry, name in zip(entries, names, strict=True) if name != usual]:
-        steps, labels = zip(*((entry.at.step, entry.label) for entry in others), strict=True)
-        yield Finding(Kind.OTHER_NAMES, steps, labels, entries[0].at.branch, reason=entries[names.index(usual)].label)
+        yield at_entry(Kind.OTHER_NAMES, *others, reason=entries[names.index(usual)].label)
     present = {entry.at.step for entry in entries}
     for step, where in sorted(_told_of(source.folder, {*names}, present).items()):
         if step > max(present) and step not in {*source.lost, *source.promised}:
@@ -123,36 +126,15 @@ def _told_of(folder: Path, conventions: Collection[str], steps: Collection[int])
     return told | {step: name for of in states.values() if {*of} & {*steps} - {0} for step, name in of.items()}
 
 
-def _out_of_order(entries: Sequence[Entry]) -> Iterator[Finding]:
-    for before, after in pairwise(entries):
-        if after.at.step < before.at.step:
-            yield at_entry(Kind.OUT_OF_ORDER, after, other_step=before.at.step)
-
-
-def _unfinished(source: Source) -> Iterator[Finding]:
-    """Yield how far a run has come that ends before the last step of its plan."""
-    last = max((entry.at.step for entry in source.entries), default=None)
-    if last is not None and source.planned is not None and last < source.planned:
-        yield Finding(Kind.UNFINISHED, (last,), other_step=source.planned)
-
-
 def _of_records(source: Source) -> Iterator[Finding]:
     """Compare what the trainer wrote beside the weights: its step, and how far and how often it meant to save."""
-    steps: dict[Entry, int] = {}
-    planned: list[tuple[int, int]] = []
-    for entry in source.entries:
-        try:
-            record = entry.record() or {}
-        except (ValueError, OSError) as reason:
-            yield unread(source, entry, reason)
-            continue
-        step = record.get("global_step")
-        if isinstance(step, int) and is_step(step):
-            steps[entry] = step
-        planned += _planned(record, TRAINED_TO)
+    records, faults = read_each(source, source.entries, lambda entry: entry.record() or {})
+    yield from faults
+    steps = {entry: record[STEP] for entry, record in records.items() if is_step(record.get(STEP))}
     yield from other_steps(steps, "its trainer_state.json")
+    planned = [plan for record in records.values() for plan in _planned(record, TRAINED_TO)]
     if not planned and source.folder is not None and (source.folder / TRAINER).exists():  # what `save_state` writes
-        planned = _planned(_root_record(source.folder), "global_step")
+        planned = _planned(_root_record(source.folder), STEP)
     if planned:
         last, every = Counter(planned).most_common(1)[0][0]
         yield from _of_plan(source, last, every)
@@ -193,21 +175,18 @@ def _of_plan(source: Source, last: int, every: int) -> Iterator[Finding]:
 
 
 def _of_hashes(source: Source) -> Iterator[Finding]:
+    digests, faults = read_each(source, source.entries, lambda entry: entry.digest())
+    yield from faults
     by_hash: dict[str, list[Entry]] = {}
-    for entry in source.entries:
-        try:
-            digest = entry.digest()
-        except (ValueError, OSError) as reason:
-            yield unread(source, entry, reason)
-            continue
+    for entry, digest in digests.items():
         if digest is None:
             yield at_entry(Kind.NO_WEIGHTS, entry)
         else:
             by_hash.setdefault(digest, []).append(entry)
     for same in by_hash.values():
-        steps, labels = zip(*((entry.at.step, entry.label) for entry in same), strict=True)
-        if len({(entry.at.branch, entry.at.step) for entry in same}) > 1 and set(steps) != set(FIRST_UPDATE):
-            yield Finding(Kind.IDENTICAL_WEIGHTS, steps, labels)
+        copies = len({(entry.at.branch, entry.at.step) for entry in same}) > 1
+        if copies and {entry.at.step for entry in same} != set(FIRST_UPDATE):
+            yield at_entry(Kind.IDENTICAL_WEIGHTS, *same)
 
 
 def _of_lists(source: Source, told: Collection[str]) -> Iterator[Finding]:
@@ -219,31 +198,20 @@ def _of_lists(source: Source, told: Collection[str]) -> Iterator[Finding]:
     """
     if source.folder is None:
         return
-    for path in checksums.lists(source.folder):
-        if why := checksums.damage_of_list(path.parent):
-            yield Finding(Kind.DAMAGED, (), (str(path.relative_to(source.folder)),), reason=why)
-    for path in checksums.damaged(source.folder):
+    for path, why in checksums.faults(source.folder):
         if path.name not in told:
-            reason = f"its bytes do not have the checksum in {checksums.LIST} beside it"
-            yield Finding(Kind.DAMAGED, (), (str(path.relative_to(source.folder)),), reason=reason)
+            yield Finding(Kind.DAMAGED, (), (str(path.relative_to(source.folder)),), reason=why)
 
 
 def _of_configs(source: Source) -> Iterator[Finding]:
-    read: list[Entry] = []
-    without: list[Entry] = []
-    configs: list[Mapping[str, Any]] = []
-    for entry in source.entries:
-        try:
-            config = entry.config()
-        except (ValueError, OSError) as reason:
-            yield unread(source, entry, reason)
-            continue
-        if config is None:
-            without.append(entry)
-        else:
-            read.append(entry)
-            configs.append({key: value for key, value in config.items() if key not in VOLATILE})
-    if len(read) > len(without):
-        for entry in without:
-            yield at_entry(Kind.OTHER_CONFIG, entry)
-    yield from unusual(Kind.OTHER_CONFIG, read, configs)
+    configs, faults = read_each(source, source.entries, lambda entry: entry.config())
+    yield from faults
+    described = {
+        entry: {key: value for key, value in config.items() if key not in VOLATILE}
+        for entry, config in configs.items()
+        if config is not None
+    }
+    without = [entry for entry in configs if entry not in described]
+    if len(described) > len(without):
+        yield from (at_entry(Kind.OTHER_CONFIG, entry) for entry in without)
+    yield from unusual(Kind.OTHER_CONFIG, described)

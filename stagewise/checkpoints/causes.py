@@ -33,7 +33,7 @@ def causes_of(folder: Path) -> dict[str, Cause]:
         record = run_folder.read_record(folder)
     except FileNotFoundError:
         return _named(folder)
-    plan = of_plan(record["recipe"].get("plan") or {})
+    plan = _of_plan(record["recipe"].get("plan") or {})
     return {**plan, **_causes(record.get("causes", {})), **_named(folder)}
 
 
@@ -51,10 +51,10 @@ def name_causes(folder: Path, causes: Mapping[str, Cause]) -> None:
     run_folder.write_json(folder / NAMED, {**_named(folder), **causes})
 
 
-def of_plan(plan: Mapping[str, Any]) -> dict[str, Cause]:
+def _of_plan(plan: Mapping[str, Any]) -> dict[str, Cause]:
     """Return where a plan's rates rise at first, and where they begin to fall.
 
-    >>> of_plan({"steps": 4000, "warmup": 100, "cooldown": 1000})
+    >>> _of_plan({"steps": 4000, "warmup": 100, "cooldown": 1000})
     {"the learning rate's warm-up": (0, 100), "the learning rate's cool-down": 3000}
     """
     causes: dict[str, Cause] = {}

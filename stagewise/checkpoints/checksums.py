@@ -6,6 +6,7 @@ import os
 import re
 import warnings
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
 from stagewise.checkpoints.digest import file_sha256
@@ -16,10 +17,6 @@ LIST = "SHA256SUMS"
 LINE = re.compile(r"([0-9a-f]{64})  (?!\.{1,2}$)([^/\x00-\x1f\x7f\ufffd]+)")
 CUT_OFF = re.compile(r"[0-9a-f]{0,64} {0,2}")
 """What a full disk leaves of a line: no damage, since the file of that name was not written."""
-
-
-class DamagedFile(ValueError):  # noqa: N818 - named by what it is
-    """A file does not have the bytes that it was written with."""
 
 
 def record(path: Path, digest: str) -> None:
@@ -73,16 +70,14 @@ def _lines(path: Path) -> list[str]:
     return path.read_text(encoding="utf8", errors="replace").split("\n")
 
 
-def damage_of_list(folder: Path) -> str:
+def _damage_of_list(folder: Path) -> str:
     """Return what is wrong with a folder's list itself, empty of one that is whole: it may be damaged as any file.
 
     A line is no line of a list, or has a file's digest under a name that is not there, while nothing lists the file.
     """
     known = listed(folder)
-    if bad := next(
-        (each for each in _lines(folder / LIST) if not (LINE.fullmatch(each) or CUT_OFF.fullmatch(each))), ""
-    ):
-        return f"{folder / LIST} is damaged: {bad[:120]!r} is no line of it"
+    if bad := [each for each in _lines(folder / LIST) if not (LINE.fullmatch(each) or CUT_OFF.fullmatch(each))]:
+        return f"{folder / LIST} is damaged: {bad[0][:120]!r} is no line of it"
     gone = {digest: name for name, digests in known.items() if not (folder / name).exists() for digest in digests}
     unlisted = [path for path in sorted(folder.iterdir()) if path.name not in {LIST, *known} and path.is_file()]
     for path in unlisted if gone else ():
@@ -109,27 +104,27 @@ def check(path: Path, fix: str) -> None:
         fix: what to do; the end of the message.
 
     Raises:
-        DamagedFile: it is damaged; the message names it.
+        ValueError: it is damaged; the message names it.
         FileNotFoundError: there is no such file.
     """
     if not is_intact(path):
-        raise DamagedFile(
+        raise ValueError(
             f"{path} is damaged: its {path.stat().st_size} bytes do not have the checksum in {LIST} beside it. {fix}"
         )
 
 
-def damaged(folder: Path) -> list[Path]:
-    """Return the listed files of a folder, and of all folders in it, that do not have the bytes they were written with.
+def faults(folder: Path) -> Iterator[tuple[Path, str]]:
+    """Yield the damaged lists of a folder and all folders in it, then the damaged files, each with what is wrong.
 
-    A file that is gone is not among them.
+    A listed file that is gone is not among them.
     """
-    beside = (path.with_name(name) for path in lists(folder) for name in sorted(listed(path.parent)))
-    return [path for path in beside if path.is_file() and not is_intact(path)]
-
-
-def lists(folder: Path) -> list[Path]:
-    """Return the lists of a folder, and of all folders in it."""
-    return sorted(path for path in folder.rglob(LIST) if path.is_file())
+    lists = sorted(path for path in folder.rglob(LIST) if path.is_file())
+    for path in lists:
+        if why := _damage_of_list(path.parent):
+            yield path, why
+    for path in (each.with_name(name) for each in lists for name in sorted(listed(each.parent))):
+        if path.is_file() and not is_intact(path):
+            yield path, f"its bytes do not have the checksum in {LIST} beside it"
 
 
 def remove_damaged(folder: Path) -> None:
@@ -137,20 +132,20 @@ def remove_damaged(folder: Path) -> None:
 
     Of a damaged list the whole lines stay, and what it does not list any more is removed: nothing can check it.
     """
-    for path in lists(folder):
-        if why := damage_of_list(path.parent):
-            warnings.warn(f"{why}. What it does not list is made again", stacklevel=2)
-            known = listed(path.parent)
-            for other in path.parent.iterdir():
-                if other.is_file() and other.name not in {LIST, *known} and not other.name.startswith("."):
-                    other.unlink()
+    for path, why in faults(folder):
+        if path.name != LIST:
+            warnings.warn(f"{path} is damaged: it is made again", stacklevel=2)
             path.unlink()
-            for name, digests in known.items():
-                for digest in digests if (path.parent / name).exists() else ():
-                    record(path.with_name(name), digest)
-    for path in damaged(folder):
-        warnings.warn(f"{path} is damaged: it is made again", stacklevel=2)
+            continue
+        warnings.warn(f"{why}. What it does not list is made again", stacklevel=2)
+        known = listed(path.parent)
+        for other in path.parent.iterdir():
+            if other.is_file() and other.name not in {LIST, *known} and not other.name.startswith("."):
+                other.unlink()
         path.unlink()
+        for name, digests in known.items():
+            for digest in digests if (path.parent / name).exists() else ():
+                record(path.with_name(name), digest)
 
 
 def _sha256(path: Path) -> str:

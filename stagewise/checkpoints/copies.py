@@ -2,13 +2,12 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 
 from stagewise.checkpoints.misplaced import all_distances
 from stagewise.checkpoints.sketches import Sketch
-from stagewise.checkpoints.weight_path import WeightPath, norm
+from stagewise.checkpoints.weight_path import ENOUGH, MANY, Deviation, WeightPath, norm
 
 NEARLY = 1e-3
 """Checkpoints nearer to each other than this part of the way to their other neighbours are copies of one."""
@@ -16,11 +15,8 @@ NEARLY = 1e-3
 MOVES = 5.0
 """A weight whose usual stride is so many times its type's precision is never twice the same by rounding."""
 
-MANY = 256
-"""Nor one of so many entries, if it moves by a fiftieth of that."""
-
 FINE = 1e-3
-"""Nor one of a type with at least this precision."""
+"""Nor one of `MANY` entries, or of a type with at least this precision, if it moves by a fiftieth of that."""
 
 NEGLIGIBLE = 1e-6
 """A weight whose norm is below this part of the largest one's is moved by rounding alone, as the biases of keys are,
@@ -28,22 +24,6 @@ whose gradient is zero: it may stand still or come back."""
 
 FIRST_UPDATE = (0, 1)
 """The steps whose weights may be the same: a learning rate that warms up from zero changes nothing at first."""
-
-
-class Copy(NamedTuple):
-    """Weights that two checkpoints share.
-
-    Args:
-        checkpoint: the index of the one that has another's.
-        of: the index of the other.
-        names: of the weights; empty for all.
-        apart: the distance, in units of the way to the nearest other neighbour.
-    """
-
-    checkpoint: int
-    of: int
-    names: tuple[str, ...] = ()
-    apart: float = 0.0
 
 
 def same_checkpoints(sketches: Sequence[Mapping[str, Sketch]], paths: Sequence[WeightPath]) -> list[tuple[int, ...]]:
@@ -57,10 +37,10 @@ def same_checkpoints(sketches: Sequence[Mapping[str, Sketch]], paths: Sequence[W
     return [tuple(group) for group in groups.values() if len(group) > 1]
 
 
-def near_copies(common: WeightPath) -> Iterator[Copy]:
+def near_copies(common: WeightPath) -> Iterator[Deviation]:
     """Yield checkpoints that differ from another by next to nothing, though the series moves before and after."""
     n = len(common)
-    if n < 4:
+    if n < ENOUGH:
         return
     distances, strides = all_distances(common), common.strides()
     np.fill_diagonal(distances, np.inf)
@@ -68,12 +48,13 @@ def near_copies(common: WeightPath) -> Iterator[Copy]:
         other = int(distances[row].argmin())
         ways = [k for k in (other - 1, other, row - 1, row) if 0 <= k < n - 1 and {k, k + 1} != {row, other}]
         if other < row and 0 < distances[row, other] < NEARLY * (least := min(strides[ways])):
-            yield Copy(int(common.rows[row]), int(common.rows[other]), apart=float(distances[row, other] / least))
+            times = float(distances[row, other] / least)
+            yield Deviation(int(common.rows[row]), times=times, other=int(common.rows[other]))
 
 
 def stale(
     sketches: Sequence[Mapping[str, Sketch]], paths: Sequence[WeightPath], common: WeightPath, steps: Sequence[int]
-) -> list[Copy]:
+) -> list[Deviation]:
     """Return checkpoints of which a part of the weights, a shard or a layer, is another's, bit by bit."""
     shared: dict[tuple[int, int], list[tuple[str, float]]] = {}
     largest = max((float(path.norms.max()) for path in paths), default=0.0)
@@ -89,13 +70,14 @@ def stale(
     for (first, second), weights in sorted(shared.items()):
         names, strains = zip(*weights, strict=True)
         later = float(np.median(strains)) >= 0
-        copies.append(Copy(second if later else first, first if later else second, names))
+        row, other = (second, first) if later else (first, second)
+        copies.append(Deviation(row, names, other=other))
     return copies
 
 
 def _repetitions(path: WeightPath, sketches: Sequence[Sketch]) -> list[tuple[int, int]]:
     """Return pairs of rows at which a weight is the same, although it changes between them, or before and after."""
-    if len(path) < 4:
+    if len(path) < ENOUGH:
         return []
     rows: dict[int, list[int]] = {}
     for row, sketch in enumerate(sketches):

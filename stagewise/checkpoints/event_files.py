@@ -8,6 +8,9 @@ import pandas as pd
 NAMED = "tfevents"
 """In the name of every event file."""
 
+HERE = "."
+"""What TensorBoard calls the run of the files that lie in the source itself, not in a folder of it."""
+
 EVERYTHING = {"scalars": 0, "tensors": 0}
 """How many values of a tag are kept: all. TensorBoard draws a sample."""
 
@@ -31,38 +34,33 @@ def read_events(source: Path) -> pd.DataFrame:
         ValueError: it holds no scalars, or TensorBoard is not installed.
     """
     try:
-        from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+        from tensorboard.backend.event_processing.event_multiplexer import EventMultiplexer
     except ImportError as reason:
         raise ValueError(f"{source} is read by TensorBoard: `pip install 'stagewise[tensorboard]'`") from reason
-    within = sorted(each for each in source.iterdir() if each.is_dir()) if source.is_dir() else []
-    if within:
-        beside = any(each.is_file() and NAMED in each.name for each in source.iterdir())
-        tables = [_scalars(source, EventAccumulator).assign(run=source.resolve().name)] if beside else []
-        return pd.concat([*tables, *(_of_run(folder, source) for folder in within)])
-    return _scalars(source, EventAccumulator)
+    events: Any = EventMultiplexer(size_guidance=EVERYTHING)
+    if source.is_dir():
+        events.AddRunsFromDirectory(str(source))
+    else:
+        events.AddRun(str(source), HERE)
+    events.Reload()
+    tables = {run: _scalars(events.GetAccumulator(run), source) for run in sorted(events.Runs())}
+    if [*tables] == [HERE]:
+        return tables[HERE]
+    names = {run: source.resolve().name if run == HERE else run for run in tables}
+    return pd.concat([table.assign(run=names[run]) for run, table in tables.items()])
 
 
-def _of_run(folder: Path, source: Path) -> pd.DataFrame:
-    """Return the scalars of a run's folder; of folders in it, by their way from the source."""
-    table = read_events(folder)
-    return table.assign(run=str(folder.relative_to(source)) if "run" not in table else f"{folder.name}/" + table["run"])
-
-
-def _scalars(source: Path, accumulator: Any) -> pd.DataFrame:
-    held: Any = accumulator(str(source), size_guidance=EVERYTHING).Reload()
+def _scalars(held: Any, source: Path) -> pd.DataFrame:
     tags = held.Tags()
     scalars = {tag: [(each.step, each.value) for each in held.Scalars(tag)] for tag in tags["scalars"]}
-    scalars |= {tag: _values(held.Tensors(tag)) for tag in tags["tensors"] if _is_scalar(held.SummaryMetadata(tag))}
+    kinds = {tag: held.SummaryMetadata(tag).plugin_data.plugin_name for tag in tags["tensors"]}
+    scalars |= {tag: _values(held.Tensors(tag)) for tag, kind in kinds.items() if kind == "scalars"}
     if not scalars:
         raise ValueError(f"{source} holds no scalars of TensorBoard's")
     together: dict[tuple[int, ...], dict[str, list[float]]] = {}
     for tag, values in scalars.items():
         together.setdefault(tuple(step for step, _ in values), {})[tag] = [value for _, value in values]
     return pd.concat([pd.DataFrame({**columns, "step": steps}) for steps, columns in together.items()])
-
-
-def _is_scalar(metadata: Any) -> bool:
-    return str(metadata.plugin_data.plugin_name) == "scalars"
 
 
 def _values(events: Any) -> list[tuple[int, float]]:

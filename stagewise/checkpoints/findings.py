@@ -101,8 +101,12 @@ class Finding:
 
     @property
     def message(self) -> str:
-        """What exactly is wrong, in a sentence."""
-        return shortened(visible(sentence(self)))
+        """What exactly is wrong, in a sentence.
+
+        >>> Finding(Kind.MISSING_STEP, (300,), branch="stage1").message
+        'step 300 of stage1 is missing'
+        """
+        return shortened(visible(_sentence(self)))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -166,12 +170,8 @@ class Audit:
         return json.dumps(self.plain, indent=2)
 
 
-def sentence(finding: Finding) -> str:
-    """Describe a finding in a sentence.
-
-    >>> sentence(Finding(Kind.MISSING_STEP, (300,), branch="stage1"))
-    'step 300 of stage1 is missing'
-    """
+def _sentence(finding: Finding) -> str:
+    """Describe a finding in a sentence."""
     step = " of ".join(filter(None, (f"step {', '.join(map(str, finding.steps[:1]))}", finding.branch)))
     labels, other = ", ".join(finding.checkpoints), finding.other_step
     match finding.kind:

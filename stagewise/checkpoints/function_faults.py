@@ -12,11 +12,11 @@ from stagewise import models
 from stagewise.architecture import Architecture
 from stagewise.checkpoints.comparisons import at_entry
 from stagewise.checkpoints.findings import Finding, Kind
-from stagewise.checkpoints.outliers import ENOUGH, detours
+from stagewise.checkpoints.outliers import detours
 from stagewise.checkpoints.sketches import Sketch, sketched
 from stagewise.checkpoints.sources import Entry, Source
 from stagewise.checkpoints.weight_files import not_finite
-from stagewise.checkpoints.weight_path import paths_of
+from stagewise.checkpoints.weight_path import ENOUGH, paths_of
 from stagewise.loss import mean_scored, prediction_loss
 from stagewise.models.devices import check_device
 from stagewise.task import Batch

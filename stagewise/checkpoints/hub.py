@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from stagewise.config import line_of
+
 CACHE = Path(os.path.expanduser("~/.cache/stagewise/hub"))
 CACHE_BYTES = 20 * 10**9
 """The cache is emptied, the longest unused revision first, until it is below this size; two revisions always stay."""
@@ -87,10 +89,9 @@ class Hub:
                 f"{failure}: the hub has no such repository, or it is private or gated: log in with `hf auth login`"
             ) from reason
         except (HTTPError, OSError) as reason:
-            first = (str(reason).splitlines() or [type(reason).__name__])[0]
             raise ConnectionError(
-                f"{failure}: {first}. Is there a network, and is HF_HUB_OFFLINE unset? What is in {self.cache} stays, "
-                "and a second call resumes from there"
+                f"{failure}: {line_of(reason)}. Is there a network, and is HF_HUB_OFFLINE unset? What is in "
+                f"{self.cache} stays, and a second call resumes from there"
             ) from reason
 
 

@@ -1,6 +1,5 @@
 """The revisions of a hub repository as checkpoints: the next one is downloaded while the current one is probed."""
 
-import threading
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache, partial
@@ -11,9 +10,9 @@ from stagewise.checkpoints.architectures import CONFIG
 from stagewise.checkpoints.digest import file_sha256
 from stagewise.checkpoints.hub import Hub
 from stagewise.checkpoints.json_files import read_json
-from stagewise.checkpoints.names import GIVE_PARSE, Coordinates, Parse, reader_of, told
+from stagewise.checkpoints.names import GIVE_PARSE, Coordinates, Parse, read_names, told
 from stagewise.checkpoints.sources import Entry, Source
-from stagewise.checkpoints.weight_files import State, chosen_files, missing_shard, read
+from stagewise.checkpoints.weight_files import Contents, chosen_files, missing_shard, read
 
 SHA256 = 64
 """Characters of the hash that the hub gives of a large file; of a small one it gives git's own, which is shorter."""
@@ -29,7 +28,7 @@ def on_hub(hub: Hub, parse: Parse | str | None = None) -> Source:
         FileNotFoundError: no revision is named like a checkpoint.
     """
     commits = hub.revisions()
-    readings = dict(zip(commits, reader_of(parse, bare=False)([*commits]), strict=True))
+    readings = dict(zip(commits, read_names([*commits], parse, bare=False), strict=True))
     known = {name: at for name, reading in readings.items() if (at := reading.at) is not None}
     ignored = tuple(name for name in readings if name not in known)
     if not known:
@@ -40,7 +39,7 @@ def on_hub(hub: Hub, parse: Parse | str | None = None) -> Source:
     ordered = sorted(known, key=lambda name: (known[name].branch, known[name].step, name))
     downloads = _Downloads(hub, ordered)
     entries = tuple(_entry(downloads, name, known[name], commits) for name in ordered)
-    beside, rows = partial(_beside, hub, ordered, ignored), told([(name, readings[name]) for name in ordered])
+    beside, rows = partial(_beside, hub, ordered[-1], ignored), told([(name, readings[name]) for name in ordered])
     return Source(hub.repository, entries, ignored=ignored, names=tuple(rows), remote=True, beside=beside)
 
 
@@ -49,9 +48,9 @@ def at_revision(hub: Hub, revision: str, at: Coordinates) -> Entry:
     return _entry(_Downloads(hub, [revision]), revision, at)
 
 
-def _beside(hub: Hub, checkpoints: list[str], others: tuple[str, ...], name: str) -> Path | None:
+def _beside(hub: Hub, last: str, others: tuple[str, ...], name: str) -> Path | None:
     """Fetch a file from the last checkpoint's revision, or from `main`."""
-    for revision in (checkpoints[-1], *({"main"} & set(others))):
+    for revision in (last, *({"main"} & set(others))):
         if name in hub.files(revision):
             return hub.fetch(revision, name)
     return None
@@ -74,7 +73,7 @@ def _entry(downloads: "_Downloads", revision: str, at: Coordinates, commits: Map
     def commit() -> str:
         return (commits or hub.revisions()).get(revision, "")
 
-    return Entry(revision, at, lambda: downloads.load(revision), digest, config, commit=commit)
+    return Entry(revision, at, lambda: downloads.read(revision), digest, config, commit=commit)
 
 
 def _whole(hub: Hub, revision: str, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -88,42 +87,33 @@ class _Downloads:
 
     def __init__(self, hub: Hub, order: list[str]) -> None:
         self.hub, self.order = hub, order
-        self._used: list[str] = []
-        self._next: tuple[str, Future[list[Path]]] | None = None
+        self._started: dict[str, Future[list[Path]]] = {}
+        # One worker: two downloads at once would not be faster.
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="stagewise-download")
-        self._lock = threading.Lock()
 
-    def load(self, revision: str) -> State:
+    def read(self, revision: str) -> Contents:
         """Read a revision's weights, and start to fetch the next one.
 
         Raises:
             OSError: the hub does not answer, or has no such revision.
             FileNotFoundError: the revision has no weights.
         """
-        with self._lock:
-            started, self._next = self._next, None
-        if started is not None and started[0] == revision:
-            paths = started[1].result()
-        else:
-            if started is not None:
-                started[1].exception()  # let it end: two downloads at once would not be faster
-            paths = self._fetch(revision)
-        following = self.order.index(revision) + 1
-        self._used = [name for name in self._used if name != revision] + [revision]
-        self._shrink(keep=self.order[following - 1 : following + 1])
-        if following < len(self.order):
-            with self._lock:
-                self._next = self.order[following], self._worker.submit(self._fetch, self.order[following])
-        return self._read(revision, paths)
+        started, self._started = self._started, {}
+        paths = (started.get(revision) or self._worker.submit(self._fetch, revision)).result()
+        place = self.order.index(revision)
+        self._shrink(keep=self.order[place : place + 2])
+        for following in self.order[place + 1 : place + 2]:
+            self._started = {following: self._worker.submit(self._fetch, following)}
+        return self._checked(revision, paths)
 
-    def _read(self, revision: str, paths: list[Path]) -> State:
+    def _checked(self, revision: str, paths: list[Path]) -> Contents:
         """Read the files if they have the hashes that the hub lists; if not, remove them from the cache."""
         hashes = self.hub.files(revision)
         try:
             for path in paths:
                 if len(hashes[path.name]) == SHA256 and file_sha256(path) != hashes[path.name]:
                     raise ValueError(f"{path.name} does not have the hash that the hub lists")
-            return read(paths).weights
+            return read(paths)
         except ValueError as reason:
             for path in paths:
                 path.resolve().unlink(missing_ok=True)
@@ -143,13 +133,10 @@ class _Downloads:
         from huggingface_hub import scan_cache_dir
 
         cached = scan_cache_dir(self.hub.cache)
-        size = cached.size_on_disk
-        commits = {ref: rev for repo in cached.repos for rev in repo.revisions for ref in rev.refs or ()}
-        protected = {commits[name].commit_hash for name in keep if name in commits}
-        for repo in cached.repos:
-            for revision in sorted(repo.revisions, key=lambda rev: rev.last_modified):
-                if size <= self.hub.cache_bytes or revision.commit_hash in protected:
-                    continue
+        size, revisions = cached.size_on_disk, [revision for repo in cached.repos for revision in repo.revisions]
+        kept = {revision.commit_hash for revision in revisions if not revision.refs.isdisjoint(keep)}
+        for revision in sorted(revisions, key=lambda revision: revision.last_modified):
+            if size > self.hub.cache_bytes and revision.commit_hash not in kept:
                 strategy = cached.delete_revisions(revision.commit_hash)
                 size -= strategy.expected_freed_size
                 strategy.execute()

@@ -1,12 +1,11 @@
 """Where a series continues from other weights, and where it starts to move faster or slower."""
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
 from stagewise.checkpoints.outliers import RELATED, UNRELATED, cosines
-from stagewise.checkpoints.weight_path import WeightPath
+from stagewise.checkpoints.weight_path import Deviation, WeightPath
 
 BREAK = 1.5
 """A break is so many times longer than any of the strides about it."""
@@ -21,32 +20,18 @@ STAYS = 2.0
 """They vary by no more than this factor before, and after."""
 
 
-class Jump(NamedTuple):
-    """A stride that differs from those before.
-
-    Args:
-        before: the index of the checkpoint before it.
-        after: the index of the checkpoint after it.
-        times: its length in units of the strides about it, or of those before.
-    """
-
-    before: int
-    after: int
-    times: float
-
-
-def breaks(common: WeightPath, paths: Sequence[WeightPath], steps: Sequence[int]) -> Iterator[Jump]:
-    """Yield the strides to unrelated weights, as of another run, after which the series continues as before."""
+def breaks(common: WeightPath, paths: Sequence[WeightPath], steps: Sequence[int]) -> Iterator[Deviation]:
+    """Yield the checkpoints with which unrelated weights begin, as of another run, after which the series continues."""
     rates, likeness = _rates(common, steps), cosines(paths, common)
     for i in range(1, len(rates) - 1):
         about = np.delete(rates[max(0, i - ABOUT) : i + ABOUT + 1], min(i, ABOUT))
         beside = np.delete(likeness, i)
         times = float(rates[i] / about.max()) if about.max() > 0 else 0.0
         if times > BREAK and likeness[i] < UNRELATED and np.median(beside) > RELATED:
-            yield Jump(int(common.rows[i]), int(common.rows[i + 1]), times)
+            yield Deviation(int(common.rows[i + 1]), times=times, other=int(common.rows[i]))
 
 
-def rate_jumps(common: WeightPath, steps: Sequence[int]) -> Iterator[Jump]:
+def rate_jumps(common: WeightPath, steps: Sequence[int]) -> Iterator[Deviation]:
     """Yield where strides over equal gaps become longer or shorter at once, and stay so: no fault."""
     rates, gaps = _rates(common, steps), np.diff(np.array(steps, dtype=float)[common.rows])
     for i in range(ABOUT, len(rates) - ABOUT + 1):
@@ -55,7 +40,7 @@ def rate_jumps(common: WeightPath, steps: Sequence[int]) -> Iterator[Jump]:
         if even and before.max() < STAYS * before.min() and after.max() < STAYS * after.min():
             times = float(np.median(after) / np.median(before))
             if max(times, 1 / times) > FASTER:
-                yield Jump(int(common.rows[i]), int(common.rows[i + 1]), times)
+                yield Deviation(int(common.rows[i]), times=times, other=int(common.rows[i + 1]))
 
 
 def _rates(common: WeightPath, steps: Sequence[int]) -> np.ndarray:

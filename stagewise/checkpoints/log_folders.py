@@ -1,12 +1,12 @@
 """Curves in folders: MLflow's, which have a file a metric, and folders with a JSON file a step, or a text a run."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from stagewise.checkpoints.json_files import read_json
 from stagewise.checkpoints.log_lines import read_lines
 from stagewise.checkpoints.names import read_names
 
@@ -36,7 +36,7 @@ def read_folder(folder: Path) -> pd.DataFrame:
         return pd.DataFrame([row for run in runs for row in _metrics(run)])
     if texts := _texts(folder):
         return pd.concat([read_lines(path).assign(run=path.stem) for path in texts], ignore_index=True)
-    rows = [{"step": step, **_read(path)} for step, path in sorted(_of_steps(folder))]
+    rows = [{"step": step, **read_json(path)} for step, path in sorted(_of_steps(folder))]
     return pd.json_normalize(rows, sep="/")
 
 
@@ -72,13 +72,3 @@ def _of_steps(folder: Path) -> list[tuple[int, Path]]:
     paths = sorted(folder.glob("*.json"))
     readings = zip(read_names([path.stem for path in paths]), paths, strict=True)
     return [(reading.at.step, path) for reading, path in readings if reading.at is not None]
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        held = json.loads(path.read_text(encoding="utf8"))
-    except (ValueError, RecursionError) as reason:
-        raise ValueError(f"{path} is not valid JSON ({reason})") from reason
-    if not isinstance(held, dict):
-        raise ValueError(f"{path} holds a {type(held).__name__}: expected an object of names and numbers")
-    return held

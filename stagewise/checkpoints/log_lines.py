@@ -56,7 +56,7 @@ SHOWN = 60
 """Letters of a line that are shown."""
 
 
-class Line(NamedTuple):
+class _Line(NamedTuple):
     """The numbers of a line.
 
     Args:
@@ -85,7 +85,7 @@ def read_lines(path: Path) -> pd.DataFrame:
         ValueError: no line tells a step, or steps begin anew in epochs of no known length.
     """
     texts = [text for text in re.split(r"[\r\n]+", path.read_text(encoding="utf8", errors="replace")) if text.strip()]
-    lines = [parse(text) for text in texts]
+    lines = [_parse(text) for text in texts]
     steps = _steps(texts, lines)
     left = [text for text, line, step in zip(texts, lines, steps, strict=True) if line.values and step is None]
     rows = [(line, step) for line, step in zip(lines, steps, strict=True) if line.values and step is not None]
@@ -104,7 +104,7 @@ def read_lines(path: Path) -> pd.DataFrame:
     return frame.drop(columns=few)
 
 
-def _steps(texts: Sequence[str], lines: Sequence[Line]) -> list[float | None]:
+def _steps(texts: Sequence[str], lines: Sequence[_Line]) -> list[float | None]:
     """Return the step of each line, None where nothing tells it."""
     per_epoch = _epoch_length(lines)
     steps: list[float | None] = []
@@ -121,11 +121,11 @@ def _steps(texts: Sequence[str], lines: Sequence[Line]) -> list[float | None]:
     return steps
 
 
-def _epoch(line: Line) -> float:
+def _epoch(line: _Line) -> float:
     return next((value for name, value in line.values.items() if name.lower().rpartition("/")[2] == "epoch"), 0.0)
 
 
-def _epoch_length(lines: Sequence[Line]) -> int:
+def _epoch_length(lines: Sequence[_Line]) -> int:
     """Return how many steps an epoch has whose steps begin anew; 0 where none do."""
     told = [(line.step, _epoch(line), line.total) for line in lines if line.step is not None]
     back = [later[1] - one[1] for one, later in pairwise(told) if later[0] < one[0]]
@@ -137,16 +137,16 @@ def _epoch_length(lines: Sequence[Line]) -> int:
     return totals.pop() or 0
 
 
-def parse(text: str) -> Line:
+def _parse(text: str) -> _Line:
     """Return what a line holds.
 
-    >>> parse("step:100/1750 train_loss:4.1234 train_time:12345ms")
-    Line(values={'train_loss': 4.1234}, key='step', step=100.0, total=1750, whole=True)
-    >>> parse("2024-01-01 10:00:00 | INFO | valid | epoch 001 | loss 7.3 | num_updates 1122").values
+    >>> _parse("step:100/1750 train_loss:4.1234 train_time:12345ms")
+    _Line(values={'train_loss': 4.1234}, key='step', step=100.0, total=1750, whole=True)
+    >>> _parse("2024-01-01 10:00:00 | INFO | valid | epoch 001 | loss 7.3 | num_updates 1122").values
     {'valid/epoch': 1.0, 'valid/loss': 7.3}
     """
     if EPOCH.fullmatch(text):
-        return Line({}, None, None, None, whole=False)
+        return _Line({}, None, None, None, whole=False)
     values, rest = _dictionary(TIME.sub(" ", text))
     totals: dict[str, int] = {}
     for match in PAIR.finditer(rest):
@@ -166,7 +166,7 @@ def parse(text: str) -> Line:
     within = f"{part[1].lower()}/" if part else ""
     curves = {each if PARTS.search(each.replace("_", " ")) else f"{within}{each}": v for each, v in curves.items()}
     whole = BAR.search(rest) is not None or not re.search(r"[A-Za-z0-9]", PARTS.sub(" ", remainder))
-    return Line(curves, key, None if key is None else values[key], totals.get(key or ""), whole and bool(curves))
+    return _Line(curves, key, None if key is None else values[key], totals.get(key or ""), whole and bool(curves))
 
 
 def _dictionary(text: str) -> tuple[dict[str, float], str]:

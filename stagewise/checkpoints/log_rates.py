@@ -2,7 +2,6 @@
 
 import itertools
 import re
-from collections.abc import Sequence
 
 OF_RUN = " - "
 """Between the names of run and curve, in the columns that Weights & Biases exports."""
@@ -21,16 +20,8 @@ def is_rate(name: str) -> bool:
     ['train/learning_rate', 'lr-AdamW/pg1', 'currentLR']
     """
     *folders, last = name.rpartition(OF_RUN)[2].split("/")
-    words = _words(last)
+    parts = re.split(BETWEEN, re.sub(WORDS, " ", last))
+    words = [part.lower().rstrip("0123456789") for part in parts]  # as in lr-AdamW/pg1
     within = any(RATE & {folder.lower(), folder.lower().partition("-")[0]} for folder in folders)
-    return (within or _names_rate(words)) and not MEASURED & set(words)
-
-
-def _words(name: str) -> list[str]:
-    """Return the words of a name, in lower case, without the numbers at their ends."""
-    parts = re.split(BETWEEN, re.sub(WORDS, " ", name))
-    return [part.lower().rstrip("0123456789") for part in parts]
-
-
-def _names_rate(words: Sequence[str]) -> bool:
-    return bool(RATE & set(words)) or ("learning", "rate") in itertools.pairwise(words)
+    named = RATE & set(words) or ("learning", "rate") in itertools.pairwise(words)
+    return bool(within or named) and not MEASURED & set(words)

@@ -123,16 +123,13 @@ def read_log(
     frame = frame.reset_index(drop=frame.index.name is None)
     at = _steps(frame, steps)
     rows, declared = [], {}
-    for name, curve in ((plain_name(str(name)), curve) for name, curve in _curves(_a_row_a_value(frame, at), at)):
-        for label, part in _by_run(curve, "run" if run is None else run):
-            part = resumed(part, name).sort_values("step")
+    for column, curve in _curves(_a_row_a_value(frame, at), at, "run" if run is None else run):
+        name = plain_name(column)
+        for label, part in curve.groupby("run", sort=False):
+            part = resumed(part[["step", "value"]], name).sort_values("step")
             check_steps(part, name)
             ended = part[part["value"].isna()].iloc[:1]
-            whole = (
-                pd.concat([_averaged(part.dropna(), is_rate(name)), ended])
-                if len(ended)
-                else _averaged(part, is_rate(name))
-            )
+            whole = pd.concat([_averaged(part.dropna(), is_rate(name)), ended])
             rows.append(whole.assign(run=plain_name(str(label)), probe=LOGGED, quantity=name))
         values = curve.sort_values("step", kind="stable")["value"].to_numpy()
         declared[name] = Quantity(name, progress=_progress(name, values))
@@ -174,8 +171,8 @@ def _is_complete(way: Mapping[str, tuple[str, str, str]]) -> bool:
     return len(runs) > 1 and len(runs) * len(curves) == len(way)
 
 
-def _curves(frame: pd.DataFrame, at: Any) -> Iterator[tuple[str, pd.DataFrame]]:
-    """Yield the name of each curve and its `step`, its `value`, and the `run` where runs lie beside each other."""
+def _curves(frame: pd.DataFrame, at: Any, run: str) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Yield the name of each curve and its `step`, `value` and `run`, the given one if there is but one."""
     lower = {str(name).lower(): name for name in frame.columns}
     runs = next((lower[name] for name in RUNS if name in lower and frame[lower[name]].nunique(dropna=False) > 1), None)
     if runs is not None:
@@ -197,7 +194,7 @@ def _curves(frame: pd.DataFrame, at: Any) -> Iterator[tuple[str, pd.DataFrame]]:
         kept = curve["value"].notna() | (_ends(curve, rows.drop(columns=at)) if runs is None else False)
         curve = curve[kept].dropna(subset="step")
         curve["step"] = _whole(curve["step"], at)
-        yield name, curve if runs is None else curve.assign(run=rows.loc[curve.index, runs])
+        yield name, curve.assign(run=run if runs is None else rows.loc[curve.index, runs])
 
 
 def _ends(curve: pd.DataFrame, columns: pd.DataFrame) -> np.ndarray:
@@ -229,15 +226,6 @@ def _labels(runs: pd.Series, name: Any) -> pd.Series:
         runs.map(lambda number: f"{name}={number:.15g}") if pd.api.types.is_numeric_dtype(runs) else runs.astype(str)
     )
     return labels.where(runs.notna(), f"no {name}")
-
-
-def _by_run(curve: pd.DataFrame, name: str) -> Iterator[tuple[str, pd.DataFrame]]:
-    """Yield the curve in each run, all of it where there is one."""
-    if "run" in curve:
-        for label, rows in curve.groupby("run", sort=False):
-            yield str(label), rows[["step", "value"]]
-    else:
-        yield name, curve
 
 
 def _beside(spans: pd.DataFrame) -> bool:
@@ -295,23 +283,26 @@ def _read(path: Path) -> pd.DataFrame:
 
 def _is_table(path: Path) -> bool:
     """Whether a file of another ending begins with names that a comma, a tab or a semicolon separates, and numbers."""
-    with path.open(encoding="utf-8-sig", errors="replace") as file:
-        header, values = (line.rstrip("\n") for line in [*itertools.islice(file, 2), "", ""][:2])
-    separator = max(",\t;", key=header.count)
+    _, separator, header, values = _head(path)
     numbers = pd.to_numeric(pd.Series(values.split(separator)), errors="coerce").notna()
     return separator in header and len(numbers) == header.count(separator) + 1 and bool(numbers.any())
 
 
 def _separated(path: Path) -> pd.DataFrame:
     """Read columns that a comma, a tab or a semicolon separates, below comments if there are any."""
-    with path.open(encoding="utf-8-sig") as file:
-        lines = list(itertools.islice(file, COMMENTS + 2))
-    comments = sum(1 for _ in itertools.takewhile(lambda line: line.startswith("#"), lines))
-    header, values, *_ = [*lines[comments:], "", ""]
-    separator = max(",\t;", key=header.count)
+    comments, separator, _, values = _head(path)
     decimal = "," if separator != "," and "," in values else "."
     frame = pd.read_csv(path, sep=separator, decimal=decimal, skiprows=comments, skipinitialspace=separator != "\t")
     return frame.rename(columns=lambda name: str(name).strip()).apply(from_text)
+
+
+def _head(path: Path) -> tuple[int, str, str, str]:
+    """Return how many lines of comments a file begins with, what separates the names below, and these and their row."""
+    with path.open(encoding="utf-8-sig", errors="replace") as file:
+        lines = [line.rstrip("\n") for line in itertools.islice(file, COMMENTS + 2)]
+    comments = sum(1 for _ in itertools.takewhile(lambda line: line.startswith("#"), lines))
+    header, values, *_ = [*lines[comments:], "", ""]
+    return comments, max(",\t;", key=header.count), header, values
 
 
 def _steps(frame: pd.DataFrame, asked: str | None) -> Any:

@@ -5,7 +5,7 @@ from itertools import combinations
 
 import numpy as np
 
-from stagewise.checkpoints.weight_path import WeightPath
+from stagewise.checkpoints.weight_path import ENOUGH, WeightPath
 
 SHORTER = 1.12
 """The ways to and from two checkpoints are this many times longer than after an exchange.
@@ -28,9 +28,6 @@ MOST = 40
 
 EXCHANGES = 20
 """As many are looked for."""
-
-ENOUGH = 4
-"""Checkpoints of which an exchange can be seen: of three, the reverse order is as short."""
 
 NUMBERS = 2048
 """Numbers of a checkpoint from which distances are taken."""

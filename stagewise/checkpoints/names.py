@@ -83,7 +83,7 @@ Parse = Callable[[str], Coordinates | int | None]
 """From a name to its coordinates, or just its step, or None for a name that is no checkpoint."""
 
 
-class Number(NamedTuple):
+class _Number(NamedTuple):
     """A number in a name.
 
     Args:
@@ -149,18 +149,18 @@ def whole(step: Any) -> int:
         ValueError: it is no whole number from 0 to `LARGEST`.
     """
     try:
-        number = -1 if isinstance(step, bool) else index(step)
+        number = index(step)
     except TypeError:
         number = -1
-    if not 0 <= number <= LARGEST:
+    if isinstance(step, bool) or not is_step(number):
         raise ValueError(f"a step is a whole number of optimiser updates, got {step!r}")
     return number
 
 
-def _numbers(name: str) -> list[Number]:
+def _numbers(name: str) -> list[_Number]:
     """Return the numbers of a name, in their order."""
     dates = [match.span() for pattern in (DATE, AGAIN) for match in pattern.finditer(name)]
-    numbers: list[Number] = []
+    numbers: list[_Number] = []
     while match := NUMBER.search(name, numbers[-1].end if numbers else 0):
         earlier = numbers[-1] if numbers else None
         before = BEFORE.search(name, earlier.end if earlier else 0, match.start())
@@ -187,7 +187,7 @@ def _numbers(name: str) -> list[Number]:
         if kind in (*UPDATES, "measure") and (beside := BESIDE.search(name, 0, start)):
             start = beside.start()
         plain = digits.isdecimal() and not unit
-        numbers.append(Number(kind, None if negative else value, start, match.start(), end, plain))
+        numbers.append(_Number(kind, None if negative else value, start, match.start(), end, plain))
     return numbers
 
 
@@ -214,12 +214,17 @@ def convention(name: str) -> str:
     return re.sub(r"(?<![A-Za-z])(?:nan|inf)(?![A-Za-z])", "#", name)
 
 
-def read_names(names: Sequence[str], *, bare: bool = True) -> list[Reading]:
-    """Read the names of revisions, folders or files, these without their endings.
+def read_names(names: Sequence[str], parse: Parse | str | None = None, *, bare: bool = True) -> list[Reading]:
+    r"""Read the names of revisions, folders or files, these without their endings.
 
     Args:
         names: of one source, which tell together which of several numbers changes.
+        parse: in place of this module, a function from a name to its step or coordinates; or an expression with a group
+            `step`, and `tokens` and `branch` where names have them.
         bare: whether a number without a word is a step, as in model_300: in names of files it is one.
+
+    Raises:
+        ValueError: the expression cannot be compiled, or has no group `step`.
 
     >>> [reading.at.step for reading in read_names(["ckpt_0.5k", "ckpt_1.5k", "ckpt_2k"])]
     [500, 1500, 2000]
@@ -227,7 +232,13 @@ def read_names(names: Sequence[str], *, bare: bool = True) -> list[Reading]:
     Coordinates(step=101000, tokens=424000000000, branch='stage1')
     >>> read_names(["main", "step_-1"], bare=False)[1].why
     '`step_-1` is no number of updates'
+    >>> read_names(["e30_x"], r"e(?P<step>\d+)")[0].told("e30_x.pt")
+    'e30_x.pt -> step 30'
     """
+    if parse is not None:
+        own = _by_expression(parse) if isinstance(parse, str) else parse
+        given = [Coordinates(whole(at)) if isinstance(at, int) else at for at in map(own, names)]
+        return [Reading(at, why="" if at else "`parse` gives it no step") for at in given]
     parsed = [_numbers(name) for name in names]
     alike: dict[tuple[str, int], list[int]] = {}
     for row, name in enumerate(names):
@@ -241,7 +252,7 @@ def read_names(names: Sequence[str], *, bare: bool = True) -> list[Reading]:
     return _of_one_training(_of_one_kind(readings))
 
 
-def _reading(name: str, numbers: Sequence[Number], changing: Collection[int], bare: bool) -> Reading:
+def _reading(name: str, numbers: Sequence[_Number], changing: Collection[int], bare: bool) -> Reading:
     """Read one name.
 
     Args:
@@ -266,7 +277,7 @@ def _reading(name: str, numbers: Sequence[Number], changing: Collection[int], ba
     number = numbers[places[0]]
     if number.value is None:
         return Reading(None, why=f"`{texts[places[0]]}` is no number of updates")
-    branch, inside = _branch(name, numbers, number) if kind in UPDATES else ("", set[Number]())
+    branch, inside = _branch(name, numbers, number) if kind in UPDATES else ("", set[_Number]())
     tokens = number if kind == "tokens" else next((one for one in numbers if one.kind == "tokens" and one.value), None)
     ignored = [text for one, text in zip(numbers, texts, strict=True) if one not in {number, tokens, *inside}]
     at = Coordinates(number.value, tokens and tokens.value, branch)
@@ -274,9 +285,9 @@ def _reading(name: str, numbers: Sequence[Number], changing: Collection[int], ba
     return Reading(at, kind or "", texts[places[0]], tuple(ignored), counts)
 
 
-def _branch(name: str, numbers: Sequence[Number], step: Number) -> tuple[str, set[Number]]:
+def _branch(name: str, numbers: Sequence[_Number], step: _Number) -> tuple[str, set[_Number]]:
     """Return the training that a name belongs to, by what stands before its step, or by a seed; and its numbers."""
-    before, inside = name[: step.start], set[Number]()
+    before, inside = name[: step.start], set[_Number]()
     for one in reversed([one for one in numbers if one.end <= step.start]):
         if one.kind in ("epoch", "measure", "date") or (not one.kind and one.value is None):
             before = f"{before[: one.start]}-{before[one.end :]}"
@@ -292,9 +303,10 @@ def _branch(name: str, numbers: Sequence[Number], step: Number) -> tuple[str, se
 def _of_one_kind(readings: Sequence[Reading]) -> list[Reading]:
     """Leave out the names whose numbers count something else than those of most: epochs, tokens, what no word says."""
     fairseq = any(reading.kind == "update" for reading in readings)  # whose checkpoint3 is of an epoch
+    kinds = ["epoch" if fairseq and reading.kind == "checkpoint" else reading.kind for reading in readings]
     counted = [
-        None if reading.at is None else "epoch" if fairseq and reading.kind == "checkpoint" else _counted(reading.kind)
-        for reading in readings
+        None if reading.at is None else "updates" if kind in UPDATES else kind
+        for reading, kind in zip(readings, kinds, strict=True)
     ]
     sizes = Counter(each for each in counted if each is not None)
     order = ("updates", "tokens", "epoch", "", "other")
@@ -307,10 +319,6 @@ def _of_one_kind(readings: Sequence[Reading]) -> list[Reading]:
     ]
 
 
-def _counted(kind: str) -> str:
-    return "updates" if kind in UPDATES else kind
-
-
 def _of_one_training(readings: list[Reading]) -> list[Reading]:
     """Take no prefix for a branch that each of several names has one of its own of, as a number of the file."""
     known = [reading.at for reading in readings if reading.at is not None]
@@ -321,32 +329,6 @@ def _of_one_training(readings: list[Reading]) -> list[Reading]:
         one if one.at is None else one._replace(at=one.at._replace(branch=""), ignored=(one.at.branch, *one.ignored))
         for one in readings
     ]
-
-
-def reader_of(parse: "Parse | str | None", *, bare: bool = True) -> Callable[[Sequence[str]], list[Reading]]:
-    r"""Return what reads names: those of this module, a function of the user's, or a regular expression.
-
-    Args:
-        parse: from a name to its step or coordinates; or an expression with a group `step`, and `tokens` and `branch`
-            where names have them. None takes `read_names`.
-        bare: see `read_names`.
-
-    Raises:
-        ValueError: the expression cannot be compiled, or has no group `step`.
-
-    >>> reader_of(r"e(?P<step>\d+)")(["e30_x"])[0].told("e30_x.pt")
-    'e30_x.pt -> step 30'
-    """
-    if parse is None:
-        return lambda names: read_names(names, bare=bare)
-    how = _by_expression(parse) if isinstance(parse, str) else parse
-
-    def read(names: Sequence[str]) -> list[Reading]:
-        parsed = [how(name) for name in names]
-        given = [Coordinates(whole(each)) if isinstance(each, int) else each for each in parsed]
-        return [Reading(at, why="" if at else "`parse` gives it no step") for at in given]
-
-    return read
 
 
 def _by_expression(expression: str) -> Parse:
@@ -362,15 +344,11 @@ def _by_expression(expression: str) -> Parse:
 
     def how(name: str) -> Coordinates | None:
         groups = match.groupdict() if (match := compiled.search(name)) else {}
-        step, tokens = (_written(groups.get(each)) for each in ("step", "tokens"))
+        written = (NUMBER.fullmatch(groups.get(each) or "") for each in ("step", "tokens"))
+        step, tokens = (_value(number["value"], number["unit"], "") if number else None for number in written)
         return None if step is None else Coordinates(step, tokens, groups.get("branch") or "")
 
     return how
-
-
-def _written(text: str | None) -> int | None:
-    match = NUMBER.fullmatch(text or "")
-    return _value(match["value"], match["unit"], "") if match else None
 
 
 def seed_of(name: str) -> int | None:
@@ -394,10 +372,9 @@ def told(rows: Sequence[tuple[str, Reading]]) -> list[str]:
     []
     """
     said = [(name, reading) for name, reading in rows if reading.at is None or reading.ignored or reading.why]
+    said.sort(key=lambda row: (convention(row[0]), row[1].at or (-1,)))
     lines = []
-    for _, alike in groupby(
-        sorted(said, key=lambda row: (convention(row[0]), row[1].at or (-1,))), lambda row: convention(row[0])
-    ):
+    for _, alike in groupby(said, lambda row: convention(row[0])):
         each = [reading.told(name) for name, reading in alike]
         lines += each if len(each) <= SHOWN else [*each[:2], f"... {len(each) - SHOWN // 2} more so", each[-1]]
     return lines

@@ -9,9 +9,9 @@ from typing import Any
 
 from stagewise.checkpoints.hub import Hub
 from stagewise.checkpoints.hub_revisions import at_revision
-from stagewise.checkpoints.names import GIVE_PARSE, Coordinates, Parse, Reading, reader_of, told
-from stagewise.checkpoints.sources import Entry, Source, of_file, of_folder
-from stagewise.checkpoints.weight_files import is_file, stem
+from stagewise.checkpoints.names import GIVE_PARSE, Coordinates, Parse, told
+from stagewise.checkpoints.sources import Entry, Source, names_of, of_path
+from stagewise.checkpoints.weight_files import is_file
 
 LATEST = "main"
 """The revision that is read of each repository."""
@@ -46,47 +46,33 @@ def one_each(
         ValueError: a name has no step.
         OSError: the hub does not answer.
     """
-    kinds = [_kind(str(name)) for name in names]
-    readings: list[Reading] = [Reading(None)] * len(names)
-    for kind in set(kinds):
-        rows = [row for row, each in enumerate(kinds) if each == kind]
-        texts = [stem(path) if kind == FILE else path.name for path in (Path(names[row]) for row in rows)]
-        for row, reading in zip(rows, reader_of(parse, bare=kind == FILE)(texts), strict=True):
-            readings[row] = reading
-    entries = [_entry(str(name), kind, one, hub or {}) for name, kind, one in zip(names, kinds, readings, strict=True)]
-    ordered = sorted(entries, key=lambda entry: (entry.at.branch, entry.at.step, entry.label))
-    rows_told = told([(str(name), reading) for name, reading in zip(names, readings, strict=True)])
-    name = _common_name([str(name) for name in names])
-    return Source(name, tuple(ordered), remote=REMOTE in kinds, names=tuple(rows_told))
+    remote = [_is_remote(name) for name in map(str, names)]
+    readings = names_of([Path(name) for name in names], parse)
+    rows = [(str(name), readings[Path(name)]) for name in names]
+    if nameless := [(name, reading.why) for name, reading in rows if reading.at is None]:
+        raise ValueError(f"the name {nameless[0][0]} has no step ({nameless[0][1]}): {GIVE_PARSE}")
+    entries = tuple(place_of(name, reading.at, hub) for name, reading in rows if reading.at is not None)
+    return Source(_common_name([name for name, _ in rows]), entries, remote=any(remote), names=tuple(told(rows)))
 
 
-FILE, FOLDER, REMOTE = "file", "folder", "repository"
-
-
-def _kind(name: str) -> str:
-    path = Path(name)
-    if path.is_dir() or (path.is_file() and is_file(path)):
-        return FOLDER if path.is_dir() else FILE
-    if not re.fullmatch(REPOSITORY, name):
-        raise FileNotFoundError(f"{name} is not there: a list names folders, files, or repositories as owner/name")
-    return REMOTE
-
-
-def base_entry(name: str, hub: Mapping[str, Any] | None = None) -> Entry:
-    """Return the model that adapters change, a folder, a file or a repository of the hub, as the checkpoint of step 0.
+def place_of(name: str, at: Coordinates, hub: Mapping[str, Any] | None = None) -> Entry:
+    """Return the checkpoint in a folder, a file or a repository of the hub.
 
     Raises:
         FileNotFoundError: it is neither here nor named like a repository.
     """
-    return _entry(name, _kind(name), Reading(Coordinates(0)), hub or {})
+    if _is_remote(name):
+        return dataclasses.replace(at_revision(Hub(name, **(hub or {})), LATEST, at), label=name)
+    return of_path(Path(name), at)
 
 
-def _entry(name: str, kind: str, reading: Reading, hub: Mapping[str, Any]) -> Entry:
-    if reading.at is None:
-        raise ValueError(f"the name {name} has no step ({reading.why}): {GIVE_PARSE}")
-    if kind != REMOTE:
-        return (of_file if kind == FILE else of_folder)(Path(name), reading.at)
-    return dataclasses.replace(at_revision(Hub(name, **hub), LATEST, reading.at), label=name)
+def _is_remote(name: str) -> bool:
+    path = Path(name)
+    if path.is_dir() or (path.is_file() and is_file(path)):
+        return False
+    if not re.fullmatch(REPOSITORY, name):
+        raise FileNotFoundError(f"{name} is not there: a list names folders, files, or repositories as owner/name")
+    return True
 
 
 def _common_name(names: Sequence[str]) -> str:

@@ -8,8 +8,8 @@ from typing import Any
 from torch import Tensor
 
 from stagewise.checkpoints.architectures import architecture_from
-from stagewise.checkpoints.names import GIVE_PARSE, Coordinates, Parse, is_step, read_names, reader_of
-from stagewise.checkpoints.sources import Source, in_memory, of_file
+from stagewise.checkpoints.names import GIVE_PARSE, Coordinates, Parse, is_step, read_names
+from stagewise.checkpoints.sources import Source, in_memory, of_path
 from stagewise.checkpoints.weight_files import contents_of, described_in, load_file, stem, weights_by_name
 
 STEPS = ("step", "iter", "epoch")
@@ -25,12 +25,12 @@ def in_file(path: Path, parse: Parse | str | None = None) -> Source:
     saved = {} if path.suffix == ".safetensors" else load_file(path, inertly=True)
     parts, steps, where = _several(saved)
     if not parts:
-        (reading,) = reader_of(parse)([stem(path)])
+        (reading,) = read_names([stem(path)], parse)
         step = None if reading.at or not saved else contents_of(saved, path).step
         at = reading.at if step is None else Coordinates(step)
         if at is None:
             raise ValueError(f"{path} holds one checkpoint, and no step of it ({reading.why}): {GIVE_PARSE}")
-        return Source(stem(path), (of_file(path, at),))
+        return Source(stem(path), (of_path(path, at),))
     held = [contents_of(part, path) for part in parts]
     if steps is None and all(one.step is not None for one in held):
         steps, where = [one.step or 0 for one in held], "beside their weights"

@@ -1,12 +1,11 @@
 """Weights that leave their path at one checkpoint: a detour between its neighbours, or an end far from the others."""
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
-from stagewise.checkpoints.weight_path import COARSE, WeightPath, norm
+from stagewise.checkpoints.weight_path import COARSE, ENOUGH, MANY, Deviation, WeightPath, norm
 
 DETOUR = 4.0
 """A detour over a checkpoint is this many times the way between its neighbours.
@@ -51,28 +50,6 @@ GROWN = 1.5
 SCALED = 0.05
 """Logarithm of a factor by which all weights may change together."""
 
-MANY = 256
-"""Entries of a weight whose direction is judged."""
-
-ENOUGH = 4
-"""Checkpoints from which on an end can be judged."""
-
-
-class Deviation(NamedTuple):
-    """A weight that deviates at a checkpoint.
-
-    Args:
-        checkpoint: its index.
-        name: of the weight; empty for all together.
-        times: how many times longer than usual the way to the neighbours is.
-        scale: its norm in units of the neighbours'.
-    """
-
-    checkpoint: int
-    name: str
-    times: float
-    scale: float
-
 
 def detours(path: WeightPath) -> Iterator[Deviation]:
     """Yield the inner checkpoints that lie off the path, whose neighbours lie close together.
@@ -84,7 +61,7 @@ def detours(path: WeightPath) -> Iterator[Deviation]:
     for i in np.flatnonzero(ratios > DETOUR + FEW / path.size):
         others = np.delete(ratios, i)
         if len(others) < 3 or ratios[i] > USUAL * np.median(others):
-            yield _deviation(path, int(i) + 1, min(float(ratios[i]), LONGEST), (int(i), int(i) + 2))
+            yield _deviation(path, int(i) + 1, min(float(ratios[i]), LONGEST))
 
 
 def detour_ratios(path: WeightPath) -> Float[np.ndarray, " inner"]:
@@ -103,9 +80,13 @@ def detour_ratios(path: WeightPath) -> Float[np.ndarray, " inner"]:
     return ratios
 
 
-def _deviation(path: WeightPath, row: int, times: float, neighbours: Sequence[int]) -> Deviation:
-    usual = float(np.mean([path.norms[neighbour] for neighbour in neighbours]))
-    return Deviation(int(path.rows[row]), path.name, times, float(path.norms[row] / usual) if usual else np.inf)
+def _deviation(path: WeightPath, row: int, times: float) -> Deviation:
+    return Deviation(int(path.rows[row]), (path.name,) if path.name else (), times, scale=_scale(path, row))
+
+
+def _scale(path: WeightPath, row: int) -> float:
+    usual = float(np.mean(path.norms[path.beside(row)]))
+    return float(path.norms[row] / usual) if usual else np.inf
 
 
 def vanished(path: WeightPath) -> Iterator[Deviation]:
@@ -116,8 +97,7 @@ def vanished(path: WeightPath) -> Iterator[Deviation]:
     for row in range(1, len(path)):
         after = path.zeros[row + 1] if row + 1 < len(path) else path.zeros[:row].max()
         if path.zeros[row] - max(path.zeros[row - 1], after) >= max(least, _rounded_to_zero(path, row)):
-            neighbours = [row - 1, min(row + 1, len(path) - 1)]
-            yield _deviation(path, row, np.inf, neighbours[: 1 if row + 1 == len(path) else 2])
+            yield _deviation(path, row, np.inf)
 
 
 def _rounded_to_zero(path: WeightPath, row: int) -> float:
@@ -129,14 +109,14 @@ def _rounded_to_zero(path: WeightPath, row: int) -> float:
     return float(max(np.median(others) + 4 * np.sqrt(others.max()), 1.5 * np.ptp(others)))
 
 
-ENDS = ((-1, -2, slice(None, -1)), (0, 1, slice(1, None)))
-"""Of the last and of the first checkpoint: its index, its neighbour's, and the strides that are not its own."""
+ENDS = ((-1, slice(None, -1)), (0, slice(1, None)))
+"""Of the last and of the first checkpoint: its index, and the strides that are not its own."""
 
 
 def end_growth(paths: Sequence[WeightPath]) -> tuple[float, float]:
     """Return by how much the last and the first stride exceed the longest of the others, in the median over weights."""
     moving = [strides for path in paths if len(strides := path.strides()) > 1 and min(strides) > 0]
-    ratios = [[float(strides[end] / strides[others].max()) for end, _, others in ENDS] for strides in moving]
+    ratios = [[float(strides[end] / strides[others].max()) for end, others in ENDS] for strides in moving]
     # Of two weights the lower one: either may be the one that deviates.
     last, first = np.quantile(ratios, 0.5, axis=0, method="lower") if ratios else (1.0, 1.0)
     return max(1.0, float(last)), max(1.0, float(first))
@@ -147,33 +127,26 @@ def ends(path: WeightPath, common_growth: tuple[float, float]) -> Iterator[Devia
     if len(path) < ENOUGH or not path.moves():
         return
     strides, likeness = path.strides(), path.cosines()
-    for (end, neighbour, others), growth in zip(ENDS, common_growth, strict=True):
+    for (end, others), growth in zip(ENDS, common_growth, strict=True):
         usual = max(float(strides[others].max()), path.precision * float(path.norms.max()))
-        deviation = _deviation(path, end % len(path), float(strides[end] / usual / growth), (neighbour % len(path),))
+        row, times = end % len(path), float(strides[end] / usual / growth)
         turned = path.size >= MANY and likeness[end] < TURNED and likeness[others].min() > STRAIGHT
         # A weight that starts small soon points elsewhere, and is longer then.
-        grown = end == 0 and deviation.scale < 1 / GROWN
-        if deviation.times > FAR * (1 + FEW / path.size) or (turned and not grown and deviation.times > TURN):
-            yield deviation
+        grown = end == 0 and _scale(path, row) < 1 / GROWN
+        if times > FAR * (1 + FEW / path.size) or (turned and not grown and times > TURN):
+            yield _deviation(path, row, times)
 
 
 def flipped(path: WeightPath) -> Iterator[Deviation]:
     """Yield the checkpoints at which a weight points away from all of its neighbours."""
     if path.size < MANY or len(path) < ENOUGH:
         return
-    likeness = path.cosines()
-    away = likeness < FLIPPED
-    inner = away[:-1] & away[1:]
-    rows = [int(row) + 1 for row in np.flatnonzero(inner)]
-    if away[0] and not inner[0]:
-        rows.append(0)
-    if away[-1] and not inner[-1]:
-        rows.append(len(path) - 1)
-    for row in rows:
-        neighbours = [k for k in (row - 1, row + 1) if 0 <= k < len(path)]
-        away_by, usual = norm(path.numbers[neighbours] - path.numbers[row]).max(), np.median(path.strides())
-        times = min(float(away_by / usual), LONGEST) if usual > 0 else LONGEST
-        yield _deviation(path, row, times, neighbours)
+    away = np.pad(path.cosines() < FLIPPED, 1, constant_values=True)
+    rows = away[:-1] & away[1:]
+    rows[[0, -1]] &= ~rows[[1, -2]]  # an end points away from a flipped neighbour, too
+    for row in map(int, np.flatnonzero(rows)):
+        away_by, usual = norm(path.numbers[path.beside(row)] - path.numbers[row]).max(), np.median(path.strides())
+        yield _deviation(path, row, min(float(away_by / usual), LONGEST) if usual > 0 else LONGEST)
 
 
 def foreign_ends(common: WeightPath, paths: Sequence[WeightPath]) -> Iterator[Deviation]:
@@ -181,15 +154,15 @@ def foreign_ends(common: WeightPath, paths: Sequence[WeightPath]) -> Iterator[De
     if len(common) < ENOUGH:
         return
     strides, likeness = common.strides(), cosines(paths, common)
-    for end, neighbour, others in ENDS:
-        times = float(strides[end] / strides[others].max())
-        deviation = _deviation(common, end % len(common), times, (neighbour % len(common),))
+    for end, others in ENDS:
+        row, times = end % len(common), float(strides[end] / strides[others].max())
+        scale, (neighbour,) = _scale(common, row), common.beside(row)
         unrelated = likeness[end] < UNRELATED and likeness[others].min() > RELATED
-        grown = end == 0 and deviation.scale < 1 / GROWN
-        decayed = end == 0 and deviation.scale > 1  # by a weight decay that soon has its equilibrium
+        grown = end == 0 and scale < 1 / GROWN
+        decayed = end == 0 and scale > 1  # by a weight decay that soon has its equilibrium
         scaled = not decayed and _scaled_together(paths, int(common.rows[end]), int(common.rows[neighbour]))
         if (unrelated or scaled) and not grown and times > TURN:
-            yield deviation
+            yield _deviation(common, row, times)
 
 
 def _scaled_together(paths: Sequence[WeightPath], checkpoint: int, neighbour: int) -> bool:

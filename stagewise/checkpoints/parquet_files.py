@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from stagewise.checkpoints import checksums
+from stagewise.config import line_of
 from stagewise.fields import MEMORY
 from stagewise.plain_text import plain_names
 from stagewise.table import ARRAYS
@@ -42,5 +43,4 @@ def parquet_faults(path: Path, fix: str) -> Iterator[None]:
     except FileNotFoundError:
         raise FileNotFoundError(f"{path} is not there: {fix}") from None
     except (pa.ArrowException, OSError, UnicodeDecodeError, json.JSONDecodeError) as reason:
-        why = (str(reason).splitlines() or [type(reason).__name__])[0]
-        raise ValueError(f"{path} is truncated or damaged ({why}): {fix}") from reason
+        raise ValueError(f"{path} is truncated or damaged ({line_of(reason)}): {fix}") from reason

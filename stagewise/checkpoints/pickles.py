@@ -6,6 +6,7 @@ protocol 2 alone. fickling names nothing in a damaged file, and nothing in one t
 
 import _compat_pickle
 import contextlib
+import io
 import pickletools
 import re
 import struct
@@ -53,15 +54,15 @@ class NotOnlyWeightsError(ValueError):
     """A file holds Python objects that could run code, not weights alone."""
 
 
-def foreign_names(path: Path) -> list[str]:
+def _foreign_names(path: Path) -> list[str]:
     """Return the names, but for those of weights, that a file would have Python look up and call."""
-    names = (name for name in _globals(_pickled(path)) if not HOLDS_WEIGHTS.fullmatch(name))
+    names = (name for name in _globals(path) if not HOLDS_WEIGHTS.fullmatch(name))
     return list(dict.fromkeys(names))
 
 
 def refusal(path: Path) -> str | None:
     """Return why a file is not loaded although it is whole, None if it names nothing but weights."""
-    names = foreign_names(path)
+    names = _foreign_names(path)
     if harmful := [name for name in names if RUNS_CODE.fullmatch(name)]:
         return (
             f"{path} is hostile, no checkpoint: loading it as a pickle would call {', '.join(harmful[:3])}. It was not "
@@ -76,7 +77,7 @@ def refusal(path: Path) -> str | None:
 
 
 def _pickled(path: Path) -> Iterator[bytes]:
-    """Yield what is pickled in a file: of an archive the part that names its weights, else the start of the file."""
+    """Yield where a file holds pickles: in an archive the part that names its weights, else the start of the file."""
     with contextlib.suppress(zipfile.BadZipFile, OSError, NotImplementedError, RuntimeError, EOFError, ValueError):
         if zipfile.is_zipfile(path):
             with zipfile.ZipFile(path) as archive:
@@ -86,36 +87,33 @@ def _pickled(path: Path) -> Iterator[bytes]:
                             yield file.read(LONGEST)
             return
         with open(path, "rb") as file:
-            rest = file.read(LONGEST)
-        while rest:
-            yield rest
-            rest = rest[_length(rest) :]
+            yield file.read(LONGEST)
 
 
-def _length(pickled: bytes) -> int:
-    """Return where the first of several pickles ends, the length of all if it does not end."""
-    try:
-        return 1 + max(place or 0 for code, _, place in pickletools.genops(pickled) if code.name == "STOP")
-    except Exception:  # whatever damage: there is nothing more to read
-        return len(pickled)
+def _globals(path: Path) -> Iterator[str]:
+    """Yield the names that the pickles in a file look up; of a damaged one those before the damage."""
+    for part in _pickled(path):
+        stream = io.BytesIO(part)
+        with contextlib.suppress(Exception):
+            while stream.tell() < len(part):  # torch's old format is several pickles, and then numbers
+                yield from _looked_up(stream)
 
 
-def _globals(pickles: Iterator[bytes]) -> Iterator[str]:
-    for pickled in pickles:
-        texts: list[Any] = []
-        memo: dict[Any, Any] = {}
-        last: Any = None
-        with contextlib.suppress(Exception):  # of a damaged pickle the names before the damage count
-            for code, argument, _ in pickletools.genops(pickled):
-                if code.name in ("GLOBAL", "INST"):
-                    yield str(argument).replace(" ", ".")
-                elif code.name == "STACK_GLOBAL":
-                    yield ".".join(texts[-2:])
-                elif code.name in ("MEMOIZE", "PUT", "BINPUT", "LONG_BINPUT"):
-                    memo[len(memo) if code.name == "MEMOIZE" else argument] = last
-                last = memo.get(argument) if code.name in ("GET", "BINGET", "LONG_BINGET") else argument
-                if isinstance(last, str):
-                    texts.append(last)
+def _looked_up(stream: io.BytesIO) -> Iterator[str]:
+    """Yield the names that the next pickle of a stream looks up."""
+    texts: list[Any] = []
+    memo: dict[Any, Any] = {}
+    last: Any = None
+    for code, argument, _ in pickletools.genops(stream):
+        if code.name in ("GLOBAL", "INST"):
+            yield str(argument).replace(" ", ".")
+        elif code.name == "STACK_GLOBAL":
+            yield ".".join(texts[-2:])
+        elif code.name in ("MEMOIZE", "PUT", "BINPUT", "LONG_BINPUT"):
+            memo[len(memo) if code.name == "MEMOIZE" else argument] = last
+        last = memo.get(argument) if code.name in ("GET", "BINGET", "LONG_BINGET") else argument
+        if isinstance(last, str):
+            texts.append(last)
 
 
 class Stub:
@@ -141,7 +139,7 @@ class Stub:
         return state if isinstance(state, Mapping) else {}
 
 
-CONTAINERS = {"collections.defaultdict": "dict", "collections.deque": "list"}
+CONTAINERS: dict[str, type] = {"collections.defaultdict": dict, "collections.deque": list}
 """Names that are made anew as plain data."""
 
 GROWS = re.compile(r"Can only (SETITEM|append|extend).*class '(?P<name>[\w.<>]+)'")
@@ -157,12 +155,12 @@ def load_inertly(path: Path) -> Any:
         NotOnlyWeightsError: it is hostile, or cannot be read in this way.
         UnpicklingError: it is no pickle of weights, and names nothing.
     """
-    names = list(dict.fromkeys(_renamed(name) for name in _globals(_pickled(path))))
+    names = list(dict.fromkeys(_renamed(name) for name in _globals(path)))
     if (why := refusal(path)) and " is hostile" in why:
         raise NotOnlyWeightsError(why)
     containers = dict(CONTAINERS)
     for _ in range(len(names) + 1):
-        stubs = [_stub(name, containers.get(name, "")) for name in names if "." in name]
+        stubs = [stub_of(name, containers.get(name)) for name in names if "." in name]
         try:
             with torch.serialization.safe_globals(stubs):
                 return torch.load(path, map_location="cpu", weights_only=True)
@@ -172,7 +170,7 @@ def load_inertly(path: Path) -> Any:
                 if why is None:
                     raise
                 raise NotOnlyWeightsError(why) from None
-            containers[match["name"]] = "dict" if match[1] == "SETITEM" else "list"
+            containers[match["name"]] = dict if match[1] == "SETITEM" else list
     raise NotOnlyWeightsError(why or f"{path} holds Python objects in a form that is not read")
 
 
@@ -183,20 +181,13 @@ def _renamed(name: str) -> str:
     return f"{_compat_pickle.IMPORT_MAPPING.get(module, module)}.{own}"
 
 
-def _stub(name: str, container: str) -> Any:
-    """Return what stands for a name; torch knows it by its module and its own name."""
+def stub_of(name: str, plain: type | None = None) -> Any:
+    """Return what stands for a name that a pickle would look up: a `Stub`, or what makes plain data in its place."""
     module, _, own = name.rpartition(".")
-    names = {"__module__": module, "__qualname__": own, "name": name}
-    if container:
-        plain = {"dict": dict, "list": list}[container]
-        return type(own, (), {**names, "__new__": lambda cls, *_, **__: plain()})
-    return type(own, (Stub,), names)
-
-
-def stub_of(name: str) -> type[Stub]:
-    """Return what stands for a name that a pickle would look up."""
-    stub: type[Stub] = _stub(name, "")
-    return stub
+    known = {"__module__": module, "__qualname__": own, "name": name}  # by which torch knows it
+    if plain is None:
+        return type(own, (Stub,), known)
+    return type(own, (), {**known, "__new__": lambda cls, *_, **__: plain()})
 
 
 def array_of(stub: Any) -> np.ndarray | None:

@@ -157,7 +157,12 @@ def read_run(folder: Path, name: str = RUN) -> dict[str, Any]:
     path = folder / name
     if not path.exists():
         raise FileNotFoundError(f"{folder} is not a run folder: there is no {name} in it")
-    return _record(path, "restore it, or train again in a new folder")
+    again = "run `stagewise report` on the checkpoints again"
+    fix = again if name == ANALYSIS else "restore it, or train again in a new folder"
+    record = migrated(read_json(path, fix), path)
+    if not isinstance(record.get("recipe"), dict):
+        raise ValueError(f"{path} records no recipe, so it was not written by this library: {fix}")
+    return record
 
 
 def read_record(folder: Path) -> dict[str, Any]:
@@ -167,17 +172,8 @@ def read_record(folder: Path) -> dict[str, Any]:
         FileNotFoundError: there is neither.
         ValueError: it is not readable.
     """
-    path = folder / ANALYSIS
-    if (folder / RUN).exists() or not path.exists():
-        return read_run(folder)
-    return _record(path, "run `stagewise report` on the checkpoints again")
-
-
-def _record(path: Path, fix: str) -> dict[str, Any]:
-    record = migrated(read_json(path, fix), path)
-    if not isinstance(record.get("recipe"), dict):
-        raise ValueError(f"{path} records no recipe, so it was not written by this library: {fix}")
-    return record
+    is_elsewhere = not (folder / RUN).exists() and (folder / ANALYSIS).exists()
+    return read_run(folder, ANALYSIS if is_elsewhere else RUN)
 
 
 def read_checkpoint(folder: Path, step: int) -> "State":

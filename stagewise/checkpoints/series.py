@@ -7,7 +7,7 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from itertools import pairwise
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from stagewise.checkpoints.formats import ADAPTER, adapter_file, merged
 from stagewise.checkpoints.hub import Hub
 from stagewise.checkpoints.hub_revisions import on_hub
 from stagewise.checkpoints.names import GIVE_PARSE, Coordinates, Parse, seed_of, whole
-from stagewise.checkpoints.one_each import REPOSITORY, base_entry, expanded, one_each
+from stagewise.checkpoints.one_each import REPOSITORY, expanded, one_each, place_of
 from stagewise.checkpoints.one_file import in_file
 from stagewise.checkpoints.run_folder import (
     METRICS,
@@ -39,7 +39,6 @@ from stagewise.checkpoints.sources import (
     in_folder,
     in_memory,
     other_order,
-    recorded,
     tokens_of,
 )
 from stagewise.checkpoints.weight_files import Contents, is_file, load_file
@@ -177,32 +176,23 @@ def open_series(
             f"{max(origin.promised)}. Restore the files, or delete {Path(str(source)) / 'checkpoints'} and train "
             "again: that gives the same bits"
         )
-    entries = _chosen(origin, branch, steps)
-    chosen = (
-        origin
-        if len(entries) == len(origin.entries)
-        else dataclasses.replace(origin, entries=entries, promised=(), lost=())
-    )
-    if entries[0].at.branch:
-        chosen = dataclasses.replace(chosen, identity=f"{chosen.identity} {entries[0].at.branch}")
+    chosen = _chosen(origin, branch, steps)
+    entries = {entry.at.step: entry for entry in chosen.entries}
     described = architecture_of(chosen, architecture)
-    by_step = {entry.at.step: entry for entry in entries}
-    beside = {entry: recorded(entry) for entry in entries}
-    _tell(origin, other_order(beside))
-    ascending = tuple(entry.at.step for entry in entries)
-    seed = seed_of(entries[0].at.branch) if seed_of(origin.name) is None else seed_of(origin.name)
-    label = name or origin.name
-    return CheckpointSeries(
-        label, described, ascending, lambda step: by_step[step].load(), tokens_of(beside), chosen, seed
-    )
-
-
-def _tell(source: Source, disorder: str) -> None:
-    """Say how names were read where anything in them was ignored, and warn of what contradicts their order."""
-    for line in source.names:
+    for line in origin.names:
         print(shortened(visible(line)), file=sys.stderr)
-    if disorder:
-        warnings.warn(f"the steps of {source.name} may be other numbers: {disorder}. {GIVE_PARSE}", stacklevel=3)
+    if disorder := other_order([entries[step] for step in sorted(entries)]):
+        warnings.warn(f"the steps of {origin.name} may be other numbers: {disorder}. {GIVE_PARSE}", stacklevel=2)
+    seeds = (seed_of(text) for text in (origin.name, chosen.entries[0].at.branch))
+    return CheckpointSeries(
+        name or origin.name,
+        described,
+        steps=tuple(entries),
+        load=lambda step: entries[step].load(),
+        tokens=tokens_of(chosen.entries),
+        source=chosen,
+        seed=next((seed for seed in seeds if seed is not None), None),
+    )
 
 
 def find(
@@ -243,52 +233,31 @@ def find(
         return dataclasses.replace(in_file(folder, parse), identity=os.path.realpath(folder))
     found = _in_run(folder, classes) if (folder / RUN).exists() else in_folder(folder, parse)
     if base is not None:
-        found = _adapted(found, folder, base_entry(str(base), hub))
+        found = _adapted(found, folder, place_of(str(base), Coordinates(0), hub))
     return dataclasses.replace(found, identity=os.path.realpath(folder), folder=folder)
 
 
 def _adapted(source: Source, folder: Path, base: Entry) -> Source:
     """Return a source whose checkpoints are a model with adapters merged into it."""
 
-    def read_merged(place: Path) -> Contents:
-        return Contents(merged(base.load(), load_file(adapter_file(place)), place))
-
-    def hashed(place: Path) -> str:
-        return digest([base.digest(), file_digest([adapter_file(place)])])
-
     def adapted(entry: Entry) -> Entry:
-        read = partial(read_merged, folder / entry.label)
-        of_place = partial(hashed, folder / entry.label)
-        return dataclasses.replace(entry, load=lambda: read().weights, digest=of_place, read=read, config=base.config)
+        place = folder / entry.label
+        if not (place / ADAPTER).exists():
+            return entry
 
-    entries = (adapted(one) if (folder / one.label / ADAPTER).exists() else one for one in source.entries)
-    return dataclasses.replace(source, entries=tuple(entries))
+        def read() -> Contents:
+            return Contents(merged(base.load(), load_file(adapter_file(place)), place))
 
+        def hashed() -> str:
+            return digest([base.digest(), file_digest([adapter_file(place)])])
 
-def _chosen(source: Source, branch: str | None, steps: Iterable[int] | None) -> tuple[Entry, ...]:
-    """Return the entries of one branch, of the requested steps, in order; each step once."""
-    entries = _one_branch(source, branch)
-    available = [entry.at.step for entry in entries]
-    requested = set(available if steps is None else steps)
-    if unknown := sorted(requested - set(available)):
-        span = (
-            ", ".join(map(str, available))
-            if len(available) < 12
-            else f"{len(available)} from {available[0]} to {available[-1]}"
-        )
-        raise ValueError(f"{source.name} has no step {unknown[0]}; its steps are {span}")
-    entries = tuple(entry for entry in entries if entry.at.step in requested)
-    if not entries:
-        raise ValueError(f"no checkpoints of {source.name}: {'`steps` names none' if available else 'it has none'}")
-    labels: dict[int, str] = {}
-    for entry in entries:
-        if (step := entry.at.step) in labels:
-            raise ValueError(f"{source.name} has two checkpoints of step {step}: {labels[step]} and {entry.label}")
-        labels[step] = entry.label
-    return entries
+        return dataclasses.replace(entry, read=read, digest=hashed, config=base.config)
+
+    return dataclasses.replace(source, entries=tuple(map(adapted, source.entries)))
 
 
-def _one_branch(source: Source, branch: str | None) -> tuple[Entry, ...]:
+def _chosen(source: Source, branch: str | None, steps: Iterable[int] | None) -> Source:
+    """Return the source with the checkpoints of one branch, of the requested steps; each step once."""
     branches = sorted({entry.at.branch for entry in source.entries})
     if branch is None and len(branches) > 1:
         raise ValueError(
@@ -297,9 +266,25 @@ def _one_branch(source: Source, branch: str | None) -> tuple[Entry, ...]:
         )
     if branch is not None and branch not in branches:
         raise ValueError(f"{source.name} has no branch {branch!r}; it has {', '.join(map(repr, branches))}")
-    entries = tuple(entry for entry in source.entries if branch in (None, entry.at.branch))
-    # A list is in its author's order; names in a folder have none.
-    return entries if source.ordered else tuple(sorted(entries, key=lambda entry: entry.at.step))
+    of_branch = [entry for entry in source.entries if branch in (None, entry.at.branch)]
+    available = [entry.at.step for entry in of_branch]
+    requested = set(available if steps is None else steps)
+    if unknown := sorted(requested - set(available)):
+        few = len(available) < 12
+        span = ", ".join(map(str, available)) if few else f"{len(available)} from {available[0]} to {available[-1]}"
+        raise ValueError(f"{source.name} has no step {unknown[0]}; its steps are {span}")
+    entries = tuple(entry for entry in of_branch if entry.at.step in requested)
+    if not entries:
+        raise ValueError(f"no checkpoints of {source.name}: {'`steps` names none' if available else 'it has none'}")
+    for one, other in pairwise(sorted(entries, key=lambda entry: entry.at.step)):
+        if one.at.step == other.at.step:
+            twice = f"two checkpoints of step {one.at.step}: {one.label} and {other.label}"
+            raise ValueError(f"{source.name} has {twice}")
+    if len(entries) < len(source.entries):
+        source = dataclasses.replace(source, entries=entries, promised=(), lost=())
+    if entries[0].at.branch:
+        source = dataclasses.replace(source, identity=f"{source.identity} {entries[0].at.branch}")
+    return source
 
 
 def _in_run(folder: Path, classes: Iterable[type]) -> Source:
@@ -308,20 +293,18 @@ def _in_run(folder: Path, classes: Iterable[type]) -> Source:
     if not saved:
         raise FileNotFoundError(f"{folder} holds no checkpoints yet: train it first, with the same recipe")
     name = Path(os.path.abspath(folder)).name  # "." has no name of its own
-    entries = [
-        Entry(
-            checkpoint_file(folder, step).name,
-            Coordinates(step),
-            partial(read_checkpoint, folder, step),
-            partial(file_digest, [checkpoint_file(folder, step)]),
+
+    def entry(step: int) -> Entry:
+        path = checkpoint_file(folder, step)
+        return Entry(
+            path.name, Coordinates(step), lambda: Contents(read_checkpoint(folder, step)), lambda: file_digest([path])
         )
-        for step in saved
-    ]
+
     plan = read_plan(folder)
     promised = tuple(step for step in plan["save"] if step <= saved[-1])
     lost = tuple(step for step in plan["save"] if saved[-1] < step <= _updates(folder))
     architecture = rebuild(recorded.get("architecture"), classes)
-    return Source(name, tuple(entries), architecture, promised, lost, planned=plan["steps"])
+    return Source(name, tuple(map(entry, saved)), architecture, promised, lost, planned=plan["steps"])
 
 
 def _updates(folder: Path) -> int:

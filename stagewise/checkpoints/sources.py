@@ -1,13 +1,14 @@
 """Where checkpoints come from: the checkpoints of a folder or a list, before any weights are read."""
 
 import dataclasses
+import functools
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from stagewise import models
 from stagewise.architecture import Architecture
@@ -25,7 +26,6 @@ from stagewise.checkpoints.names import (
     Reading,
     is_step,
     read_names,
-    reader_of,
     told,
     whole,
 )
@@ -42,8 +42,8 @@ from stagewise.checkpoints.weight_files import (
 )
 
 TRAINER = "trainer_state.json"
-TOKENS = "num_input_tokens_seen"
-"""What Trainer counts where its arguments say `include_num_input_tokens_seen`; zero otherwise."""
+STEP, TOKENS = "global_step", "num_input_tokens_seen"
+"""What Trainer counts: the tokens where its arguments say `include_num_input_tokens_seen`; zero otherwise."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -53,11 +53,10 @@ class Entry:
     Args:
         label: the revision, folder or file; for a model in memory its index in the list.
         at: its step, and the tokens and branch that its name gives.
-        load: reads the weights.
+        read: reads the weights, with the step that is saved in their file if there is one.
         digest: hashes them, without reading them where the source knows the hash; None if there are no weights.
         config: reads the model's config, None if the source has none beside this checkpoint.
         record: reads what the trainer wrote beside the weights, None if it wrote nothing.
-        read: reads the weights with the step that is saved in their file, where the source can.
         commit: says which commit of a repository it is, where it lies in one: the name of a revision may move.
         time: says when it was written, seconds since 1970, where that is known.
         within: reads the config that is saved in the file of the weights, which takes as long as the weights.
@@ -65,23 +64,31 @@ class Entry:
 
     label: str
     at: Coordinates
-    load: Callable[[], State] = dataclasses.field(repr=False)
+    read: Callable[[], Contents] = dataclasses.field(repr=False)
     digest: Callable[[], str | None] = dataclasses.field(repr=False)
     config: Callable[[], Mapping[str, Any] | None] = dataclasses.field(repr=False, default=lambda: None)
     record: Callable[[], Mapping[str, Any] | None] = dataclasses.field(repr=False, default=lambda: None)
-    read: Callable[[], Contents] | None = dataclasses.field(repr=False, default=None)
     commit: Callable[[], str] = dataclasses.field(repr=False, default=lambda: "")
     within: Callable[[], Mapping[str, Any] | None] = dataclasses.field(repr=False, default=lambda: None)
     time: Callable[[], float | None] = dataclasses.field(repr=False, default=lambda: None)
 
-    def contents(self) -> Contents:
-        """Read the weights, and the step that is saved with them if there is one."""
-        return Contents(dict(self.load())) if self.read is None else self.read()
+    def load(self) -> State:
+        """Read the weights alone."""
+        return self.read().weights
+
+    @functools.cached_property
+    def recorded(self) -> Mapping[str, int]:
+        """What the trainer counted, of `STEP` and `TOKENS`; empty where it wrote nothing, or nothing that is read."""
+        try:
+            record = self.record() or {}
+        except (ValueError, OSError):  # the weights may be whole: the audit names the file
+            return {}
+        return {key: record[key] for key in (STEP, TOKENS) if is_step(record.get(key))}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Source:
-    """The checkpoints that were found, in the order in which they were found or given.
+    """The checkpoints that were found, branch by branch in the order of their steps, or in the given order.
 
     Args:
         name: what the series is called.
@@ -113,6 +120,11 @@ class Source:
     planned: int | None = None
     folder: Path | None = None
 
+    def __post_init__(self) -> None:
+        if not self.ordered:
+            ascending = sorted(self.entries, key=lambda entry: (entry.at.branch, entry.at.step, entry.label))
+            object.__setattr__(self, "entries", tuple(ascending))
+
     def log(self) -> list[Mapping[str, Any]]:
         """Return what transformers' Trainer logged until the last checkpoint; nothing where that is not to be read."""
         try:
@@ -125,9 +137,8 @@ class Source:
     def only(self, steps: Iterable[int]) -> "Source":
         """Return the source with only these steps."""
         chosen = set(steps)
-        return dataclasses.replace(
-            self, entries=tuple(entry for entry in self.entries if entry.at.step in chosen), promised=(), lost=()
-        )
+        entries = tuple(entry for entry in self.entries if entry.at.step in chosen)
+        return dataclasses.replace(self, entries=entries, promised=(), lost=())
 
 
 def in_folder(folder: Path, parse: Parse | str | None = None) -> Source:
@@ -143,10 +154,10 @@ def in_folder(folder: Path, parse: Parse | str | None = None) -> Source:
         )
     candidates = [path for path in sorted(folder.iterdir()) if _may_be_checkpoint(path)]
     readings = _read(candidates, parse)
-    found = [(path, at) for path, reading in readings.items() if (at := reading.at)]
-    folders, files = ([one for one in found if is_file(one[0]) == of_files] for of_files in (False, True))
-    entries = [of_folder(path, at) for path, at in folders] or [of_file(path, at) for path, at in files]
-    ignored = [path.name for path in candidates if path not in dict(found)]
+    found = {path: at for path, reading in readings.items() if (at := reading.at)}
+    folders = [path for path in found if not is_file(path)]
+    entries = [of_path(path, found[path]) for path in folders or found]
+    ignored = [path.name for path in candidates if path not in found]
     if not entries:
         why = converter(path.name for path in folder.iterdir())
         raise FileNotFoundError(
@@ -154,11 +165,12 @@ def in_folder(folder: Path, parse: Parse | str | None = None) -> Source:
             f"{', '.join(ENDINGS)} files with a step in their names in it; {why or GIVE_PARSE}"
         )
     name = Path(os.path.abspath(folder)).name  # "." has no name of its own
-    ordered = sorted(entries, key=lambda entry: (entry.at.branch, entry.at.step, entry.label))
-    places = [*(path for path, _ in folders), folder]
     rows = [(path.name, each) for path, each in readings.items() if each.at or is_file(path) or _holds_weights(path)]
-    beside = partial(_in_one_of, places)
-    return Source(name, tuple(ordered), ignored=tuple(ignored), beside=beside, names=tuple(told(rows)))
+
+    def beside(file: str) -> Path | None:
+        return next((place / file for place in [folder, *reversed(folders)] if (place / file).is_file()), None)
+
+    return Source(name, tuple(entries), ignored=tuple(ignored), beside=beside, names=tuple(told(rows)))
 
 
 def _may_be_checkpoint(path: Path) -> bool:
@@ -177,54 +189,49 @@ def _read(paths: Sequence[Path], parse: Parse | str | None) -> dict[Path, Readin
     Copies beside the checkpoints, as last-v1, are left out where there are others, and so is the state of a training.
     """
     if parse is not None:
-        return dict(zip(paths, reader_of(parse)([stem(path) for path in paths]), strict=True))
-    readings = {
-        path: Reading(None, why="it holds the state of a training") for path in paths if TRAINING.match(path.name)
-    }
-    others = [path for path in paths if path not in readings]
+        return names_of(paths, parse)
+    states = [path for path in paths if TRAINING.match(path.name)]
+    others = [path for path in paths if path not in states]
     copies = [path for path in others if re.search(COPY, stem(path))]
-    for left in (copies, []):
-        readings |= dict.fromkeys(left, Reading(None, why="a copy, or no step of the training"))
-        chosen = [path for path in others if path not in left]
-        for of_files in (True, False):
-            alike = [path for path in chosen if is_file(path) == of_files]
-            readings |= dict(zip(alike, read_names([stem(path) for path in alike], bare=of_files), strict=True))
-        if any(reading.at for reading in readings.values()):
-            break
+    readings = names_of([path for path in others if path not in copies])
+    if not any(reading.at for reading in readings.values()):
+        copies, readings = [], names_of(others)
+    readings |= dict.fromkeys(states, Reading(None, why="it holds the state of a training"))
+    readings |= dict.fromkeys(copies, Reading(None, why="a copy, or no step of the training"))
     return {path: readings[path] for path in paths}
 
 
-def _in_one_of(folders: Sequence[Path], name: str) -> Path | None:
-    return next((folder / name for folder in reversed(folders) if (folder / name).is_file()), None)
+def names_of(paths: Sequence[Path], parse: Parse | str | None = None) -> dict[Path, Reading]:
+    """Read the names of files, and those of folders or repositories, whose numbers without a word are no steps."""
+    readings: dict[Path, Reading] = {}
+    for of_files in (True, False):
+        alike = [path for path in paths if is_file(path) == of_files]
+        readings |= dict(zip(alike, read_names([stem(path) for path in alike], parse, bare=of_files), strict=True))
+    return readings
 
 
-def of_folder(path: Path, at: Coordinates) -> Entry:
-    """Return the checkpoint in a folder."""
+def of_path(path: Path, at: Coordinates) -> Entry:
+    """Return the checkpoint in a folder or a file."""
+    if is_file(path) and not path.is_dir():
+        return Entry(
+            path.name,
+            at,
+            read=lambda: read([path]),
+            digest=lambda: file_digest([path]),
+            config=lambda: _beside(path.parent / CONFIG),
+            within=lambda: config_in(path),
+            time=lambda: path.stat().st_mtime if path.exists() else None,
+        )
     return Entry(
         path.name,
         at,
-        load=lambda: read(files_of(path)).weights,
+        read=lambda: read(files_of(path)),
         digest=lambda: file_digest(files_of(path)),
         config=lambda: _beside(path / CONFIG) or _beside(path.parent / CONFIG),
         record=lambda: _beside(path / TRAINER),
-        read=lambda: read(files_of(path)),
         time=lambda: min(
             (each.stat().st_mtime for each in path.glob("*") if is_file(each) and each.exists()), default=None
         ),
-    )
-
-
-def of_file(path: Path, at: Coordinates) -> Entry:
-    """Return the checkpoint in a file."""
-    return Entry(
-        path.name,
-        at,
-        load=lambda: read([path]).weights,
-        digest=lambda: file_digest([path]),
-        config=lambda: _beside(path.parent / CONFIG),
-        read=lambda: read([path]),
-        within=lambda: config_in(path),
-        time=lambda: path.stat().st_mtime if path.exists() else None,
     )
 
 
@@ -242,20 +249,23 @@ def in_memory(given: Sequence[tuple[int, Any]], name: str) -> Source:
     if others := [item for item in given if not (isinstance(item, tuple | list) and len(item) == 2)]:
         raise ValueError(f"a model in memory has a step: give [(step, model), ...]; got {type(others[0]).__name__}")
     loads = [(whole(step), partial(_weights_of, model)) for step, model in given]
-    entries = tuple(
-        Entry(f"item {number}", Coordinates(step), load, partial(_hash, load))
-        for number, (step, load) in enumerate(loads)
-    )
+    entries = [_loaded(f"item {number}", step, load) for number, (step, load) in enumerate(loads)]
     built = [model for _, model in given if not isinstance(model, Mapping)]
-    return Source(name, entries, models.described(built[0]) if built else None, ordered=True)
+    return Source(name, tuple(entries), models.described(built[0]) if built else None, ordered=True)
+
+
+def by_hand(name: str, steps: Iterable[int], load: Callable[[int], State]) -> Source:
+    """Take the checkpoints of a series that was made by hand."""
+    entries = [_loaded(f"step {step}", step, partial(load, step)) for step in steps]
+    return Source(name, tuple(entries), ordered=True)
 
 
 def _weights_of(model: Any) -> State:
     return model if isinstance(model, Mapping) else models.weights(model)
 
 
-def _hash(load: Callable[[], State]) -> str:
-    return digest(load())
+def _loaded(label: str, step: int, load: Callable[[], State]) -> Entry:
+    return Entry(label, Coordinates(step), lambda: Contents(load()), lambda: digest(load()))
 
 
 def architecture_of(source: Source, given: Any) -> Architecture:
@@ -280,49 +290,29 @@ def architecture_of(source: Source, given: Any) -> Architecture:
     return architecture_from({**config, **(some or {})})
 
 
-class Recorded(NamedTuple):
-    """What was written with a checkpoint: its step and its tokens by the trainer, and the time, seconds since 1970."""
-
-    step: int | None
-    tokens: int | None
-    time: float | None
-
-
-def recorded(entry: Entry) -> Recorded:
-    """Read what was written with a checkpoint, but for the weights."""
-    try:
-        record = entry.record() or {}
-    except (ValueError, OSError):  # the weights may be whole: the audit names the file
-        record = {}
-    step, tokens = (number if is_step(number := record.get(key)) else None for key in ("global_step", TOKENS))
-    return Recorded(step, tokens, entry.time())
-
-
-def tokens_of(entries: Mapping[Entry, Recorded]) -> dict[int, int]:
+def tokens_of(entries: Iterable[Entry]) -> dict[int, int]:
     """Return how many tokens the model had seen at a step: by its name, or else as transformers' Trainer counted."""
-    tokens = {one.at.step: one.at.tokens if one.at.tokens is not None else of.tokens for one, of in entries.items()}
+    tokens = {one.at.step: one.recorded.get(TOKENS) if one.at.tokens is None else one.at.tokens for one in entries}
     known = {step: number for step, number in tokens.items() if number is not None}
     return known if any(known.values()) else {}
 
 
-def other_order(entries: Mapping[Entry, Recorded]) -> str:
+def other_order(entries: Sequence[Entry]) -> str:
     """Return in words what contradicts the order of checkpoints by their names; empty where nothing does.
 
     Recorded steps do where any two are in the other order, times of writing where all are: folders are copied.
     """
-    ordered = sorted(entries, key=lambda entry: entry.at.step)
-    steps = [(step, entry.label) for entry in ordered if (step := entries[entry].step) is not None]
-    for (before, first), (after, second) in pairwise(steps):
-        if after < before:
+    recorded = [entry for entry in entries if STEP in entry.recorded]
+    for before, after in pairwise(recorded):
+        if after.recorded[STEP] < before.recorded[STEP]:
+            first, second = before.label, after.label
             return f"{first} comes before {second} by name, and after it by the steps that the trainer recorded"
-    times = [entries[entry].time for entry in ordered]
+    return written_backwards(entries)
+
+
+def written_backwards(entries: Sequence[Entry]) -> str:
+    """Return in words that checkpoints, in the order of their steps, were written in the reverse one; else nothing."""
+    times = [entry.time() for entry in entries]
     if len(times) >= FEW and all(a is not None and b is not None and b < a for a, b in pairwise(times)):
-        return f"each checkpoint was written before the one that precedes it by name, {ordered[-1].label} first"
+        return f"each checkpoint was written before the one that precedes it by name, {entries[-1].label} first"
     return ""
-
-
-def by_hand(name: str, steps: Iterable[int], load: Callable[[int], State]) -> Source:
-    """Take the checkpoints of a series that was made by hand."""
-    loads = {step: partial(load, step) for step in steps}
-    entries = (Entry(f"step {step}", Coordinates(step), one, partial(_hash, one)) for step, one in loads.items())
-    return Source(name, tuple(entries), ordered=True)

@@ -67,30 +67,21 @@ def _skipped(places: Sequence[float], errors: Sequence[float], neighbours: int) 
         equal = all(abs(gaps[k] - stride) <= blurs[k] + error for k in beside)
         blur = max(blurs[i] + times * error, *(blurs[k] + error for k in beside)) / stride
         whole = abs(gap - times * stride) <= blurs[i] + times * error
-        rounded = stride == 1 and times == 2 and any(other > 1 for k, other in enumerate(gaps) if k != i)
-        clumped = times > EDGE and (times - 1 > _about(gaps, i, stride) or len(_alike(gaps, gap)) > 1)
-        if (
-            equal
-            and not clumped
-            and whole
-            and blur < SHARP
-            and times >= 2
-            and not (at_edge and times > EDGE)
-            and not rounded
-        ):
+        if equal and whole and blur < SHARP and times >= 2 and not _is_schedule(gaps, i, stride, times):
             skipped += [places[i] + k * gap / times for k in range(1, times)]
     return skipped
 
 
-def _about(gaps: Sequence[float], i: int, stride: float) -> int:
-    """Return how many strides in a row are equal on both sides of the i-th gap: no more steps than these are missed."""
-    sides = reversed(gaps[:i]), gaps[i + 1 :]
-    return sum(len([*itertools.takewhile(lambda gap: abs(gap - stride) <= SHARP * stride, side)]) for side in sides)
-
-
-def _alike(gaps: Sequence[float], gap: float) -> list[float]:
-    """Return the gaps of the same length: several long ones are how a schedule saves in clumps."""
-    return [other for other in gaps if abs(other - gap) <= SAME * gap]
+def _is_schedule(gaps: Sequence[float], i: int, stride: float, times: int) -> bool:
+    """Whether a gap of so many strides is how a schedule saves: at an end, by rounding, or between clumps of steps."""
+    if times > EDGE:
+        # No more steps are missed than there are equal strides in a row on both sides.
+        sides = reversed(gaps[:i]), gaps[i + 1 :]
+        about = [itertools.takewhile(lambda gap: abs(gap - stride) <= SHARP * stride, side) for side in sides]
+        most = sum(len([*side]) for side in about)
+        alike = [other for other in gaps if abs(other - gaps[i]) <= SAME * gaps[i]]
+        return i in (0, len(gaps) - 1) or times - 1 > most or len(alike) > 1
+    return stride == 1 and times == 2 and any(other > 1 for k, other in enumerate(gaps) if k != i)
 
 
 def _corroborating(gaps: Sequence[float], i: int, each: int) -> list[int]:

@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from stagewise.checkpoints.arrays_aside import ArraysAside, StoredArray
+from stagewise.checkpoints.arrays_aside import StoredArray, nameless_file, put_aside
 from stagewise.plain_text import plain_names
 from stagewise.table import ARRAYS, KEYS, check_columns, conformed
 
@@ -75,30 +75,25 @@ class TableFile:
         if not arrays and len(self) <= SMALL:
             rows = chosen(self._numbers, names, steps).reset_index(drop=True)
             return rows.drop(columns=[name for name in rows if name not in KEYS and rows[name].isna().all()])
-        return self._read(names, steps, arrays, aside)
+        return self._read(chosen(self._stretches, names, steps), arrays, aside)
 
     @functools.cached_property
     def _numbers(self) -> pd.DataFrame:
-        return self._read(None, None, ())
+        return self._read(self._stretches, (), aside=False)
 
-    def _read(
-        self,
-        names: Collection[str] | None,
-        steps: Collection[int] | None,
-        arrays: Collection[str],
-        aside: bool = False,
-    ) -> pd.DataFrame:
-        columns = [name for name in self.names if name not in ARRAYS or name in arrays]
-        asked, groups = chosen(self._stretches, names, steps), list[pa.Table]()
+    def _read(self, asked: pd.DataFrame, arrays: Collection[str], aside: bool) -> pd.DataFrame:
+        columns, groups = [name for name in self.names if name not in ARRAYS or name in arrays], list[pa.Table]()
         lists = [name for name in columns if name in ARRAYS and pa.types.is_list(self._schema.field(name).type)]
-        stored = {name: list[StoredArray | None]() for name in lists if aside}
-        arrays_aside = ArraysAside()
+        temporary = nameless_file() if aside else None
+        stored = {name: list[StoredArray | None]() for name in lists if temporary is not None}
         with self._open() as file:
             for number, stretches in asked[PLACE].groupby("group"):
                 rows = _rows(file.read_row_group(number, columns, use_threads=False), stretches)
-                for name, entries in stored.items():
-                    entries += arrays_aside.put(rows[name].combine_chunks())
-                groups.append(rows.drop_columns([*stored]))
+                if temporary is not None:
+                    for name, entries in stored.items():
+                        entries += put_aside(rows[name].combine_chunks(), temporary)
+                    rows = rows.drop_columns([*stored])
+                groups.append(rows)
         frame = self._frame(groups, [name for name in columns if name not in stored])
         return _with_stored(frame, columns, stored)
 

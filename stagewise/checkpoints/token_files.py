@@ -26,6 +26,9 @@ FORMATS = ".pt, .npy, .safetensors, nanoGPT's .bin, or a folder that `datasets.D
 SEEN, ALIKE, OFTEN = 256, 4, 0.1
 """Of so many first rows, tokens alike that a row ends in, and the part of rows that do, which look like padding."""
 
+Rows = Sequence[np.ndarray] | np.ndarray
+"""Rows of tokens: an array where they have one length."""
+
 
 class Sequences(NamedTuple):
     """Sequences of one length, as they were read.
@@ -76,19 +79,19 @@ def read_sequences(path: str | Path, longest: int) -> Sequences:
     name = next((name for name in NAMES if name in found), next(iter(found)) if len(found) == 1 else None)
     if name is None:
         raise ValueError(f"{path} holds {', '.join(map(repr, found)) or 'nothing'}: call the tokens 'input_ids'")
-    marked = MASK in found and name != MASK
-    padded = "" if marked else _unmarked(found[name])
-    if marked:
-        found = _without_padding(found, path)
-    values, labels = found[name], found.get(LABELS) if name != LABELS else None
-    if _is_one_long_row(values, longest):
-        values, labels = values[0], None if labels is None else labels[0]
-    length = _length(values, longest, path)
-    tokens = _rows(values, length, path)
-    lengths = _lengths(values) or [length] * len(tokens)
-    return Sequences(
-        tokens, None if labels is None else _rows(labels, length, path), len(lengths), max(lengths), padded
-    )
+    columns = {each: _rows(found[each], path) for each in {name: None, LABELS: None} if each in found}
+    if is_marked := MASK in found and name != MASK:
+        columns = _without_padding(columns, _rows(found[MASK], path), path)
+    is_long = len(columns[name]) == 1 and len(columns[name][0]) > longest
+    padded = "" if is_marked or is_long else _unmarked(columns[name])
+    if is_long:
+        columns = {each: row[: len(row) // longest * longest].reshape(-1, longest) for each, (row,) in columns.items()}
+    lengths = [len(row) for row in columns[name]] or [0]
+    if (length := min(longest, int(np.median(lengths)))) < 2:
+        raise ValueError(f"{path} holds no sequence of two tokens: it needs [sequence, position] or one long row")
+    tokens = _tensor(columns[name], length, path)
+    labels = _tensor(columns[LABELS], length, path) if LABELS in columns and name != LABELS else None
+    return Sequences(tokens, labels, len(columns[name]), max(lengths), padded)
 
 
 def _columns(path: Path) -> dict[str, Any]:
@@ -123,8 +126,6 @@ def _unmarked(rows: Any) -> str:
     >>> _unmarked([[5, 6, 7, 0, 0, 0, 0], [5, 6, 7, 8, 9, 5, 6]])
     '1 of the first 2 rows ends in tokens 0 alone: if they are padding, give an attention_mask'
     """
-    if not (_are_rows(rows) or getattr(rows, "ndim", 1) == 2) or not len(rows) or np.ndim(rows[0]) != 1:
-        return ""
     first = [np.asarray(row).tolist() for row in rows[:SEEN]]
     last = [row[-1] for row in first if len({*row[-ALIKE:]}) == 1 < len({*row})]
     if len(last) < OFTEN * len(first) or not last:
@@ -135,55 +136,33 @@ def _unmarked(rows: Any) -> str:
     return f"{number} of the first {len(first)} rows {verb} in tokens {pad} alone: if they are padding, give an {MASK}"
 
 
-def _without_padding(found: dict[str, Any], path: Path) -> dict[str, Any]:
-    kept = [np.asarray(row, dtype=bool) for row in found[MASK]]
+def _rows(values: Any, path: Path) -> Rows:
+    """Return rows, which may differ in length, of a tensor, an array, a list or a column; one long row is one alone."""
+    is_array = hasattr(values, "ndim") or not len(values) or not np.ndim(values[0])
+    rows: Rows = np.atleast_2d(_array(values)) if is_array else [_array(row) for row in values]
+    if (axes := 1 + max((row.ndim for row in rows), default=1)) != 2:
+        raise ValueError(f"{path} holds an array of {axes} axes: tokens are [sequence, position] or one long row")
+    return rows
+
+
+def _array(values: Any) -> np.ndarray:
+    is_float = isinstance(values, Tensor) and values.is_floating_point()
+    return np.asarray(values.double() if is_float else values)  # NumPy lacks some of torch's types
+
+
+def _without_padding(columns: dict[str, Rows], mask: Rows, path: Path) -> dict[str, Rows]:
+    kept = [row.astype(bool) for row in mask]
     if all(row.all() for row in kept):
-        return found
-    columns = {name: [np.asarray(row) for row in found[name]] for name in (*NAMES, LABELS) if name in found}
+        return columns
     for name, rows in columns.items():
         if [row.shape for row in rows] != [row.shape for row in kept]:
             raise ValueError(f"{path} holds {MASK} of other sizes than {name}: it has a number for every token")
     return {name: [row[of] for row, of in zip(rows, kept, strict=True)] for name, rows in columns.items()}
 
 
-def _is_one_long_row(values: Any, longest: int) -> bool:
-    """Whether there is one row alone, as of `tokenizer(text, return_tensors="pt")`, longer than a sequence may be."""
-    return len(values) == 1 and (_are_rows(values) or getattr(values, "ndim", 1) == 2) and len(values[0]) > longest
-
-
-def _length(rows: Any, longest: int, path: Path) -> int:
-    each = {np.ndim(row) for row in rows[:1]} if _are_rows(rows) else set()
-    if (axes := max([getattr(rows, "ndim", 1), *(1 + n for n in each)])) not in (1, 2):
-        raise ValueError(f"{path} holds an array of {axes} axes: tokens are [sequence, position] or one long row")
-    whole = np.median(_lengths(rows) or [len(rows)])
-    if (length := min(longest, int(whole))) < 2:
-        raise ValueError(f"{path} holds no sequence of two tokens: it needs [sequence, position] or one long row")
-    return length
-
-
-def _lengths(rows: Any) -> list[int]:
-    """Return the tokens of each row; nothing for one long row."""
-    if getattr(rows, "ndim", 1) == 2:
-        return [rows.shape[1]] * len(rows)
-    return [len(row) for row in rows] if _are_rows(rows) else []
-
-
-def _are_rows(values: Any) -> bool:
-    """Whether a list, or a column of a data set, holds rows, which may differ in length."""
-    return not hasattr(values, "ndim") and len(values) > 0 and isinstance(values[0], Sequence | Tensor | np.ndarray)
-
-
-def _rows(values: Any, length: int, path: Path) -> Int[Tensor, "sequence length"]:
-    """Return rows of one length, each from its first token on."""
-    if not hasattr(values, "ndim"):
-        values = np.array([row[:length] for row in values if len(row) >= length] if _are_rows(values) else values)
-    rows = values[: len(values) // length * length].reshape(-1, length) if values.ndim == 1 else values[:, :length]
-    tensor = rows if isinstance(rows, Tensor) else torch.from_numpy(np.array(rows, dtype=_signed(rows.dtype)))
-    if tensor.is_floating_point():
-        raise ValueError(f"{path} holds {rows.dtype}: tokens are whole numbers, counted from 0")
-    return tensor.long()
-
-
-def _signed(kind: np.dtype) -> type:
-    """Return a type that torch has, for whole numbers as nanoGPT's 16 bits without sign."""
-    return np.int64 if np.issubdtype(kind, np.integer) else np.float64
+def _tensor(rows: Rows, length: int, path: Path) -> Int[Tensor, "sequence length"]:
+    """Return the rows that are long enough, each from its first token on."""
+    cut = rows[:, :length] if isinstance(rows, np.ndarray) else np.stack([r[:length] for r in rows if len(r) >= length])
+    if not np.issubdtype(cut.dtype, np.integer):
+        raise ValueError(f"{path} holds {cut.dtype}: tokens are whole numbers, counted from 0")
+    return torch.from_numpy(cut.astype(np.int64))

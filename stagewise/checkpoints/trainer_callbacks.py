@@ -21,7 +21,7 @@ Numbers = Callable[[Any], Mapping[str, float]]
 
 
 @dataclasses.dataclass
-class Watch:
+class _Watch:
     """Says when a number has moved, so that what trains is saved finer while an onset is under way.
 
     Args:
@@ -30,7 +30,7 @@ class Watch:
         by: how far any of them moves from where it was when it moved last: of a score in [0, 1], or in nats.
         last: the numbers when one of them moved last.
 
-    >>> watch = Watch(lambda model: {"score": model}, every=10, by=0.1)
+    >>> watch = _Watch(lambda model: {"score": model}, every=10, by=0.1)
     >>> [watch.moved(value, step) for step, value in [(0, 0.0), (10, 0.05), (15, 0.5), (20, 0.12), (30, 0.2)]]
     [False, False, False, True, False]
     """
@@ -64,7 +64,7 @@ def save_on(steps: Iterable[int], watch: Numbers | None = None, every: int = 10,
 
     Args:
         steps: a schedule, as in `linear(100, 10_000) | logarithmic(8, 100)`.
-        watch: numbers of the model: it is saved besides whenever one of them has moved, as `Watch` says.
+        watch: numbers of the model: it is saved besides whenever one of them has moved since the last such save.
         every: updates between two looks at these.
         by: how far one of them moves between two such saves.
 
@@ -74,7 +74,7 @@ def save_on(steps: Iterable[int], watch: Numbers | None = None, every: int = 10,
     """
     from transformers import TrainerCallback
 
-    schedule, watched = frozenset(steps), Watch(watch, every, by)
+    schedule, watched = frozenset(steps), _Watch(watch, every, by)
 
     class SaveOn(TrainerCallback):  # type: ignore[misc]  # untyped base
         """Saves at chosen optimiser steps."""
@@ -87,7 +87,7 @@ def save_on(steps: Iterable[int], watch: Numbers | None = None, every: int = 10,
             if state.global_step == 0 and state.is_world_process_zero:
                 folder = Path(args.output_dir) / "checkpoint-0"
                 model.save_pretrained(folder)
-                state.save_to_json(str(folder / "trainer_state.json"))
+                state.save_to_json(str(folder / TRAINER))
                 watched.moved(model, 0)
 
         def on_step_end(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> Any:
@@ -117,7 +117,7 @@ def save_on_lightning(
         steps: a schedule, as in `linear(100, 10_000) | logarithmic(8, 100)`.
         folder: where the checkpoints go.
         part: the attribute of the LightningModule that holds the model; None saves the whole module.
-        watch: numbers of the model: it is saved besides whenever one of them has moved, as `Watch` says.
+        watch: numbers of the model: it is saved besides whenever one of them has moved since the last such save.
         every: updates between two looks at these.
         by: how far one of them moves between two such saves.
 
@@ -125,7 +125,7 @@ def save_on_lightning(
         ValueError: `every` or `by` is too small.
         ImportError: there is no Lightning.
     """
-    schedule, root, watched = frozenset(steps), Path(folder), Watch(watch, every, by)
+    schedule, root, watched = frozenset(steps), Path(folder), _Watch(watch, every, by)
 
     class SaveOn(lightning().Callback):  # type: ignore[misc]  # untyped base
         """Saves at chosen optimiser steps."""
@@ -151,7 +151,8 @@ def save_on_lightning(
             """Save this step, unless it is saved already."""
             step = trainer.global_step
             if trainer.is_global_zero and step > self.saved:
-                _save(part_of(pl_module, part), root / f"checkpoint-{step}", step)
+                model = part_of(pl_module, part)
+                write_folder(root / f"checkpoint-{step}", lambda partial: _save(model, partial, step))
             self.saved = step
 
     return SaveOn()
@@ -174,11 +175,7 @@ def lightning() -> Any:
 
 
 def _save(model: Any, folder: Path, step: int) -> None:
-    """Write a checkpoint's folder: it is complete, or absent."""
-    write_folder(folder, lambda partial: _save_into(partial, model, step))
-
-
-def _save_into(folder: Path, model: Any, step: int) -> None:
+    """Write into a checkpoint's folder whatever opens it again."""
     from safetensors.torch import save_file, save_model
 
     if hasattr(model, "save_pretrained"):

@@ -33,24 +33,21 @@ def is_complete(folder: Path, plan: TrainPlan) -> bool:
     Raises:
         ValueError: a file is damaged; the message names it.
     """
-    files = _files_up_to(folder, plan, plan.steps)
+    metrics = folder / run_folder.METRICS
+    return _is_there(folder, plan, plan.steps) and len(read_parquet(metrics, AGAIN)) >= plan.steps
+
+
+def _is_there(folder: Path, plan: TrainPlan, step: int) -> bool:
+    """Whether the checkpoints up to a step and the metrics are there, and nothing that resumes from them is damaged."""
+    saved = (run_folder.checkpoint_file(folder, each) for each in _early(plan, step))
+    files = [*saved, folder / run_folder.METRICS]
     if not all(file.exists() for file in files):
         return False
     for file in files:
         check(file, AGAIN)
-    _check_states(folder)
-    return len(read_parquet(files[-1], AGAIN)) >= plan.steps
-
-
-def _files_up_to(folder: Path, plan: TrainPlan, step: int) -> list[Path]:
-    """Return the checkpoints up to a step, and the metrics."""
-    saved = (run_folder.checkpoint_file(folder, each) for each in _early(plan, step))
-    return [*saved, folder / run_folder.METRICS]
-
-
-def _check_states(folder: Path) -> None:
-    for step in state_steps(folder):
-        check(run_folder.state_file(folder, step), WITHOUT_STATE)
+    for each in state_steps(folder):
+        check(run_folder.state_file(folder, each), WITHOUT_STATE)
+    return True
 
 
 def save(
@@ -83,14 +80,14 @@ def save(
     save_weights(folder, step, models.weights(model))
     frame = pd.DataFrame(metrics, columns=["step", "loss", "gradient_norm"])
     run_folder.write(folder / run_folder.METRICS, lambda partial: frame.to_parquet(partial, index=False))
-    state = {"step": step, "optimiser": optimiser.state_dict(), **way}
+    state = _unshared({"step": step, "optimiser": optimiser.state_dict(), **way})
+
+    def save_state(partial: Path) -> None:
+        with open(partial, "wb") as file:  # given a path, torch writes its name into the file
+            torch.save(state, file)
+
     for path in [*([run_folder.state_file(folder, step)] if replayed else []), folder / run_folder.RESUME]:
-        run_folder.write(path, lambda partial: _save_state(state, partial))
-
-
-def _save_state(state: Mapping[str, object], path: Path) -> None:
-    with open(path, "wb") as file:  # given a path, torch writes its name into the file
-        torch.save(_unshared(dict(state)), file)
+        run_folder.write(path, save_state)
 
 
 def _unshared(value: Any) -> Any:
@@ -123,12 +120,8 @@ def resume(
     state = run_folder.read_resume(folder / run_folder.RESUME)
     if state["step"] < plan.steps:
         _check_way(folder, state, way, f"finish it there, or delete {run_folder.RESUME} in it to start over")
-    past = _files_up_to(folder, plan, state["step"])
-    if not all(file.exists() for file in past):
+    if not _is_there(folder, plan, state["step"]):
         return 0, []  # some were deleted: from the start again, it gives the same bits
-    for file in past:
-        check(file, AGAIN)
-    _check_states(folder)
     models.load(model, run_folder.read_checkpoint(folder, state["step"]))
     if state["step"] < plan.steps:
         optimiser.load_state_dict(state["optimiser"])
@@ -199,7 +192,7 @@ def branch_start(folder: Path, new: Path, plan: TrainPlan, step: int) -> int:
     """
     if (new / run_folder.RESUME).exists():
         reached = int(run_folder.read_resume(new / run_folder.RESUME)["step"])
-        return reached if all(file.exists() for file in _files_up_to(new, plan, reached)) else 0
+        return reached if _is_there(new, plan, reached) else 0
     saved = set(run_folder.saved_steps(folder))
     kept = [each for each in state_steps(folder) if each <= step and saved.issuperset(_early(plan, each))]
     return kept[-1] if kept else 0

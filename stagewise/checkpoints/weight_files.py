@@ -28,6 +28,7 @@ from stagewise.checkpoints.pickles import (
     refusal,
     spoilt_record,
 )
+from stagewise.config import line_of
 from stagewise.fields import MEMORY
 from stagewise.models import without_constants
 
@@ -126,9 +127,7 @@ def files_of(folder: Path) -> tuple[Path, ...]:
         below = [path.name for path in folder.glob("*/*")]
         why = converter([*inside, *below]) or f"expected one of {', '.join(WHOLE + INDEX)}, or one file"
         raise FileNotFoundError(f"{folder} holds no weights that can be read: {why}")
-    if names[0] in (*WHOLE, SHARDS):
-        return tuple(folder / name for name in names)
-    for index in INDEX:
+    for index in INDEX if names[0] not in (*WHOLE, SHARDS) else ():
         if (folder / index).exists() and (missing := sorted(_indexed(folder / index) - set(names))):
             raise FileNotFoundError(f"{folder / index} names {missing[0]}, which is not there")
     return tuple(folder / name for name in names)
@@ -167,7 +166,7 @@ class Contents(NamedTuple):
         aside: what else there is and was not read, in words.
     """
 
-    weights: dict[str, Tensor]
+    weights: State
     step: int | None = None
     aside: tuple[str, ...] = ()
 
@@ -329,19 +328,10 @@ def _unwrapped(state: Mapping[str, Tensor], by_lightning: bool) -> tuple[dict[st
 
 def not_finite(state: State) -> tuple[str, ...]:
     """Return the names of the weights that hold nan or infinity; a HookedTransformer's constant buffers may."""
-    return tuple(
-        name
-        for name, weight in without_constants(state).items()
-        if not bool((weight.float() if _is_float8(weight) else weight).isfinite().all())
-    )
-
-
-def _is_float8(weight: Tensor) -> bool:
-    return weight.is_floating_point() and weight.element_size() == 1  # which torch cannot ask whether it is finite
-
-
-class DoesNotFitError(ValueError):
-    """A file, or what it holds, is larger than the memory of this machine."""
+    kept = without_constants(state).items()
+    # Torch cannot ask a type of eight bits whether it is finite.
+    wide = {name: one.float() if one.is_floating_point() and one.element_size() == 1 else one for name, one in kept}
+    return tuple(name for name, weight in wide.items() if not bool(weight.isfinite().all()))
 
 
 def load_file(path: Path, fix: str = RESTORE, *, inertly: bool = False) -> Any:
@@ -361,24 +351,23 @@ def load_file(path: Path, fix: str = RESTORE, *, inertly: bool = False) -> Any:
 
     try:
         check_whole(path)
-        if (size := path.stat().st_size) > MEMORY:
-            raise DoesNotFitError(f"{path} has {size} bytes, and this machine memory for {MEMORY}: it is not loaded")
-        checksums.check(path, fix)
-        loaded = _loaded(path, inertly)
     except FileNotFoundError:
         raise FileNotFoundError(f"{path} is gone: it was there when the series was opened") from None
-    except (checksums.DamagedFile, DoesNotFitError):
-        raise
+    if (size := path.stat().st_size) > MEMORY:
+        raise ValueError(f"{path} has {size} bytes, and this machine memory for {MEMORY}: it is not loaded")
+    checksums.check(path, fix)
+    try:
+        loaded = _loaded(path, inertly)
     except (SafetensorError, OSError, *UNREADABLE) as reason:
         # A truncated zip archive makes torch seek before its start, which the system calls an invalid argument.
         if isinstance(reason, NotOnlyWeightsError) or (isinstance(reason, OSError) and reason.errno != errno.EINVAL):
             raise
-        raise ValueError(
-            f"{path} is truncated or damaged ({path.stat().st_size} bytes: {_why(reason)}). {fix}"
-        ) from reason
+        # Torch's advice to load the file all the same is left out.
+        why = "no pickle of weights" if isinstance(reason, UnpicklingError) else line_of(reason)
+        raise ValueError(f"{path} is truncated or damaged ({size} bytes: {why}). {fix}") from reason
     claimed = sum(each.numel() * each.element_size() for each in _tensors(loaded))
     if claimed > MEMORY:
-        raise DoesNotFitError(
+        raise ValueError(
             f"{path} holds tensors that repeat what its {size} bytes hold: they would take {claimed} bytes, and this "
             f"machine has memory for {MEMORY}. Save them without `expand`, or leave its step out"
         )
@@ -415,10 +404,3 @@ def _loaded(path: Path, inertly: bool) -> Any:
         if why := refusal(path):
             raise NotOnlyWeightsError(why) from None
         raise
-
-
-def _why(reason: BaseException) -> str:
-    """Return the first line of a reason, without torch's advice to load the file all the same."""
-    if isinstance(reason, UnpicklingError):
-        return "no pickle of weights"
-    return (str(reason).splitlines() or [type(reason).__name__])[0]

@@ -3,6 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,6 +14,12 @@ SMALL = 64
 
 PRECISION = {"torch.float64": 1e-4, "torch.float32": 1e-4, "torch.float16": 2e-3}
 """Relative changes of a weight that are not taken for changes, by its type; others have bfloat16's."""
+
+ENOUGH = 4
+"""Checkpoints from which on an end, or an exchange, can be judged: of three, the reverse order is as short."""
+
+MANY = 256
+"""Entries of a weight whose direction, rounding or standing still is judged."""
 
 COARSE = 1e-2
 """The same of bfloat16 and coarser types, whose rounding changes a weight by up to 0.4 %."""
@@ -47,6 +54,10 @@ class WeightPath:
         """Return the distances between each row and the `of`-th next one."""
         return norm(self.numbers[of:] - self.numbers[:-of])
 
+    def beside(self, row: int) -> list[int]:
+        """Return the rows next to one: two, at an end one."""
+        return [k for k in (row - 1, row + 1) if 0 <= k < len(self)]
+
     def moves(self) -> bool:
         """Whether the weight ever changes by more than rounding does."""
         return len(self) > 1 and bool(self.strides().max() > self.precision * self.norms.max())
@@ -70,6 +81,24 @@ class WeightPath:
             return self
         parts = {name: getattr(self, name)[chosen] for name in ("rows", "numbers", "norms", "zeros")}
         return dataclasses.replace(self, **parts)
+
+
+class Deviation(NamedTuple):
+    """A checkpoint that is not where its neighbours let one expect it.
+
+    Args:
+        checkpoint: its index.
+        weights: the names of those that deviate; empty for all together.
+        times: how many times longer than usual the way to the neighbours is.
+        other: the index of the checkpoint whose weights it has, or that lies at the other end of a jump.
+        scale: its norm in units of the neighbours'.
+    """
+
+    checkpoint: int
+    weights: tuple[str, ...] = ()
+    times: float | None = None
+    other: int | None = None
+    scale: float | None = None
 
 
 def norm(differences: np.ndarray) -> np.ndarray:

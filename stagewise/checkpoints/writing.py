@@ -23,16 +23,8 @@ LOCK = ".lock"
 """In a folder that one process at a time writes into; says which. It stays when the process ends, unlocked."""
 
 INSIDE = (
-    "tables",
-    "parts",
-    "sampled",
-    "figures",
-    "checkpoints",
-    "states",
-    "restricted",
-    "interventions",
-    ".results",
-    ".jobs",
+    *("tables", "parts", "sampled", "figures", "checkpoints", "states", "restricted", "interventions"),
+    *(".results", ".jobs"),
 )
 """Folders that lie in a run folder, or in that of what was measured elsewhere."""
 
@@ -84,25 +76,6 @@ def write_folder(path: Path, save: Callable[[Path], object]) -> Path:
     return path
 
 
-@contextlib.contextmanager
-def scratch(path: Path) -> Iterator[Path]:
-    """Give a temporary folder beside a path, for what will have its name; it goes at the end.
-
-    Whatever libraries write there beside a file goes with it (safetensors has temporary files of its own). What killed
-    processes left beside it is removed first.
-    """
-    folder = _partial(path)
-    check_inside(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    _remove_leftovers(path.parent)
-    folder.mkdir()
-    try:
-        yield folder
-    finally:
-        with contextlib.suppress(OSError):
-            _remove(folder)
-
-
 def check_inside(path: Path) -> None:
     """Refuse to write where a link within a run folder leads out of it; the folder itself may be, or lie behind, one.
 
@@ -123,18 +96,26 @@ def check_inside(path: Path) -> None:
 
 @contextlib.contextmanager
 def _in_its_place(path: Path) -> Iterator[Path]:
-    """Give a temporary place and move what was written there; after any error remove it, and say the reason."""
-    with contextlib.ExitStack() as stack:
-        place = None
-        try:
-            place = stack.enter_context(scratch(path)) / path.name
-            yield place
-            os.replace(place, path)
-        except BaseException as reason:
-            explained = _explained(reason, path, place)
-            if explained is not None:
-                raise explained from reason
-            raise
+    """Give a place in a temporary folder beside a path; at the end what was written there is moved to the path.
+
+    Whatever libraries write there beside a file goes with the folder (safetensors has temporary files of its own), and
+    so does all after any error, whose reason is said. What killed processes left is removed first.
+    """
+    check_inside(path)
+    place = _partial(path) / path.name
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _remove_leftovers(path.parent)
+        place.parent.mkdir()
+        yield place
+        os.replace(place, path)
+    except Exception as reason:
+        if (explained := _explained(reason, path, place)) is not None:
+            raise explained from reason
+        raise
+    finally:
+        with contextlib.suppress(OSError):
+            _remove(place.parent)
 
 
 def _settle(written: Path, path: Path) -> None:
@@ -193,10 +174,8 @@ def _is_running(process: int) -> bool:
     return True
 
 
-def _explained(reason: BaseException, path: Path, place: Path | None) -> OSError | None:
+def _explained(reason: Exception, path: Path, place: Path) -> OSError | None:
     """Return the error that says what the system refused, None where the reason is another."""
-    if not isinstance(reason, Exception):
-        return None
     if isinstance(reason, OSError):
         code = reason.errno
     else:  # libraries in Rust write the system's number into the text
@@ -216,13 +195,11 @@ def _explained(reason: BaseException, path: Path, place: Path | None) -> OSError
     return None
 
 
-def _refusal(place: Path | None) -> int | None:
+def _refusal(place: Path) -> int | None:
     """Return why the system takes no more of a file, None if it does: libraries hide the reason in errors of their own.
 
     safetensors has the system's message in its own error; torch's writer loses it.
     """
-    if place is None:
-        return None
     try:
         with open(place / "probe" if place.is_dir() else place, "ab") as file:
             file.write(PROBE)

@@ -1,21 +1,32 @@
 """Comparisons of single checkpoints with the others."""
 
+from collections.abc import Callable
+
 import pytest
 
-from stagewise.checkpoints.comparisons import other_steps, unread, unusual
+from stagewise.checkpoints.comparisons import other_steps, read_each, unusual
 from stagewise.checkpoints.findings import Kind
 from stagewise.checkpoints.names import Coordinates
 from stagewise.checkpoints.pickles import NotOnlyWeightsError
 from stagewise.checkpoints.sources import Entry, Source
+from stagewise.checkpoints.weight_files import Contents
 
 
 def entries(*steps: int) -> list[Entry]:
-    return [Entry(f"c-{step}", Coordinates(step), dict, lambda: None) for step in steps]
+    return [Entry(f"c-{step}", Coordinates(step), lambda: Contents({}), lambda: None) for step in steps]
+
+
+def raising(reason: Exception) -> Callable[[Entry], int]:
+    def read(entry: Entry) -> int:
+        raise reason
+
+    return read
 
 
 def test_the_most_common_description_is_the_usual_one() -> None:
     described: list[dict[str, object]] = [{"a": 1}, {"a": 1, "b": (2, 3)}, {"a": 1, "b": (2, 3)}, {"a": 2, "b": (2, 3)}]
-    found = {one.steps: one.differences for one in unusual(Kind.OTHER_SHAPES, entries(0, 1, 2, 3), described)}
+    by_entry = dict(zip(entries(0, 1, 2, 3), described, strict=True))
+    found = {one.steps: one.differences for one in unusual(Kind.OTHER_SHAPES, by_entry)}
     assert found == {(0,): {"b": (None, (2, 3))}, (3,): {"a": (2, 1)}}
 
 
@@ -41,11 +52,12 @@ def test_files_that_all_count_something_else_are_no_fault() -> None:
 )
 def test_what_cannot_be_read_is_a_finding(reason: Exception, kind: Kind) -> None:
     (entry,) = entries(5)
-    found = unread(Source("mine", (entry,)), entry, reason)
+    read, (found,) = read_each(Source("mine", (entry,)), [entry], raising(reason))
+    assert not read
     assert (found.kind, found.steps, found.reason) == (kind, (5,), str(reason))
 
 
 def test_a_hub_that_does_not_answer_ends_the_audit() -> None:
     (entry,) = entries(5)
     with pytest.raises(ConnectionError, match="no answer"):
-        unread(Source("owner/name", (entry,), remote=True), entry, ConnectionError("no answer"))
+        read_each(Source("owner/name", (entry,), remote=True), [entry], raising(ConnectionError("no answer")))

@@ -3,11 +3,12 @@
 import pytest
 import torch
 
-from stagewise.checkpoints.copies import Copy, near_copies, same_checkpoints, stale
+from stagewise.checkpoints.copies import near_copies, same_checkpoints, stale
+from stagewise.checkpoints.weight_path import Deviation
 from tests.checkpoints.walks import KINDS, Series, common_of, series, sketches_of
 
 
-def stale_in(checkpoints: Series) -> list[Copy]:
+def stale_in(checkpoints: Series) -> list[Deviation]:
     common, paths = common_of(checkpoints)
     return stale(sketches_of(checkpoints), paths, common, range(0, 10 * len(checkpoints), 10))
 
@@ -31,8 +32,9 @@ def test_a_copy_that_differs_by_rounding_is_found(at: int, of: int) -> None:
     checkpoints = series("walk")
     checkpoints[at] = {name: weight * (1 + 1e-7) for name, weight in checkpoints[of].items()}
     (found,) = near_copies(common_of(checkpoints)[0])
-    assert (found.checkpoint, found.of) == (at, of)
-    assert 0 < found.apart < 1e-3
+    assert (found.checkpoint, found.other) == (at, of)
+    assert found.times is not None
+    assert 0 < found.times < 1e-3
 
 
 @pytest.mark.parametrize(("scale", "found"), [(1.0, 1), (1e-8, 0)])
@@ -55,7 +57,7 @@ def test_a_layer_of_another_step_is_found_where_it_does_not_belong(kind: str, at
     checkpoints = series(kind)
     for name in ("w0", "w2"):
         checkpoints[at][name] = checkpoints[of][name]
-    assert stale_in(checkpoints) == [Copy(at, of, ("w0", "w2"))]
+    assert stale_in(checkpoints) == [Deviation(at, ("w0", "w2"), other=of)]
 
 
 @pytest.mark.parametrize("still", [range(0, 6), range(6, 12), range(3, 8)])

@@ -18,7 +18,8 @@ def test_the_checkpoint_from_which_another_run_goes_on_is_found(at: int) -> None
     checkpoints = series("walk")[:at] + series("walk", seed=1)[at:]
     common, paths = common_of(checkpoints)
     (jump,) = breaks(common, paths, range(12))
-    assert (jump.before, jump.after) == (at - 1, at)
+    assert (jump.other, jump.checkpoint) == (at - 1, at)
+    assert jump.times is not None
     assert jump.times > 50
 
 
@@ -30,7 +31,7 @@ def test_a_learning_rate_that_jumps_is_told_and_no_break(factor: float) -> None:
     common, paths = common_of([{"w": start + moved} for moved in steps.cumsum(0)])
     assert not [*breaks(common, paths, range(16))]
     (jump,) = rate_jumps(common, range(16))
-    assert jump.before == 7
+    assert jump.checkpoint == 7
     assert jump.times == pytest.approx(factor, rel=0.3)
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 import torch
 
-from stagewise.checkpoints.log_lines import parse, read_lines
+from stagewise.checkpoints.log_lines import _parse, read_lines
 
 PRINTED = {
     "nanoGPT's evaluation": (
@@ -58,7 +58,7 @@ PRINTED = {
 
 @pytest.mark.parametrize(("text", "expected"), PRINTED.values(), ids=PRINTED.keys())
 def test_a_line_is_read_as_it_is_printed(text: str, expected: tuple[Any, ...]) -> None:
-    line = parse(text)
+    line = _parse(text)
     finite = {name: value for name, value in line.values.items() if value == value}
     assert (line.key, line.step) == expected[:2]
     assert finite == pytest.approx(expected[2])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from stagewise.checkpoints.names import LARGEST, Coordinates, convention, read_names, reader_of, told, whole
+from stagewise.checkpoints.names import LARGEST, Coordinates, convention, read_names, told, whole
 
 SCHEMES: dict[str, list[tuple[str, int]]] = {
     "nanoGPT by hand": [("ckpt_0", 0), ("ckpt_250", 250), ("ckpt_2000", 2000)],
@@ -239,21 +239,21 @@ def test_one_convention_has_one_form() -> None:
 
 
 def test_a_parser_of_ones_own_may_return_just_the_step() -> None:
-    assert reader_of(lambda name: 100 * int(name[1:]))(["e3"])[0].at == Coordinates(300)
-    assert reader_of(lambda name: Coordinates(3, 9))(["e3"])[0].at == Coordinates(3, 9)
-    assert reader_of(lambda name: None)(["e3"])[0].why == "`parse` gives it no step"
+    assert read_names(["e3"], lambda name: 100 * int(name[1:]))[0].at == Coordinates(300)
+    assert read_names(["e3"], lambda name: Coordinates(3, 9))[0].at == Coordinates(3, 9)
+    assert read_names(["e3"], lambda name: None)[0].why == "`parse` gives it no step"
 
 
 def test_an_expression_gives_step_tokens_and_branch() -> None:
-    read = reader_of(r"(?P<branch>\w)at(?P<step>[\d.]+k?)with(?P<tokens>\d+M)")
-    readings = read(["aat1.5kwith3M", "other"])
+    expression = r"(?P<branch>\w)at(?P<step>[\d.]+k?)with(?P<tokens>\d+M)"
+    readings = read_names(["aat1.5kwith3M", "other"], expression)
     assert [reading.at for reading in readings] == [Coordinates(1500, 3_000_000, "a"), None]
 
 
 @pytest.mark.parametrize("expression", ["(", r"\d+", r"(?P<stp>\d+)", r"(?P<step>\d+)(?P<epoch>\d+)"])
 def test_an_expression_that_gives_no_step_is_refused(expression: str) -> None:
     with pytest.raises(ValueError, match=r"`parse` (is no regular expression|has a group of the name)"):
-        reader_of(expression)
+        read_names(["e3"], expression)
 
 
 @pytest.mark.parametrize("step", [3, np.int64(3), torch.tensor(3)], ids=str)

@@ -14,13 +14,13 @@ from tests.checkpoints.walks import KINDS, Series, common_of, series, sketches_o
 every_kind = pytest.mark.parametrize("kind", KINDS)
 
 
-def rows(checkpoints: Series) -> set[tuple[int, str]]:
+def rows(checkpoints: Series) -> set[tuple[int | str, ...]]:
     """All that is found, as (checkpoint, weight)."""
     common, paths = common_of(checkpoints)
     found = [one for path in paths for find in (detours, vanished, flipped) for one in find(path)]
     found += [one for path in paths for one in ends(path, end_growth(paths))]
     found += [*foreign_ends(common, paths)]
-    return {(one.checkpoint, one.name) for one in found}
+    return {(one.checkpoint, *(one.weights or [""])) for one in found}
 
 
 @pytest.mark.each_value

@@ -22,8 +22,8 @@ import torch
 from stagewise.checkpoints.pickles import (
     NotOnlyWeightsError,
     Stub,
+    _foreign_names,
     array_of,
-    foreign_names,
     load_inertly,
     refusal,
     spoilt_record,
@@ -49,7 +49,7 @@ def test_a_hostile_file_is_called_so_and_not_run(way: str, tmp_path: Path) -> No
         held = {"w": torch.zeros(2), "x": Runs(marker)}
         held = {"state_dict": held} if way == "nested" else held
         torch.save(held, path, _use_new_zipfile_serialization=way != "old")
-    assert foreign_names(path) == ["posix.system"]
+    assert _foreign_names(path) == ["posix.system"]
     why = refusal(path)
     assert why is not None
     assert "is hostile, no checkpoint: loading it as a pickle would call posix.system" in why
@@ -64,10 +64,10 @@ def test_names_of_one_module_are_told_apart_in_every_protocol(
     monkeypatch.delitem(copyreg.dispatch_table, argparse.ArgumentTypeError, raising=False)
     held = [argparse.Namespace(rate=1), argparse.ArgumentTypeError("bad"), argparse.Namespace(rate=2)]
     (tmp_path / "w.pkl").write_bytes(pickle.dumps(held, protocol))
-    names = foreign_names(tmp_path / "w.pkl")
+    names = _foreign_names(tmp_path / "w.pkl")
     assert {"argparse.Namespace", "argparse.ArgumentTypeError"} == {*names} - {"copy_reg._reconstructor"}
     (tmp_path / "w.pkl").write_bytes(pickle.dumps(held, protocol)[:-4])  # what is damaged is named up to there
-    assert "argparse.ArgumentTypeError" in foreign_names(tmp_path / "w.pkl")
+    assert "argparse.ArgumentTypeError" in _foreign_names(tmp_path / "w.pkl")
 
 
 def test_objects_that_run_nothing_are_named_with_what_to_do(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_weights_alone_are_not_refused(dtype: torch.dtype, tmp_path: Path) -> No
 
 def test_settings_beside_weights_are_named_alone(tmp_path: Path) -> None:
     torch.save({"w": torch.zeros(2), "args": argparse.Namespace(rate=1)}, tmp_path / "w.pt")
-    assert foreign_names(tmp_path / "w.pt") == ["argparse.Namespace"]
+    assert _foreign_names(tmp_path / "w.pt") == ["argparse.Namespace"]
 
 
 def test_a_record_whose_bytes_changed_is_found(tmp_path: Path) -> None:

@@ -140,7 +140,7 @@ def test_a_mask_of_another_size_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ([[0.5, 1.0]], "holds torch.float32: tokens are whole numbers"),
+        ([[0.5, 1.0]], "holds float64: tokens are whole numbers"),
         ([[1], [2]], "no sequence of two tokens"),
         ([[[1, 2]]], "an array of 3 axes"),
     ],

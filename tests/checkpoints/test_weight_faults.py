@@ -13,6 +13,7 @@ from stagewise.checkpoints.names import Coordinates
 from stagewise.checkpoints.series import find
 from stagewise.checkpoints.sources import Entry, Source
 from stagewise.checkpoints.weight_faults import weight_faults
+from stagewise.checkpoints.weight_files import Contents
 from stagewise.models import HELD_KEYS
 from tests.checkpoints.walks import Series, series
 
@@ -35,11 +36,11 @@ def test_each_checkpoint_is_read_once_and_none_is_kept() -> None:
     reads: list[int] = []
     held: list[dict[str, torch.Tensor]] = []
 
-    def load(step: int) -> Callable[[], dict[str, torch.Tensor]]:
-        def once() -> dict[str, torch.Tensor]:
+    def load(step: int) -> Callable[[], Contents]:
+        def once() -> Contents:
             reads.append(step)
             held[:] = [checkpoints[step]]
-            return held[0]
+            return Contents(held[0])
 
         return once
 
@@ -97,7 +98,7 @@ def test_branches_have_paths_of_their_own() -> None:
     paths = {"a": series("walk", seed=1), "b": series("walk", seed=2)}
     paths["b"][7]["w0"] = 3 * paths["b"][7]["w0"]
     entries = tuple(
-        Entry(f"{branch}-{step}", Coordinates(step, branch=branch), lambda one=one: one, lambda: None)  # type: ignore[misc]
+        Entry(f"{branch}-{step}", Coordinates(step, branch=branch), functools.partial(Contents, one), lambda: None)
         for branch, path in paths.items()
         for step, one in enumerate(path)
     )
@@ -142,6 +143,6 @@ def test_copies_among_many_hide_no_other_fault() -> None:
 def entries_of(checkpoints: Series) -> list[Entry]:
     """Checkpoints whose files are not the same, whatever their weights are."""
     return [
-        Entry(f"c{k}", Coordinates(10 * k), functools.partial(dict, one), lambda: None)
+        Entry(f"c{k}", Coordinates(10 * k), functools.partial(Contents, one), lambda: None)
         for k, one in enumerate(checkpoints)
     ]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from stagewise import architectures
-from stagewise.checkpoints.checksums import damaged
+from stagewise.checkpoints.checksums import faults
 from stagewise.checkpoints.run_folder import STATES, checkpoint_file, read_checkpoint
 from stagewise.checkpoints.series import open_series
 from stagewise.checkpoints.training_state import save_weights, state_steps
@@ -70,7 +70,7 @@ def test_a_densified_run_has_the_bits_of_one_that_saved_every_step(
     assert series.steps == tuple(sorted({0, 4, 8, 12, 16, *range(*between)}))
     for step in series.steps:
         assert bits(run, step) == bits(coarse / f"{name} finely", step)
-    assert not damaged(run)
+    assert not [*faults(run)]
 
 
 def test_a_run_without_states_is_replayed_from_its_initialisation(run: Path, coarse: Path) -> None:
