@@ -40,7 +40,7 @@ def densify(
     from stagewise.analysis import measure_run
     from stagewise.checkpoints.series import open_series
     from stagewise.cli._recipes import recipe_of_run
-    from stagewise.measurement.recorded import recorded_dtype
+    from stagewise.measurement._recorded import recorded_dtype
     from stagewise.processes import cores
     from stagewise.replay import densifying
     from stagewise.reporting.page import report
@@ -77,8 +77,8 @@ def densify(
 
 def _sequences(recipe: "Recipe", folder: Path, requested: int | None, checkpoints: int) -> int | None:
     """Return on how many sequences to measure, None for the usual batch; other ones than the table's are announced."""
+    from stagewise.measurement._recorded import recorded_sequences
     from stagewise.measurement.probe_batch import load_batch
-    from stagewise.measurement.recorded import recorded_sequences
 
     recorded = recorded_sequences(folder)
     if requested is None:
