@@ -14,7 +14,7 @@ from stagewise import models
 from stagewise.experiments.emergence.recipes import recall_recipe
 from stagewise.experiments.incremental import markov
 from stagewise.loss import training_loss
-from stagewise.models.training_pass import training_pass
+from stagewise.models._training_pass import training_pass
 from stagewise.presets import text_architecture, text_plan
 from stagewise.recipe import Recipe
 from stagewise.task import Batch

@@ -18,9 +18,9 @@ from stagewise.checkpoints.run_folder import ANALYSIS, REPEATED, TABLE, write_js
 from stagewise.checkpoints.series import CheckpointSeries, find, open_series
 from stagewise.checkpoints.sources import Source, by_hand
 from stagewise.findings.batch_familiarity import familiarity_of_run
+from stagewise.measurement._provenance import analysis_record, provenance
 from stagewise.measurement.engine import Resources, check, check_resources, measure
 from stagewise.measurement.probe_batch import batch_of_run, batch_of_series
-from stagewise.measurement.provenance import analysis_record, provenance
 from stagewise.models.precision import Dtype
 from stagewise.plain_text import file_part
 from stagewise.probe import AbstractProbe

@@ -18,11 +18,11 @@ from stagewise.checkpoints.training_state import Metrics as Metrics
 from stagewise.checkpoints.training_state import is_complete, resume, save
 from stagewise.init import by_pattern, check_trained_here, matching
 from stagewise.loss import training_loss
-from stagewise.models.clamps import Clamps, targets
+from stagewise.models._clamps import Clamps, targets
+from stagewise.models._training_pass import TrainingPass, training_pass
 from stagewise.models.devices import check_device
 from stagewise.models.precision import Dtype as Dtype
 from stagewise.models.precision import check_dtype, products_in
-from stagewise.models.training_pass import TrainingPass, training_pass
 from stagewise.recipe import Recipe, TrainPlan
 from stagewise.task import Batch
 

@@ -15,7 +15,7 @@ from stagewise.plan import Seeds, TrainPlan
 from stagewise.presets import Preset
 from stagewise.recipe import Recipe
 from stagewise.task import TRAINING, AbstractTask, Batch, check_number, derive_seed
-from stagewise.tasks.published_streams import published_batches, replayed
+from stagewise.tasks._published_streams import published_batches, replayed
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,7 +11,7 @@ from stagewise import models as model
 from stagewise.architectures import OneHotInit
 from stagewise.init import GaussianInit
 from stagewise.models import _native as native
-from stagewise.models.training_pass import training_pass
+from stagewise.models._training_pass import training_pass
 
 D, LENGTH, HEADS = 5, 6, 3
 WIDTH = D + LENGTH

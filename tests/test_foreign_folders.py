@@ -27,7 +27,7 @@ from stagewise.checkpoints.run_folder import RESUME, RUN, TABLE
 from stagewise.checkpoints.table_file import PROVENANCE
 from stagewise.checkpoints.writing import INSIDE, LOCK
 from stagewise.cli.app import app
-from stagewise.measurement.recorded import PROBES
+from stagewise.measurement._recorded import PROBES
 from stagewise.probes import AttentionTo, KLToReference, Loss
 from stagewise.recipe import Recipe
 from stagewise.training import train

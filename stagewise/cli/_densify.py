@@ -41,7 +41,7 @@ def densify(
     from stagewise.checkpoints.series import open_series
     from stagewise.cli._recipes import recipe_of_run
     from stagewise.cli._sources import print_report
-    from stagewise.measurement.recorded import recorded_dtype
+    from stagewise.measurement._recorded import recorded_dtype
     from stagewise.replay import densifying
 
     recipe = recipe_of_run(folder, own_task or (), "densify replays")
@@ -76,8 +76,8 @@ def densify(
 
 def _sequences(recipe: "Recipe", folder: Path, requested: int | None, checkpoints: int) -> int | None:
     """Return on how many sequences to measure, None for the usual batch; other ones than the table's are announced."""
+    from stagewise.measurement._recorded import recorded_sequences
     from stagewise.measurement.probe_batch import load_batch
-    from stagewise.measurement.recorded import recorded_sequences
 
     recorded = recorded_sequences(folder)
     if requested is None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from stagewise.checkpoints.series import CheckpointSeries
-    from stagewise.measurement.langevin import Sampler
+    from stagewise.measurement._langevin import Sampler
 
 HEADS = 4
 """Heads whose coefficients are printed beside the whole model's; of more, the table alone has them."""
@@ -40,7 +40,7 @@ class SamplerOptions:
         Raises:
             ValueError: devinterp is not installed, or a number is outside its range.
         """
-        from stagewise.measurement.langevin import Sampler, check_devinterp
+        from stagewise.measurement._langevin import Sampler, check_devinterp
 
         try:
             check_devinterp()
@@ -68,8 +68,8 @@ def llc(
     from stagewise.checkpoints.run_folder import COEFFICIENTS, SAMPLED, TABLE, write
     from stagewise.cli._sources import opened_source, print_report
     from stagewise.findings.unsettled import unsettled, unsettled_in_words
+    from stagewise.measurement._sampling import Sampling
     from stagewise.measurement.learning_coefficient import measure_learning_coefficients
-    from stagewise.measurement.sampling import Sampling
     from stagewise.saved_findings import familiarity_in, load_stages
     from stagewise.words.familiarity import caution
 

@@ -163,8 +163,8 @@ def probes_again(
         ValueError: the table does not say what it was measured with, a name is no such probe, or a probe of the table
             cannot be made anew.
     """
+    from stagewise.measurement._recorded import made_anew, recorded_probes
     from stagewise.measurement.probe_batch import load_batch
-    from stagewise.measurement.recorded import made_anew, recorded_probes
     from stagewise.probes.default_probes import default_probes
 
     recorded = {name.rpartition(":")[2]: (name, words) for name, words in recorded_probes(folder).items()}

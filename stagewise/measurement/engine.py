@@ -18,8 +18,8 @@ from stagewise.measurement._measuring import Measurement, measure_steps, write_p
 from stagewise.measurement._parts import PASSES, join, join_into, passes_of, rows_of
 from stagewise.measurement._passes import default_memory, slices_needed
 from stagewise.measurement._printed_table import Table
-from stagewise.measurement.provenance import provenance
-from stagewise.measurement.recorded import PROBES, in_words
+from stagewise.measurement._provenance import provenance
+from stagewise.measurement._recorded import PROBES, in_words
 from stagewise.models.devices import check_device
 from stagewise.models.precision import Dtype, check_dtype
 from stagewise.probe import AbstractProbe

@@ -9,9 +9,9 @@ from tqdm.auto import tqdm
 
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.measurement._inputs import finite_states
+from stagewise.measurement._langevin import DEFAULT, Coefficient, Sampler
 from stagewise.measurement._rows import checkpoint_labels, measured_table
-from stagewise.measurement.langevin import DEFAULT, Coefficient, Sampler
-from stagewise.measurement.sampling import Sampling
+from stagewise.measurement._sampling import Sampling
 from stagewise.table import Columns, Quantity
 from stagewise.task import Batch
 

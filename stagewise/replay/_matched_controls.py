@@ -8,7 +8,7 @@ from typing import NamedTuple
 from stagewise import models
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.checkpoints.weight_files import State
-from stagewise.models.clamps import Clamps, targets
+from stagewise.models._clamps import Clamps, targets
 from stagewise.plan import ClampHead
 from stagewise.recipe import Recipe
 from stagewise.table import Head, check_head, head_label

@@ -78,7 +78,9 @@ def forecast(
     >>> round(forecast(steps, 0.01 * np.exp(steps / 100), (0.5, 0.5), growth="exponential").step, -1)
     390.0
     """
-    _check_names(growth, direction)
+    for name, choice, known in (("growth", growth, get_args(Growth)), ("direction", direction, get_args(Direction))):
+        if choice not in known:
+            raise ValueError(f"{name} is one of {', '.join(map(repr, known))}, got {choice!r}")
     form = "theory" if theory is not None else growth
     steps, values = np.asarray(steps, float), np.asarray(values, float)
     _check(steps, values, level)
@@ -128,15 +130,13 @@ def _check(steps: np.ndarray, values: np.ndarray, level: Level) -> None:
         raise ValueError(f"the level goes from its least to its largest value, as in (0.75, 0.95), got {level}")
 
 
-def _check_names(growth: Growth, direction: Direction) -> None:
-    for name, chosen, known in (("growth", growth, get_args(Growth)), ("direction", direction, get_args(Direction))):
-        if chosen not in known:
-            raise ValueError(f"{name} is one of {', '.join(map(repr, known))}, got {chosen!r}")
-
-
 def _check_short_of(form: str, steps: np.ndarray, values: np.ndarray, level: Level, direction: Direction) -> None:
-    if form != "exponential":
-        _check_attention(values, level, direction)
+    within = values.min() >= 0 and values.max() <= 1 and level[0] > 0 and level[1] < 1
+    if form != "exponential" and not (within and direction == "up"):
+        raise ValueError(
+            f"attention lies between 0 and 1 and rises, got {values.min():g} to {values.max():g}, the level {level}, "
+            f'direction="{direction}": take growth="exponential" for anything else'
+        )
     farther = float(level[1] if direction == "up" else level[0])
     passed = crossing(steps, values, farther, direction, for_good=True)
     if not passed.censored:
@@ -144,14 +144,6 @@ def _check_short_of(form: str, steps: np.ndarray, values: np.ndarray, level: Lev
             f"the curve has passed the level {level} by step {passed.hi:g}, where it is "
             f"{values[steps == passed.hi][0]:g}: there is no end left to foretell. Take readings `until` an earlier "
             "step, or a level on its other side"
-        )
-
-
-def _check_attention(values: np.ndarray, level: Level, direction: Direction) -> None:
-    if values.min() < 0 or values.max() > 1 or level[0] <= 0 or level[1] >= 1 or direction != "up":
-        raise ValueError(
-            f"attention lies between 0 and 1 and rises, got {values.min():g} to {values.max():g}, the level {level}, "
-            f'direction="{direction}": take growth="exponential" for anything else'
         )
 
 

@@ -152,8 +152,9 @@ class _Search:
             apart = False
             del self.shapes[max(pair, key=self._p_values().__getitem__)]
             self._refine(1)
-        while len(self.shapes) > 2 and (weakest := self._weakest()) is not None:
-            del self.shapes[weakest]
+        # Later ones may have made an earlier one superfluous.
+        while len(self.shapes) > 2 and max(p := self._p_values()) > c.FURTHER * self.alpha:
+            del self.shapes[p.index(max(p))]
             self._refine(1)
         return apart
 
@@ -171,11 +172,6 @@ class _Search:
             for j, one in enumerate(self.shapes):
                 self.fits.append(refine(self.context(j), one, self.kind))
                 self.shapes[j] = self.fits[j].best
-
-    def _weakest(self) -> int | None:
-        """Return a transition that later ones have made superfluous."""
-        p = self._p_values()
-        return int(np.argmax(p)) if max(p) > c.FURTHER * self.alpha else None
 
     def _p_values(self) -> list[float]:
         full = self._full()

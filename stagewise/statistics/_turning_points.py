@@ -131,7 +131,8 @@ def _minimum(
     u = np.log1p(all_steps[inside])
     degree = _degree(np.log1p(steps[valley]), values[valley], rate)
     columns, fine = _polynomials(u, degree), _polynomials(np.linspace(u[0], u[-1], c.FINE_POINTS), degree)
-    fit = columns @ np.linalg.lstsq(columns, within, rcond=None)[0]
+    weights = np.linalg.lstsq(columns, within, rcond=None)[0]
+    fit, middle = columns @ weights, (weights @ fine.T).argmin()
     residual, shape = within - fit, (criteria.simulations, len(u))
     if len(within) > valley.stop - valley.start:
         here = Stretch(all_steps[inside], within, columns)
@@ -143,7 +144,6 @@ def _minimum(
     # The batch is one of many: what another one would add moves the minimum too.
     draws += _resampled(curve, criteria.simulations, generator)[:, inside]
     lowest = (np.linalg.lstsq(columns, draws.T, rcond=None)[0].T @ fine.T).argmin(1)
-    middle = (np.linalg.lstsq(columns, within, rcond=None)[0] @ fine.T).argmin()
     tail = (1 - c.LEVEL) / 2
     places = np.interp(np.array([middle, *np.quantile(lowest, [tail, 1 - tail])]), [0, c.FINE_POINTS - 1], u[[0, -1]])
     step, lo, hi = np.expm1(places).clip(all_steps[0], all_steps[-1])  # the first step may come back a little smaller

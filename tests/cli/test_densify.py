@@ -15,7 +15,7 @@ from stagewise.checkpoints.series import open_series
 from stagewise.cli.app import app
 from stagewise.findings.stages import Stages
 from stagewise.findings.windows import Window
-from stagewise.measurement.recorded import recorded_dtype, recorded_sequences
+from stagewise.measurement._recorded import recorded_dtype, recorded_sequences
 from stagewise.probe import AbstractProbe, Reading, View
 from stagewise.probes import LogitLens, Loss, QKOffset
 from stagewise.recipe import Recipe

@@ -13,7 +13,7 @@ from stagewise.analysis import measure_run
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.cli._llc import SamplerOptions, spread
 from stagewise.cli.app import app
-from stagewise.measurement.langevin import DEFAULT
+from stagewise.measurement._langevin import DEFAULT
 from stagewise.probes import Loss
 from stagewise.recipe import Recipe
 from stagewise.table import declared

@@ -16,8 +16,8 @@ from stagewise.checkpoints.series import CheckpointSeries, open_series
 from stagewise.checkpoints.table_file import TableFile
 from stagewise.measurement._earlier import _SETTINGS, parts_folder
 from stagewise.measurement._parts import PASSES
+from stagewise.measurement._recorded import recorded_dtype
 from stagewise.measurement.engine import measure
-from stagewise.measurement.recorded import recorded_dtype
 from stagewise.models import has_hooked_transformer
 from stagewise.probe import AbstractProbe
 from stagewise.probes import (

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from stagewise.measurement.langevin import Coefficient, Sampler, local_learning_coefficient
+from stagewise.measurement._langevin import Coefficient, Sampler, local_learning_coefficient
 
 pytest.importorskip("devinterp")
 

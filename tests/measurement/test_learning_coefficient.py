@@ -9,7 +9,7 @@ from torch import nn
 
 from stagewise import models
 from stagewise.checkpoints.series import CheckpointSeries, State, open_series
-from stagewise.measurement.langevin import Sampler, local_learning_coefficient, loss_of
+from stagewise.measurement._langevin import Sampler, local_learning_coefficient, loss_of
 from stagewise.measurement.learning_coefficient import measure_learning_coefficients
 from stagewise.table import declared, select
 from stagewise.task import Batch

@@ -14,9 +14,9 @@ from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.checkpoints.table_file import PROVENANCE, TableFile
 from stagewise.measurement._measuring import _SLOWER
 from stagewise.measurement._parts import PASSES
+from stagewise.measurement._provenance import _git_revision, provenance
+from stagewise.measurement._recorded import PROBES
 from stagewise.measurement.engine import measure
-from stagewise.measurement.provenance import _git_revision, provenance
-from stagewise.measurement.recorded import PROBES
 from stagewise.models import has_hooked_transformer
 from stagewise.probes import HeadAblation, Loss
 from stagewise.task import Batch

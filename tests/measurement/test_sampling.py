@@ -10,9 +10,9 @@ import torch
 
 from stagewise import models
 from stagewise.checkpoints.series import CheckpointSeries, State
-from stagewise.measurement.langevin import Coefficient, Loss, Sampler, local_learning_coefficient, loss_of
+from stagewise.measurement._langevin import Coefficient, Loss, Sampler, local_learning_coefficient, loss_of
+from stagewise.measurement._sampling import Sampling, _Cost
 from stagewise.measurement.learning_coefficient import measure_learning_coefficients
-from stagewise.measurement.sampling import Sampling, _Cost
 from stagewise.models import Model
 from tests.fixtures.sampled import BATCH, MADE, SHORT, TASK
 
@@ -33,7 +33,7 @@ def sampled(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         seen.append(0 if masks is None else sum(int(mask.sum()) for mask in masks))
         return local_learning_coefficient(loss, parameters, n, sampler, masks)
 
-    monkeypatch.setattr("stagewise.measurement.langevin.local_learning_coefficient", noted)
+    monkeypatch.setattr("stagewise.measurement._langevin.local_learning_coefficient", noted)
     return seen
 
 
@@ -150,6 +150,6 @@ def test_what_another_version_of_the_sampler_gave_is_not_taken(
     tmp_path: Path, sampled: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     measure_learning_coefficients(RUN[:1], BATCH, SHORT, folder=tmp_path, progress=False)
-    monkeypatch.setattr("stagewise.measurement.sampling.inspect.getsource", lambda module: "another version")
+    monkeypatch.setattr("stagewise.measurement._sampling.inspect.getsource", lambda module: "another version")
     measure_learning_coefficients(RUN[:1], BATCH, SHORT, folder=tmp_path, progress=False)
     assert len(sampled) == 2

@@ -9,8 +9,8 @@ import torch
 from stagewise import models
 from stagewise.architecture import Architecture
 from stagewise.checkpoints.series import open_series
+from stagewise.measurement._while_training import measure_on, measure_on_lightning, measured_now, watched
 from stagewise.measurement.engine import measure
-from stagewise.measurement.while_training import measure_on, measure_on_lightning, measured_now, watched
 from stagewise.probes import AttentionTo, Loss
 from stagewise.task import Batch
 

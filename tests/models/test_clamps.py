@@ -14,8 +14,8 @@ from stagewise.init import GaussianInit
 from stagewise.loss import training_loss
 from stagewise.measurement.engine import measure
 from stagewise.models import _native as native
+from stagewise.models._clamps import _HELD, Clamps, targets
 from stagewise.models._held_attention import held_keys
-from stagewise.models.clamps import _HELD, Clamps, targets
 from stagewise.plan import ClampHead, TrainPlan
 from stagewise.probes import AttentionTo, HeadAblation, RestrictedContextKL
 from stagewise.recipe import Recipe

@@ -12,7 +12,7 @@ from stagewise.architecture import Architecture
 from stagewise.init import GaussianInit
 from stagewise.models._first_layer_tables import FirstLayer
 from stagewise.models._held_attention import hold
-from stagewise.models.training_pass import TrainingPass, training_pass
+from stagewise.models._training_pass import TrainingPass, training_pass
 
 FLOAT32 = 1e-5
 """Logits of order one, sums in another order."""

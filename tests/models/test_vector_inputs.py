@@ -14,7 +14,7 @@ from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.init import LinearInit
 from stagewise.loss import squared_error, training_loss
 from stagewise.measurement.engine import measure
-from stagewise.models.training_pass import training_pass
+from stagewise.models._training_pass import training_pass
 from stagewise.probes import (
     AttentionTo,
     HeadAblation,

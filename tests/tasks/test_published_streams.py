@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from stagewise.tasks.published_streams import published_batches, published_weights, replayed
+from stagewise.tasks._published_streams import published_batches, published_weights, replayed
 
 SUPPORT = torch.tensor([[0, 1, 2], [0, 1, 3]])
 WEIGHTS = torch.tensor([0.5, 0.25, 0.25])

@@ -8,7 +8,7 @@ import torch
 from scipy.stats import chisquare
 
 from stagewise.tasks import SequenceClasses, syn_medium, syn_small
-from stagewise.tasks.published_streams import published_weights
+from stagewise.tasks._published_streams import published_weights
 
 PRINTED = 1e-6
 """Digits to which the paper's data are known."""

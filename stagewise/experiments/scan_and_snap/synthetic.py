@@ -11,7 +11,7 @@ from tqdm.auto import tqdm
 
 from stagewise.experiments.scan_and_snap.yz_model import YZ, attention, count, zeros
 from stagewise.experiments.scan_and_snap.yz_training import Moment, Rates, train_yz
-from stagewise.tasks.published_streams import published_weights
+from stagewise.tasks._published_streams import published_weights
 from stagewise.tasks.sequence_classes import SequenceClasses, syn_medium, syn_small
 
 _BATCH, STEPS = 128, 100
