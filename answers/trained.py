@@ -1,4 +1,4 @@
-"""Every task of the catalogue over three seeds, and runs that learn nothing in stages: the truth is read off their
+"""Tasks of the catalogue over three seeds, and runs that learn nothing in stages: the truth is read off their
 curves, point by point."""
 
 import functools
@@ -23,7 +23,6 @@ from stagewise.tasks import (
     RepeatedTokens,
     SequenceClasses,
     SparseRegression,
-    Windows,
 )
 
 SEEDS = range(3)
@@ -111,10 +110,6 @@ RUNS: Mapping[str, Run] = {
     "sequence-classes": Run(
         "Two phases: the accuracy rises at once, where it crosses the middle of its way.",
         lambda seed: recipe_for(SequenceClasses, seed=seed), IN_THE_MIDDLE,
-    ),
-    "windows": Run(
-        "As the chain that they are windows of: the model leaves each partial solution where KL to it is lowest.",
-        lambda seed: recipe_for(Windows, seed=seed), nested,
     ),
     "repeated-tokens": Run(
         "Copying emerges once, where the accuracy crosses the middle of its way; or never.",
