@@ -307,9 +307,9 @@ class AbstractTask(abc.ABC):
     def sample(self, n: int, seed: int) -> Batch:
         """Sample n sequences with their targets, scored positions and relations."""
 
-    @abc.abstractmethod
     def references(self, batch: Batch) -> dict[str, Float[Tensor, "batch pos token"]]:
-        """Return named solutions as log-probabilities (nats), the complete one last; see `nested`."""
+        """Return named solutions as log-probabilities (nats), the complete one last (see `nested`); none by default."""
+        return {}
 
     def probe_batch(self, n: int, seed: int) -> Batch:
         """Sample n evaluation sequences, with references: the one fixed batch that every checkpoint is probed on."""

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from stagewise.checkpoints.series import CheckpointSeries
@@ -90,10 +89,6 @@ class Text(AbstractTask):
         tokens = chosen[:, :-1].contiguous()
         relations = token_relations(tokens, skipped=-1 if self.bos is None else self.bos)
         return Batch(tokens, chosen[:, 1:].contiguous(), torch.ones_like(tokens, dtype=torch.bool), relations)
-
-    def references(self, batch: Batch) -> dict[str, Float[Tensor, "batch pos token"]]:
-        """Return an empty dictionary: no partial solution is known."""
-        return {}
 
     def as_text(self, tokens: Sequence[int]) -> list[str]:
         """Return the text of each token by itself."""

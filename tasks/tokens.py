@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool
 from torch import Tensor
 
 from stagewise.checkpoints.series import CheckpointSeries
@@ -84,10 +84,6 @@ class Tokens(AbstractTask):
             raise ValueError(f"no label of {self.file} counts: all are {IGNORED}")
         rows = usable[torch.from_numpy(np.random.default_rng(seed).permutation(len(usable))[:n])]
         return Batch.from_tokens(tokens[rows], {name: self._relation(name) for name in self.relations}, counted[rows])
-
-    def references(self, batch: Batch) -> dict[str, Float[Tensor, "batch pos token"]]:
-        """Return an empty dictionary: no partial solution is known."""
-        return {}
 
     @property
     def read(self) -> Sequences:

@@ -139,9 +139,6 @@ class Short(AbstractTask):
         tokens = torch.randint(3, (n, 2), generator=torch.Generator().manual_seed(seed % 1000))
         return Batch(tokens, tokens, torch.ones(n, 2, dtype=torch.bool))
 
-    def references(self, batch: Batch) -> dict[str, torch.Tensor]:
-        return {}
-
 
 def test_a_task_that_names_no_training_set_draws_fresh_data_at_every_step() -> None:
     stream = Short().stream(seed=0)
