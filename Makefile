@@ -47,7 +47,7 @@ bench: $(READY)
 torture: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python -m torture
 
-# How often onsets, boundaries, laws and events are decided rightly on planted runs; docs/statistics.md has the table.
+# How often onsets, boundaries, laws and events are decided rightly on planted runs; docs/records/statistics.md has the tables.
 calibrate: $(READY)
 	$(BIN)/python -m calibration
 	$(BIN)/python -m calibration.early_warning

@@ -1,4 +1,4 @@
-"""The tables of docs/statistics.md from what the calibration wrote: `python -m calibration.tables [file]`."""
+"""The tables of docs/records/statistics.md from what the calibration wrote: `python -m calibration.tables [file]`."""
 
 import itertools
 import json

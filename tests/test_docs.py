@@ -25,7 +25,7 @@ from stagewise.experiments.scan_and_snap import figures as snap
 from stagewise.probes import default_probes
 
 ROOT = Path(__file__).parents[1]
-PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 FENCE = re.compile(r"```(\w+)\n(.*?)```", re.DOTALL)
 SNIPPET = re.compile(r'--8<-- "([^":]+)(?::(\w+))?"')
 
@@ -153,7 +153,8 @@ def test_every_page_is_in_the_menu() -> None:
     menu = set(re.findall(r"- ([\w/-]+\.md)", (ROOT / "mkdocs.yml").read_text(encoding="utf8")))
     beside = {"index.md", "papers.md", "contributing.md", "changelog.md"}
     notebooks = {f"notebooks/{path.stem}.md" for path in (ROOT / "docs" / "notebooks").glob("*.ipynb")}
-    assert menu == {page.name for page in (ROOT / "docs").glob("*.md")} | beside | notebooks
+    pages = {page.relative_to(ROOT / "docs").as_posix() for page in (ROOT / "docs").rglob("*.md")}
+    assert menu == pages | beside | notebooks
 
 
 def entries(title: str) -> list[str]:

@@ -28,7 +28,7 @@ from stagewise.probes import AttentionTo, Loss
 pytestmark = pytest.mark.usefixtures("few_sequences", "undrawn", "unchecked", "no_workers")
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 INCLUDED = re.compile(r'--8<-- "([^":]+)')
 PYTHON, SHELL = {"py", "python"}, {"bash", "sh"}

@@ -45,14 +45,14 @@ def test_the_tables_name_every_probe_and_every_task(catalogue: ModuleType) -> No
     assert {name for name, value in vars(catalogue).items() if isinstance(value, type)} == named
 
 
-@pytest.mark.parametrize("page", [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")], ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")], ids=lambda page: page.name)
 def test_every_link_to_a_file_leads_to_one(page: Path) -> None:
     links = re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf8"))
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 
 def test_every_example_that_a_page_names_is_there() -> None:
-    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
     named = {name for page in pages for name in re.findall(r"examples/(\w+\.py)", page.read_text(encoding="utf8"))}
     assert named <= {path.name for path in (ROOT / "examples").glob("*.py")}
 

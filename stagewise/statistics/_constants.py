@@ -1,7 +1,7 @@
 """The numbers that decide, one table for the room: each with the reason for it, or the row that chose it.
 
-Rows in quotation marks are those of the calibration, in docs/statistics.md; thresholds that a user may change are
-fields of `StageCriteria`. Where neither a source nor a row is named, the value is a convention.
+Rows in quotation marks are those of the calibration, in docs/records/statistics.md; thresholds that a user may change
+are fields of `StageCriteria`. Where neither a source nor a row is named, the value is a convention.
 """
 
 import numpy as np

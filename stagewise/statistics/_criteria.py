@@ -29,8 +29,8 @@ class StageCriteria:
     heads and of what emerges, from `enter` on.
 
     Where a field names no source it is a convention, or it was set on planted curves and on nulls (constants, power
-    laws, drifts, exponential approaches, correlated noise); docs/statistics.md has their error rates at these defaults,
-    by rows of the calibration, which are named here by the thresholds that they chose.
+    laws, drifts, exponential approaches, correlated noise); docs/records/statistics.md has their error rates at these
+    defaults, by rows of the calibration, which are named here by the thresholds that they chose.
 
     Raises:
         ValueError: a threshold is out of range; the message names it and the value.

@@ -27,8 +27,8 @@ def pooled(values: np.ndarray, errors: np.ndarray) -> Pooled:
     """Return the mean of value_i ~ N(mean, between^2 + error_i^2) with Student's t intervals over seeds, n - 1 degrees.
 
     All seeds count alike: weights from estimated variances cover less often where there are few seeds (0.91 for ten,
-    docs/statistics.md), and an error too small takes the mean over. One seed alone says nothing about others: its
-    intervals are infinite.
+    docs/records/statistics.md), and an error too small takes the mean over. One seed alone says nothing about others:
+    its intervals are infinite.
 
     Args:
         values: one a seed.
