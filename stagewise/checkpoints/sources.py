@@ -1,7 +1,6 @@
 """Where checkpoints come from: the checkpoints of a folder or a list, before any weights are read."""
 
 import dataclasses
-import functools
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -76,7 +75,7 @@ class Entry:
         """Read the weights alone."""
         return self.read().weights
 
-    @functools.cached_property
+    @cached_property
     def recorded(self) -> Mapping[str, int]:
         """What the trainer counted, of `STEP` and `TOKENS`; empty where it wrote nothing, or nothing that is read."""
         try:
@@ -166,11 +165,13 @@ def in_folder(folder: Path, parse: Parse | str | None = None) -> Source:
         )
     name = Path(os.path.abspath(folder)).name  # "." has no name of its own
     rows = [(path.name, each) for path, each in readings.items() if each.at or is_file(path) or _holds_weights(path)]
-
-    def beside(file: str) -> Path | None:
-        return next((place / file for place in [folder, *reversed(folders)] if (place / file).is_file()), None)
-
+    beside = partial(_beside, (folder, *reversed(folders)))
     return Source(name, tuple(entries), ignored=tuple(ignored), beside=beside, names=tuple(told(rows)))
+
+
+def _beside(places: Sequence[Path], file: str) -> Path | None:
+    """Return the first file of a name that lies in one of the places."""
+    return next((place / file for place in places if (place / file).is_file()), None)
 
 
 def _may_be_checkpoint(path: Path) -> bool:
