@@ -44,6 +44,7 @@ from .measurement.langevin import Sampler as Sampler
 from .measurement.langevin import local_learning_coefficient as local_learning_coefficient
 from .measurement.learning_coefficient import measure_learning_coefficients as measure_learning_coefficients
 from .measurement.probe_batch import load_batch as load_batch
+from .measurement.relation_search import propose_relations as propose_relations
 from .measurement.trajectory import measure_trajectory as measure_trajectory
 from .measurement.while_training import measure_on as measure_on
 from .measurement.while_training import measure_on_lightning as measure_on_lightning
