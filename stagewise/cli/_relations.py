@@ -1,5 +1,6 @@
 """`stagewise relations`: what the heads of a checkpoint attend to, where no relation of the batch says so."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -36,7 +37,7 @@ def relations(
     )
 
 
-def _line(row: dict[str, Any], batch: "Batch") -> str:
+def _line(row: Mapping[Any, Any], batch: "Batch") -> str:
     """Say what a head attends to, how much that explains, and where in two sequences."""
     from stagewise.table import head_label
 

@@ -46,7 +46,7 @@ def general(tokens: Int[Tensor, "batch pos"]) -> Iterator[str]:
     for period in range(2, min(_LONGEST_PERIOD, tokens.shape[1] // 2) + 1):
         yield f"(query - key) % {period} == 0 and key < query"
         yield f"key == query - query % {period}"
-    ids, counts = tokens.unique(return_counts=True)
+    ids, counts = torch.unique(tokens, return_counts=True)
     frequent = ids[counts.argsort(descending=True, stable=True)][:_FREQUENT].tolist()
     yield from (f"{kind} {token}" for kind in ("same segment", "place in segment before") for token in frequent)
     pairs = [f"{a} {b}" for a, b in product(frequent, frequent) if a != b and _is_pair(tokens == a, tokens == b)]
@@ -68,12 +68,12 @@ def pointed_at(excess: Float[Tensor, "batch query head key"], tokens: Int[Tensor
     yield from (f"offset {back}" for back in _top(offsets))
     yield from (f"key == {position}" for position in _top(mean.sum(0)) if position)
     by_key = excess.sum(1).mT  # [batch key head]
-    ids, which = tokens.unique(return_inverse=True)
+    ids, which = torch.unique(tokens, return_inverse=True)
     for shift, name in ((0, "token[key] == {}"), (1, "token[key - 1] == {}")):
         sums = excess.new_zeros(len(ids), n_heads)
         sums.index_add_(0, which[:, : length - shift].flatten(), by_key[:, shift:].flatten(0, 1))
         yield from (name.format(ids[token].item()) for token in _top(sums.T))
-    steps, which = (tokens[:, None] - tokens[:, :, None]).unique(return_inverse=True)
+    steps, which = torch.unique(tokens[:, None] - tokens[:, :, None], return_inverse=True)
     sums = excess.new_zeros(len(steps), n_heads).index_add_(0, which.flatten(), excess.transpose(2, 3).flatten(0, 2))
     for step in (int(steps[each]) for each in _top(sums.T)):
         if step:
@@ -82,4 +82,4 @@ def pointed_at(excess: Float[Tensor, "batch query head key"], tokens: Int[Tensor
 
 def _top(values: Float[Tensor, "head value"]) -> list[int]:
     """Return the values that are the largest of some head, each once."""
-    return values.topk(min(_POINTED, values.shape[1]), 1).indices.unique().tolist()
+    return sorted(set(values.topk(min(_POINTED, values.shape[1]), 1).indices.flatten().tolist()))

@@ -143,12 +143,13 @@ def explain_attention(
     n_heads = attention.shape[1]
     best = dict.fromkeys(name for head in range(n_heads) for name in _ranked(fits, head)[:_REFINED])
     fits |= _fits(one, (f"{word} {name}" for name in best for word in ("latest", "earliest")))
-    chosen = {name for head in range(n_heads) if (name := _chosen(fits, head))}
+    proposals = [_chosen(fits, head) for head in range(n_heads)]
+    chosen = {name for name in proposals if name is not None}
     masks = {name: token_relation(name, tokens) for name in ("first token", *chosen)} | dict(given)
     tried = {name: [_fit(half, keys[k::2]) for k, half in enumerate((one, other))] for name, keys in masks.items()}
     rows = list[dict[str, Any]]()
     for head in range(n_heads):
-        possible = [name for name in masks if name in (*given, "first token", _chosen(fits, head))]
+        possible = [name for name in masks if name in (*given, "first token", proposals[head])]
         held = [name for name in possible if all(fit is not None and fit.holds[head] for fit in tried[name])]
         row: dict[str, Any] = {"head": head, "relation": "", "known": False}
         if held:
@@ -169,7 +170,7 @@ def _numbers(fit: _Fit | None, head: int) -> dict[str, float]:
 def _excess(half: _Half) -> Float[Tensor, "batch query head key"]:
     """Return the attention beyond uniform, beside the first position."""
     excess = half.attention - half.uniform[:, None, None] * half.attention.sum(-1, keepdim=True)
-    return excess * torch.ones(2 * excess.shape[1:2]).tril()[:, None]
+    return excess * torch.ones(2 * excess.shape[1:2], device=excess.device).tril()[:, None]
 
 
 def _fits(half: _Half, names: Iterable[str]) -> dict[str, _Fit]:
@@ -232,6 +233,8 @@ def propose_relations(
     tables = []
     for layer, hook in enumerate(pattern_hooks(series.architecture)):
         # One layer at a time: the patterns of all of them may not fit into memory.
-        parts = [models.clean_pass(model, part.to(device), [hook])[1][hook].cpu() for part in tokens.split(_SEQUENCES)]
+        parts = [
+            models.clean_pass(model, part.to(device), [hook])[1][hook].cpu() for part in torch.split(tokens, _SEQUENCES)
+        ]
         tables.append(explain_attention(torch.cat(parts), tokens, known).assign(layer=layer))
     return pd.concat(tables, ignore_index=True)[["layer", *_COLUMNS]]
