@@ -47,6 +47,7 @@ from .measurement.comparing import compare_checkpoints as compare_checkpoints
 from .measurement.engine import measure as measure
 from .measurement.learning_coefficient import measure_learning_coefficients as measure_learning_coefficients
 from .measurement.probe_batch import load_batch as load_batch
+from .measurement.relation_search import propose_relations as propose_relations
 from .measurement.trajectory import measure_trajectory as measure_trajectory
 from .plan import ClampHead as ClampHead
 from .presets import recipe_for as recipe_for

@@ -4,7 +4,7 @@ import dataclasses
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -165,11 +165,11 @@ def in_folder(folder: Path, parse: Parse | str | None = None) -> Source:
         )
     name = Path(os.path.abspath(folder)).name  # "." has no name of its own
     rows = [(path.name, each) for path, each in readings.items() if each.at or is_file(path) or _holds_weights(path)]
-    beside = partial(_beside, (folder, *reversed(folders)))
+    beside = partial(_first_in, (folder, *reversed(folders)))
     return Source(name, tuple(entries), ignored=tuple(ignored), beside=beside, names=tuple(told(rows)))
 
 
-def _beside(places: Sequence[Path], file: str) -> Path | None:
+def _first_in(places: Sequence[Path], file: str) -> Path | None:
     """Return the first file of a name that lies in one of the places."""
     return next((place / file for place in places if (place / file).is_file()), None)
 

@@ -8,6 +8,7 @@ from stagewise.cli._densify import densify
 from stagewise.cli._findings import compare, lineage, stages
 from stagewise.cli._intervene import intervene
 from stagewise.cli._llc import llc
+from stagewise.cli._relations import relations
 from stagewise.cli._run import run_app
 from stagewise.cli._sweep import sweep
 from stagewise.cli._trajectory import trajectory
@@ -20,5 +21,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(run_app, name="run")
-for _verb in (audit, stages, lineage, compare, trajectory, llc, densify, intervene, sweep, train, measure, report):
+for _verb in (
+    *(audit, stages, lineage, compare, trajectory, relations, llc),
+    *(densify, intervene, sweep, train, measure, report),
+):
     app.command(cls=Command)(command(_verb))

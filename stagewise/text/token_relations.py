@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from stagewise.text._structures import CHOICES, STRUCTURES, choose, structure
 from stagewise.text.relation_expressions import GRAMMAR, is_expression, relation_of
 
 Relation = Bool[Tensor, "batch query key"]
@@ -24,7 +25,8 @@ def token_relation(name: str, tokens: Int[Tensor, "batch pos"], skipped: int = -
 
     Args:
         name: one of `RELATIONS`, an offset, as "offset 31", or an expression of `relation_expressions`, as
-            "token[key - 1] == token[query]".
+            "token[key - 1] == token[query]"; or of brackets and separators, as "opening bracket 5 9", see
+            `_structures.structure`. "latest" before any of these keeps its latest key; so do the other `CHOICES`.
         tokens: of each sequence.
         skipped: a special token, as the one that begins a text, that is no duplicate of another; -1 for none.
 
@@ -44,11 +46,16 @@ def token_relation(name: str, tokens: Int[Tensor, "batch pos"], skipped: int = -
         return same if name == "duplicate token" else torch.nn.functional.pad(same[..., :-1], (1, 0))
     if name == "first token":
         return (key == 0).expand(len(tokens), length, -1)
+    choice, _, chosen_from = name.partition(" ")
+    if choice in CHOICES:
+        return choose(choice, token_relation(chosen_from, tokens, skipped), tokens)
+    if (keys := structure(name, tokens)) is not None:
+        return keys
     offsets = {"self": "offset 0", "previous token": "offset 1"}
     if is_expression(name):
         return relation_of(name, tokens)
     if (match := re.fullmatch(r"offset (\d+)", offsets.get(name, name))) is None:
-        others = f"{', '.join(RELATIONS)}, offset N, as offset 31, and {GRAMMAR}"
+        others = f"{', '.join((*RELATIONS, *STRUCTURES))}, offset N, as offset 31, and {GRAMMAR}"
         raise ValueError(f"there is no relation {name!r}; there are {others}")
     return back == int(match[1])
 
