@@ -232,8 +232,8 @@ def _periods(onsets: pd.DataFrame, steps: np.ndarray, fewest: int) -> list[pd.Da
     t50, lo, hi = (np.log1p(onsets[name].clip(upper=last).to_numpy(float)) for name in ("t50", "t50_lo", "t50_hi"))
     periods = members_of_periods(t50, lo, hi, first, last, fewest)
     together = [[i for time in period for i in time] for period in periods]
-    windows = (onsets[name].to_numpy() for name in ("opens", "closes"))
-    groups = under_way_together(together, *windows, hi - lo, onsets["head"].isna().to_numpy())
+    opens, closes = (onsets[name].to_numpy() for name in ("opens", "closes"))
+    groups = under_way_together(together, opens, closes, hi - lo, onsets["head"].isna().to_numpy())
     return [onsets.iloc[group].sort_values("t50", kind="stable") for group in groups]
 
 
