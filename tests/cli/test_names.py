@@ -64,12 +64,11 @@ def test_a_class_without_a_method_that_it_must_have_is_refused_with_its_name(
         "from stagewise.task import AbstractTask",
         "class Half(AbstractTask):",
         "    d_vocab, n_ctx = 3, 4",
-        "    def sample(self, n, seed): ...",
         "class Blind(AbstractProbe): ...",
     ]
     (tmp_path / "half_done.py").write_text("\n".join(lines), encoding="utf8")
     monkeypatch.syspath_prepend(str(tmp_path))
-    with pytest.raises(ValueError, match="the task half_done:Half: every AbstractTask defines references, and this on"):
+    with pytest.raises(ValueError, match="the task half_done:Half: every AbstractTask defines sample, and this on"):
         task_class("half_done:Half")
     with pytest.raises(ValueError, match="every AbstractProbe defines read, and this one does not"):
         probe_named("half_done:Blind")
