@@ -116,12 +116,12 @@ RUNS: Mapping[str, Run] = {
         lambda seed: recipe_for(RepeatedTokens, seed=seed), IN_THE_MIDDLE,
     ),
     "m = 1": Run(
-        "All groups are equally important and learned together: no transition between partial solutions.",
-        lambda seed: _markov(seed, importance=1.0), none, range(2),
+        "All groups are equally important and learned together, where the accuracy crosses the middle of its way.",
+        lambda seed: _markov(seed, importance=1.0), IN_THE_MIDDLE, range(2),
     ),
     "zero weights": Run(
-        "Values and queries start at zero, so that all heads stay alike: no transition between partial solutions.",
-        lambda seed: _markov(seed, model={"init": OneHotInit(query_scale=0.0)}), none, range(2),
+        "Values and queries start at zero: all heads learn the same at once, where the accuracy crosses the middle.",
+        lambda seed: _markov(seed, model={"init": OneHotInit(query_scale=0.0)}), IN_THE_MIDDLE, range(2),
     ),
     "still, markov": Run(
         "The learning rate is 1e-7: nothing is learned.", lambda seed: _still(MarkovChain, seed), none, range(1),
