@@ -14,7 +14,7 @@ from stagewise.statistics import DEFAULT, OnsetVerdict, StageCriteria
 from stagewise.statistics._constants import PARTS
 from stagewise.statistics._crossings import crossing_step
 from stagewise.statistics._periods import members_of_periods, under_way_together
-from stagewise.table import Quantities
+from stagewise.table import Quantities, Quantity
 
 MOVED = tuple(getattr(OnsetVerdict, name) for name in ("STEADY", "GRADUAL", "COMMON", "LATE", "EARLY", "WANDERS"))
 """Verdicts on curves that moved by enough, of which it is not known when."""
@@ -78,11 +78,11 @@ def transitions_of(
     Where KL to a reference has its minimum the model begins to leave it; onsets that are half-way before the rest of
     that fall has happened are of this transition, and those before the first such minimum are of the approach to the
     first reference: of the first stage. All other onsets are divided into periods of change: one is a transition.
-    Two onsets are of one where a curve is under way (10 to 90 %) while the other is, or where their intervals overlap.
-    A curve that leaves its level and comes back while others are under way, as the loss while one head takes over from
-    another, is of theirs, and does not count for its time. What is read from weights alone joins a transition, and is
-    none; shares of heads' attention that change by less than `growth` are none without a larger change. Where another
-    reference becomes the closest one is a transition, too, or joins the one that is under way.
+    Two onsets are of one where both curves are under way (10 to 90 %) for half of the shorter time of the two, or where
+    their intervals overlap. A curve that leaves its level and comes back while others are under way, as the loss while
+    one head takes over from another, is of theirs, and does not count for its time. What is read from weights alone
+    joins a transition, and is none; shares of heads' attention that change by less than `growth` are none without a
+    larger change. Where another reference becomes the closest one is a transition, too, or joins the one under way.
 
     Args:
         onsets: from `find_onsets`.
@@ -160,10 +160,11 @@ def with_stages(onsets: pd.DataFrame, transitions: Sequence[RunTransition]) -> p
     """
     stage_of = {label: number for number, one in enumerate(transitions, start=2) for label in one.onsets}
     started = pd.Series([stage_of.get(label, pd.NA) for label in onsets.index], onsets.index, "Int64")
-    onsets = onsets.assign(starts_stage=started)
     if onsets.empty:
-        return onsets
-    curve, of_stages = _curve(onsets.drop(columns="starts_stage")), onsets[started.notna()]
+        return onsets.assign(starts_stage=started)
+    curve = _curve(onsets)
+    onsets = onsets.assign(starts_stage=started)
+    of_stages = onsets[started.notna()]
     sharpest = [label for _, rows in of_stages.groupby("starts_stage") for label in _sharpest(rows, curve)]
     kept = onsets[started.isna() | onsets.index.isin(sharpest)]
     numbers = kept.groupby(curve).cumcount().add(1).astype("Int64")
@@ -283,15 +284,19 @@ def _unknown(onsets: pd.DataFrame, group: pd.DataFrame) -> int:
     return len(others.merge(group[score].drop_duplicates()))
 
 
+def _declared(row: dict[Any, Any], quantities: Quantities) -> Quantity | None:
+    return quantities.get(row["probe"], {}).get(row["quantity"])
+
+
 def _is_of_weights(row: dict[Any, Any], quantities: Quantities) -> bool:
-    known = quantities.get(row["probe"], {}).get(row["quantity"])
+    known = _declared(row, quantities)
     return known is not None and known.weights
 
 
 def _matters(onsets: pd.DataFrame, quantities: Quantities, criteria: StageCriteria) -> bool:
     """Whether any change is of the whole model, or of a head by so much that it would be named for it."""
     for row in onsets.to_dict("records"):
-        known = quantities.get(row["probe"], {}).get(row["quantity"])
+        known = _declared(row, quantities)
         share_of_head = known is not None and known.range == (0, 1) and pd.notna(row["head"])
         if not share_of_head or abs(row["after"] - row["before"]) >= criteria.growth:
             return True
