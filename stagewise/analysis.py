@@ -12,6 +12,7 @@ import pandas as pd
 
 from stagewise.checkpoints import run_folder
 from stagewise.checkpoints.audit import audit
+from stagewise.checkpoints.choice import Choice
 from stagewise.checkpoints.digest import short_digest
 from stagewise.checkpoints.findings import Audit
 from stagewise.checkpoints.run_folder import ANALYSIS, REPEATED, TABLE, write_json
@@ -94,18 +95,20 @@ def measure_run(
     probes: Probes = None,
     extra_probes: Sequence[AbstractProbe] = (),
     sequences: int | None = None,
+    series: CheckpointSeries | None = None,
     executor: concurrent.futures.Executor | None = None,
     **resources: Unpack[Resources],
 ) -> pd.DataFrame:
     """Measure every checkpoint of a run folder and write its table; an interrupted measurement resumes.
 
     Repeated tokens, of a task that has them, are measured on the CPU, in float32, into a table of their own.
-    The arguments are those of `run`, the executor that of `measure`, and `sequences` that of `analyse`.
+    The arguments are those of `run`, the executor that of `measure`, and `sequences` that of `analyse`; a `series` has
+    some of the run's checkpoints.
     """
     batch, notes = batch_of_run(recipe, folder, sequences)
     _tell(notes)
     parts = folder / "tables" / "parts"
-    series = open_series(folder, classes=[type(recipe.architecture.init)])
+    series = series or open_series(folder, classes=[type(recipe.architecture.init)])
     chosen = chosen_probes(probes, extra_probes, recipe.architecture, batch, recipe.task)
     with run_folder.measuring(parts):
         table = measure(series, chosen, batch, folder=parts, save=folder / TABLE, executor=executor, **resources)
@@ -142,6 +145,8 @@ class _Choices(_MeasureChoices, total=False):
 
     architecture: Any
     branch: str | None
+    steps: Choice | None
+    hub: Mapping[str, Any] | None
     tokens: str | Path | None
     relations: Sequence[str]
     text: Texts | None
@@ -172,6 +177,7 @@ def analyse(source: Any, folder: str | Path | None = None, **choices: Unpack[_Ch
         folder: for the table and the report; None takes one in `runs/`, after the name of the series.
         architecture: what the models are, as `open_series` takes it.
         branch: of a training with several, as `open_series` takes it.
+        steps: which checkpoints, and `hub`, where downloads go, as `open_series` takes them.
         task: whose probe batch is measured; None takes `RepeatedTokens` of the model's size.
         batch: any other probe batch, as `Batch.from_tokens` makes one.
         sequences: how many of the task, the file of tokens or the text; None takes 64, and fewer of models with a
@@ -191,7 +197,8 @@ def analyse(source: Any, folder: str | Path | None = None, **choices: Unpack[_Ch
             resume is written; or both a batch and a number of sequences.
         FileNotFoundError: there is no such text, or no tokenizer for it.
     """
-    series = opened(source, architecture=choices.pop("architecture", None), branch=choices.pop("branch", None))
+    opening = {name: choices.pop(name) for name in ("architecture", "branch", "steps", "hub") if name in choices}
+    series = opened(source, **opening)
     if not isinstance(series, CheckpointSeries):
         return _analyse_seeds(series, folder, choices)
     folder = folder_of(series) if folder is None else Path(folder)
@@ -210,9 +217,11 @@ def opened(source: Any, **options: Any) -> CheckpointSeries | list[CheckpointSer
     """Return the series of whatever `analyse` takes, or one a seed where there are several.
 
     Raises:
-        ValueError, FileNotFoundError, OSError: as `open_series`.
+        ValueError, FileNotFoundError, OSError: as `open_series`; or there are options for a series that is open.
     """
     if isinstance(source, CheckpointSeries):
+        if options:
+            raise ValueError(f"the series {source.name!r} is open: give {', '.join(options)} to `open_series`")
         return source
     if _is_model(source):
         return open_series([(0, source)], name=type(source).__name__, **options)

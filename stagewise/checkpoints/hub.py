@@ -3,9 +3,10 @@
 import contextlib
 import dataclasses
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from stagewise.config import line_of
 
@@ -13,8 +14,18 @@ CACHE = Path(os.path.expanduser("~/.cache/stagewise/hub"))
 CACHE_BYTES = 20 * 10**9
 """The cache is emptied, the longest unused revision first, until it is below this size; two revisions always stay."""
 
+PEEK_BYTES = 8 * 10**6
+"""Bytes that are read, at most, to see how fast the line is."""
+
 ANSWER_SECONDS = 10
 """Seconds without data after which the hub counts as unreachable; huggingface_hub's own limit for downloads."""
+
+
+class _File(NamedTuple):
+    """A file of a revision: its hash as the hub gives it, and its size in bytes."""
+
+    hash: str
+    size: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,15 +54,23 @@ class Hub:
             refs = self._api().list_repo_refs(self.repository)
             return {ref.name: ref.target_commit for ref in (*refs.branches, *refs.tags)}
 
-    def files(self, revision: str) -> dict[str, str]:
-        """Return the files of a revision and their hashes as the hub gives them: nothing is downloaded.
+    def files(self, revision: str) -> dict[str, _File]:
+        """Return the files of a revision by their names: nothing is downloaded.
 
         Raises:
             OSError: the hub does not answer, or has no such revision.
         """
         with self._explained(f"list the files of revision {revision!r} of"):
             tree = self._api().list_repo_tree(self.repository, revision=revision)
-            return {f.path: f.lfs.sha256 if f.lfs else f.blob_id for f in tree if hasattr(f, "blob_id")}
+            files = [file for file in tree if hasattr(file, "blob_id")]
+            return {file.path: _File(file.lfs.sha256 if file.lfs else file.blob_id, file.size) for file in files}
+
+    def is_cached(self, revision: str, name: str) -> bool:
+        """Whether a file was downloaded before, and is still there."""
+        from huggingface_hub import try_to_load_from_cache
+
+        cached = try_to_load_from_cache(self.repository, name, cache_dir=self.cache, revision=revision)
+        return isinstance(cached, str)
 
     def fetch(self, revision: str, name: str) -> Path:
         """Download a file, unless it is in the cache.
@@ -68,6 +87,27 @@ class Hub:
                 self.repository, name, revision=revision, cache_dir=self.cache, endpoint=self.endpoint
             )
             return Path(path)
+
+    def speed(self, revision: str, name: str) -> float:
+        """Return the bytes a second of this line, from the first second or 8 MB of a file, which are not kept.
+
+        Raises:
+            OSError: as `fetch`.
+        """
+        from huggingface_hub import hf_hub_url
+        from huggingface_hub.utils import build_hf_headers, get_session
+
+        url = hf_hub_url(self.repository, name, revision=revision, endpoint=self.endpoint)
+        headers = {**build_hf_headers(), "Range": f"bytes=0-{PEEK_BYTES - 1}"}
+        stream = get_session().stream("GET", url, headers=headers, follow_redirects=True)
+        with self._explained(f"download {name} of revision {revision!r} of"), stream as answer:
+            answer.raise_for_status()
+            start, read = time.perf_counter(), 0
+            for part in answer.iter_raw():
+                read += len(part)
+                if read >= PEEK_BYTES or time.perf_counter() - start > 1:
+                    break
+            return read / max(time.perf_counter() - start, 1e-6)
 
     def _api(self) -> Any:
         from huggingface_hub import HfApi

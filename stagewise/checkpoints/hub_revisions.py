@@ -1,6 +1,7 @@
 """The revisions of a hub repository as checkpoints: the next one is downloaded while the current one is probed."""
 
-from collections.abc import Mapping
+import dataclasses
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache, partial
 from pathlib import Path
@@ -10,7 +11,7 @@ from stagewise.checkpoints.architectures import CONFIG
 from stagewise.checkpoints.digest import file_sha256
 from stagewise.checkpoints.hub import Hub
 from stagewise.checkpoints.json_files import read_json
-from stagewise.checkpoints.names import GIVE_PARSE, Coordinates, Parse, read_names, told
+from stagewise.checkpoints.names import FEW, GIVE_PARSE, Coordinates, Parse, read_names, told
 from stagewise.checkpoints.sources import Entry, Source
 from stagewise.checkpoints.weight_files import Contents, chosen_files, missing_shard, read
 
@@ -29,6 +30,9 @@ def on_hub(hub: Hub, parse: Parse | str | None = None) -> Source:
     """
     commits = hub.revisions()
     readings = dict(zip(commits, read_names([*commits], parse, bare=False), strict=True))
+    numbers = [name for name in commits if name.isdecimal()]
+    if len(numbers) >= FEW and not any(reading.at for reading in readings.values()):
+        readings |= zip(numbers, read_names(numbers), strict=True)
     known = {name: at for name, reading in readings.items() if (at := reading.at) is not None}
     ignored = tuple(name for name in readings if name not in known)
     if not known:
@@ -37,10 +41,17 @@ def on_hub(hub: Hub, parse: Parse | str | None = None) -> Source:
             f"are, a name stands for a step: {GIVE_PARSE}"
         )
     ordered = sorted(known, key=lambda name: (known[name].branch, known[name].step, name))
-    downloads = _Downloads(hub, ordered)
-    entries = tuple(_entry(downloads, name, known[name], commits) for name in ordered)
+
+    def entries(names: Sequence[str]) -> tuple[Entry, ...]:
+        downloads = _Downloads(hub, [*names])
+        return tuple(_entry(downloads, name, known[name], commits) for name in names)
+
+    def chosen(some: Sequence[Entry]) -> tuple[Entry, ...]:
+        return entries([entry.label for entry in some])
+
     beside, rows = partial(_beside, hub, ordered[-1], ignored), told([(name, readings[name]) for name in ordered])
-    return Source(hub.repository, entries, ignored=ignored, names=tuple(rows), remote=True, beside=beside)
+    found = Source(hub.repository, entries(ordered), ignored=ignored, names=tuple(rows), remote=True, beside=beside)
+    return dataclasses.replace(found, chosen=chosen)
 
 
 def at_revision(hub: Hub, revision: str, at: Coordinates) -> Entry:
@@ -62,7 +73,7 @@ def _entry(downloads: "_Downloads", revision: str, at: Coordinates, commits: Map
 
     def digest() -> str | None:
         names = _whole(hub, revision, chosen_files(files()))
-        return "+".join(files()[name] for name in names) or None
+        return "+".join(files()[name].hash for name in names) or None
 
     def config() -> Mapping[str, Any] | None:
         if CONFIG not in files():
@@ -73,7 +84,16 @@ def _entry(downloads: "_Downloads", revision: str, at: Coordinates, commits: Map
     def commit() -> str:
         return (commits or hub.revisions()).get(revision, "")
 
-    return Entry(revision, at, lambda: downloads.read(revision), digest, config, commit=commit)
+    def download() -> int:
+        missing = [name for name in chosen_files(files()) if not hub.is_cached(revision, name)]
+        return sum(files()[name].size for name in missing)
+
+    def speed() -> float:
+        return hub.speed(revision, chosen_files(files())[0])
+
+    return Entry(
+        revision, at, lambda: downloads.read(revision), digest, config, commit=commit, download=download, speed=speed
+    )
 
 
 def _whole(hub: Hub, revision: str, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -108,10 +128,10 @@ class _Downloads:
 
     def _checked(self, revision: str, paths: list[Path]) -> Contents:
         """Read the files if they have the hashes that the hub lists; if not, remove them from the cache."""
-        hashes = self.hub.files(revision)
+        files = self.hub.files(revision)
         try:
             for path in paths:
-                if len(hashes[path.name]) == SHA256 and file_sha256(path) != hashes[path.name]:
+                if len(hash := files[path.name].hash) == SHA256 and file_sha256(path) != hash:
                     raise ValueError(f"{path.name} does not have the hash that the hub lists")
             return read(paths)
         except ValueError as reason:

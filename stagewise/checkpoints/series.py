@@ -16,6 +16,7 @@ import pandas as pd
 
 from stagewise import models
 from stagewise.architecture import Architecture
+from stagewise.checkpoints.choice import Choice, only_chosen
 from stagewise.checkpoints.digest import digest, file_digest, short_digest
 from stagewise.checkpoints.formats import ADAPTER, adapter_file, merged
 from stagewise.checkpoints.hub import Hub
@@ -137,7 +138,7 @@ def open_series(
     architecture: Any = None,
     branch: str | None = None,
     parse: Parse | str | None = None,
-    steps: Iterable[int] | None = None,
+    steps: Choice | None = None,
     name: str | None = None,
     hub: Mapping[str, Any] | None = None,
     base: str | Path | None = None,
@@ -156,7 +157,8 @@ def open_series(
         branch: of a training with several, as "stage1" in the revision "stage1-step1000".
         parse: where `names.read_names` cannot read the names: a function from a name to its step or `Coordinates`, or
             a regular expression with a group `step`, as r"run(?P<step>\\d+)of", and `tokens` and `branch` if need be.
-        steps: open only these.
+        steps: open only these: steps; a number of checkpoints, log-spaced with the first and the last one; or a text,
+            "0:10000:1000" for the checkpoints nearest to every thousandth step.
         name: what the series is called in tables; None takes the folder's or the repository's.
         hub: for a repository, `cache`, `cache_bytes` and `endpoint` of `hub.Hub`.
         base: of LoRA adapters, as peft saves them: the model that they are merged into, a folder, a file or a
@@ -256,7 +258,7 @@ def _adapted(source: Source, folder: Path, base: Entry) -> Source:
     return dataclasses.replace(source, entries=tuple(map(adapted, source.entries)))
 
 
-def _chosen(source: Source, branch: str | None, steps: Iterable[int] | None) -> Source:
+def _chosen(source: Source, branch: str | None, steps: Choice | None) -> Source:
     """Return the source with the checkpoints of one branch, of the requested steps; each step once."""
     branches = sorted({entry.at.branch for entry in source.entries})
     if branch is None and len(branches) > 1:
@@ -264,26 +266,15 @@ def _chosen(source: Source, branch: str | None, steps: Iterable[int] | None) -> 
             f"{source.name} has several branches of training, whose steps are not one series: "
             f"give `branch` (--branch), one of {', '.join(map(repr, branches))}"
         )
-    if branch is not None and branch not in branches:
-        raise ValueError(f"{source.name} has no branch {branch!r}; it has {', '.join(map(repr, branches))}")
-    of_branch = [entry for entry in source.entries if branch in (None, entry.at.branch)]
-    available = [entry.at.step for entry in of_branch]
-    requested = set(available if steps is None else steps)
-    if unknown := sorted(requested - set(available)):
-        few = len(available) < 12
-        span = ", ".join(map(str, available)) if few else f"{len(available)} from {available[0]} to {available[-1]}"
-        raise ValueError(f"{source.name} has no step {unknown[0]}; its steps are {span}")
-    entries = tuple(entry for entry in of_branch if entry.at.step in requested)
-    if not entries:
-        raise ValueError(f"no checkpoints of {source.name}: {'`steps` names none' if available else 'it has none'}")
-    for one, other in pairwise(sorted(entries, key=lambda entry: entry.at.step)):
+    source = only_chosen(source, branch, steps)
+    if not source.entries:
+        raise ValueError(f"no checkpoints of {source.name}: it has none")
+    for one, other in pairwise(sorted(source.entries, key=lambda entry: entry.at.step)):
         if one.at.step == other.at.step:
             twice = f"two checkpoints of step {one.at.step}: {one.label} and {other.label}"
             raise ValueError(f"{source.name} has {twice}")
-    if len(entries) < len(source.entries):
-        source = dataclasses.replace(source, entries=entries, promised=(), lost=())
-    if entries[0].at.branch:
-        source = dataclasses.replace(source, identity=f"{source.identity} {entries[0].at.branch}")
+    if of := source.entries[0].at.branch:
+        source = dataclasses.replace(source, identity=f"{source.identity} {of}")
     return source
 
 

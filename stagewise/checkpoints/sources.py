@@ -1,6 +1,7 @@
 """Where checkpoints come from: the checkpoints of a folder or a list, before any weights are read."""
 
 import dataclasses
+import math
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -59,6 +60,8 @@ class Entry:
         commit: says which commit of a repository it is, where it lies in one: the name of a revision may move.
         time: says when it was written, seconds since 1970, where that is known.
         within: reads the config that is saved in the file of the weights, which takes as long as the weights.
+        download: says how many bytes have to be downloaded before the weights can be read.
+        speed: says how many bytes a second the line to them has, from their first ones.
     """
 
     label: str
@@ -70,6 +73,8 @@ class Entry:
     commit: Callable[[], str] = dataclasses.field(repr=False, default=lambda: "")
     within: Callable[[], Mapping[str, Any] | None] = dataclasses.field(repr=False, default=lambda: None)
     time: Callable[[], float | None] = dataclasses.field(repr=False, default=lambda: None)
+    download: Callable[[], int] = dataclasses.field(repr=False, default=lambda: 0)
+    speed: Callable[[], float] = dataclasses.field(repr=False, default=lambda: math.inf)
 
     def load(self) -> State:
         """Read the weights alone."""
@@ -103,6 +108,7 @@ class Source:
         identity: by which two sources of one name are distinguished: a folder's path, a repository; "" if it has none.
         planned: the last step that a run is to come to, where its plan says so.
         folder: on this machine, in which they lie.
+        chosen: makes some of the entries anew, which then are all that there is: none is downloaded between them.
     """
 
     name: str
@@ -118,6 +124,9 @@ class Source:
     identity: str = ""
     planned: int | None = None
     folder: Path | None = None
+    chosen: Callable[[tuple[Entry, ...]], tuple[Entry, ...]] = dataclasses.field(
+        repr=False, default=lambda entries: entries
+    )
 
     def __post_init__(self) -> None:
         if not self.ordered:
@@ -135,9 +144,15 @@ class Source:
 
     def only(self, steps: Iterable[int]) -> "Source":
         """Return the source with only these steps."""
-        chosen = set(steps)
-        entries = tuple(entry for entry in self.entries if entry.at.step in chosen)
-        return dataclasses.replace(self, entries=entries, promised=(), lost=())
+        taken = set(steps)
+        return self.of(entry for entry in self.entries if entry.at.step in taken)
+
+    def of(self, entries: Iterable[Entry]) -> "Source":
+        """Return the source with only these of its entries."""
+        taken = tuple(entries)
+        if len(taken) == len(self.entries):
+            return self
+        return dataclasses.replace(self, entries=self.chosen(taken), promised=(), lost=())
 
 
 def in_folder(folder: Path, parse: Parse | str | None = None) -> Source:

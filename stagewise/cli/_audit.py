@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from stagewise.cli._cost import agree_to_cost
 from stagewise.cli._names import only_task, task_classes
-from stagewise.cli._options import AsJson, Base, Device, ModelConfig, Origin, OwnTask, Pattern
+from stagewise.cli._options import AsJson, Device, Origin, OwnTask, SeriesOptions
 from stagewise.cli._recipes import recipe_in
 
 if TYPE_CHECKING:
@@ -20,22 +21,25 @@ def audit(
         bool | None, typer.Option("--weights/--no-weights", help="read the weights too; from a hub only if asked for")
     ] = None,
     deep: Annotated[bool, typer.Option("--deep", help="run each checkpoint on one batch too, and compare")] = False,
-    architecture: ModelConfig = None,
+    *,
+    opening: SeriesOptions,
     own_task: OwnTask = None,
     device: Device = "cpu",
-    parse: Pattern = None,
-    base: Base = None,
     as_json: AsJson = False,
 ) -> None:
     """Look for missing, repeated, damaged and outlying checkpoints; exit status 1 if something is wrong."""
     from stagewise.checkpoints.audit import audit as audit_source
+    from stagewise.checkpoints.choice import only_chosen
     from stagewise.checkpoints.series import find
 
     if own_task:
         task_classes(own_task)  # which the record may name
-    checkpoints = find(source, parse=parse, base=base)
-    deep_batch = deep_of(source, checkpoints, architecture, own_task, device) if deep else None
+    found = find(source, parse=opening.parse, base=opening.base, hub=opening.hub)
+    checkpoints = only_chosen(found, opening.branch, opening.choice)
     weights = (deep or not checkpoints.remote) if weights is None else weights
+    if weights or deep:
+        agree_to_cost(checkpoints, opening.yes)
+    deep_batch = deep_of(source, checkpoints, opening.architecture, own_task, device) if deep else None
     result = audit_source(checkpoints, weights=weights, deep=deep_batch)
     print(result.to_json() if as_json else result)
     if not result.clean:

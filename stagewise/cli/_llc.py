@@ -14,8 +14,10 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from stagewise.checkpoints.series import CheckpointSeries
     from stagewise.measurement._langevin import Sampler
+
+CHECKPOINTS = 24
+"""Checkpoints that are sampled where none are chosen."""
 
 HEADS = 4
 """Heads whose coefficients are printed beside the whole model's; of more, the table alone has them."""
@@ -54,7 +56,6 @@ def llc(
     *,
     out: Out = None,
     data: DataOptions,
-    checkpoints: Annotated[int, typer.Option(help="number of checkpoints, spread evenly over the run")] = 24,
     heads: Annotated[bool, typer.Option("--heads", help="sample the weights of each head by themselves too")] = False,
     chain: SamplerOptions,
     device: Device = "cpu",
@@ -73,9 +74,10 @@ def llc(
     from stagewise.saved_findings import familiarity_in, load_stages
     from stagewise.words.familiarity import caution
 
+    data = dataclasses.replace(data, checkpoints=CHECKPOINTS) if data.choice is None else data
     opened = opened_source(source, data, out)
-    batch, folder = opened.batch, opened.folder
-    series, sampled_folder = spread(opened.series, checkpoints), folder / SAMPLED
+    batch, series, folder = opened.batch, opened.series, opened.folder
+    sampled_folder = folder / SAMPLED
     sampling = Sampling(series, batch, sampler, heads, sampled_folder, device)
     print(sampling.cost())
     if advice := sampling.advice():
@@ -96,20 +98,6 @@ def llc(
     figure = plot.learning_coefficients(table, load_stages(folder) if measured else None)
     print(write(folder / "learning-coefficients.svg", partial(figure.savefig, format="svg")))
     print_report(folder)
-
-
-def spread(series: "CheckpointSeries", number: int) -> "CheckpointSeries":
-    """Return so many of the checkpoints, spread evenly over them, the first and the last too; all where fewer.
-
-    Raises:
-        ValueError: less than two.
-    """
-    if number < 2:
-        raise ValueError(f"--checkpoints takes the first and the last one at least, got {number}")
-    last, count = len(series) - 1, min(number, len(series))
-    steps = tuple(series.steps[round(index * last / max(count - 1, 1))] for index in range(count))
-    source = None if series.source is None else series.source.only(steps)
-    return dataclasses.replace(series, steps=steps, source=source)
 
 
 def lines(table: "pd.DataFrame") -> "Iterator[str]":

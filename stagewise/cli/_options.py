@@ -96,14 +96,63 @@ class RecipeOptions:
 
 
 @dataclass(frozen=True)
-class DataOptions:
-    """How the checkpoints of a source are opened, and the tokens, the text or the task that they are measured on."""
+class SeriesOptions:
+    """How the checkpoints of a source are opened, which of them, and what downloads may take."""
 
     architecture: ModelConfig = None
     branch: Annotated[
         str | None,
         Option(help="where checkpoints are of several branches of training, one of them: stage1 of stage1-step9"),
     ] = None
+    parse: Pattern = None
+    base: Base = None
+    checkpoints: Annotated[
+        int | None,
+        Option(
+            min=2,
+            help="only so many checkpoints, log-spaced, the first and the last one too; llc takes 24 if not given",
+        ),
+    ] = None
+    steps: Annotated[
+        str | None,
+        Option(help="only the checkpoints of these steps: from:to:every, as 0:10000:1000, or a list, as 0,512,1000"),
+    ] = None
+    cache: Annotated[Path | None, Option(help="folder for downloads; ~/.cache/stagewise/hub if not given")] = None
+    cache_size: Annotated[
+        str | None, Option(help="size that it stays below, as in 50GB; of each repository two revisions stay")
+    ] = None
+    yes: Annotated[bool, Option("--yes", help="download and measure without being asked, however long it takes")] = (
+        False
+    )
+
+    @property
+    def choice(self) -> int | str | None:
+        """Which checkpoints are taken, as `open_series` takes it.
+
+        Raises:
+            ValueError: both a number of checkpoints and steps are given.
+        """
+        if self.checkpoints is not None and self.steps is not None:
+            raise ValueError("--checkpoints says how many and --steps which ones: give one of the two")
+        return self.checkpoints if self.steps is None else self.steps
+
+    @property
+    def hub(self) -> dict[str, Any]:
+        """Where downloads go, as `open_series` takes it."""
+        size = read_memory(self.cache_size, "--cache-size")
+        given = {"cache": self.cache, "cache_bytes": size}
+        return {name: value for name, value in given.items() if value is not None}
+
+    def opening(self) -> dict[str, Any]:
+        """Return them as arguments of `open_series`."""
+        how = {"architecture": self.architecture, "branch": self.branch, "parse": self.parse, "base": self.base}
+        return {**how, "steps": self.choice, "hub": self.hub}
+
+
+@dataclass(frozen=True)
+class DataOptions(SeriesOptions):
+    """How the checkpoints of a source are opened, and the tokens, the text or the task that they are measured on."""
+
     tokens: Annotated[
         str | None,
         Option(
@@ -126,8 +175,6 @@ class DataOptions:
         Option(help="of the text: a tokenizer.json, its folder or a hub repository; the series' own if not given"),
     ] = None
     own_task: OwnTask = None
-    parse: Pattern = None
-    base: Base = None
 
     @property
     def given(self) -> bool:
@@ -212,7 +259,7 @@ CAUSE = 'as 3000 "a larger batch" or 0-500 "a warm-up"'
 UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 
 
-def read_memory(memory: str | None) -> int | None:
+def read_memory(memory: str | None, option: str = "--memory") -> int | None:
     """Return bytes.
 
     Raises:
@@ -225,7 +272,7 @@ def read_memory(memory: str | None) -> int | None:
         return None
     match = re.fullmatch(r"(\d+(?:\.\d+)?) ?([KMG]?I?B)", memory.strip().upper())
     if match is None or match[2] not in UNITS or not (size := int(float(match[1]) * UNITS[match[2]])):
-        raise ValueError(f"--memory takes a size with its unit, as in 512MB or 2GB; got {memory!r}")
+        raise ValueError(f"{option} takes a size with its unit, as in 512MB or 2GB; got {memory!r}")
     return size
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from stagewise.cli._commands import one_thread
+from stagewise.cli._cost import agree_to_cost, seconds_a_checkpoint
 from stagewise.cli._names import only_task, task_classes
 from stagewise.cli._options import DataOptions, Measurement, read_causes
 from stagewise.cli._recipes import recipe_in
@@ -80,7 +81,7 @@ def measured_first(
     from stagewise.checkpoints.run_folder import TABLE
 
     folder, chosen = Path(source), measurement.chosen
-    if not data.given and (folder / TABLE).exists() and measurement.sequences is None:
+    if not data.given and (folder / TABLE).exists() and measurement.sequences is None and data.choice is None:
         if chosen.only or chosen.without:
             why = "was measured before, and all of that is shown: --only and --without choose for `stagewise measure`"
             print(f"{source} {why}", file=sys.stderr)
@@ -88,9 +89,9 @@ def measured_first(
     one_thread()
     from stagewise.analysis import analyse, measure_run
 
-    opened = opened_source(source, data, out)
+    opened = opened_source(source, data, out, measurement)
     if opened.recipe is not None:
-        measure_run(opened.recipe, folder, **measurement.arguments())
+        measure_run(opened.recipe, folder, series=opened.series, **measurement.arguments())
         return folder, None
     return opened.folder, analyse(opened.series, opened.folder, task=opened.task, **measurement.arguments())
 
@@ -150,16 +151,20 @@ def _identity(series: "CheckpointSeries") -> str:
     return series.name if series.source is None else series.source.identity or series.name
 
 
-def opened_source(source: str, data: DataOptions, out: Path | None = None) -> OpenedSource:
+def opened_source(
+    source: str, data: DataOptions, out: Path | None = None, measurement: Measurement | None = None
+) -> OpenedSource:
     """Open a run on its own task, or other checkpoints on the data that are given, a task of the user, or none.
 
     Args:
         source: a run folder, or what `open_series` opens.
         data: how it is opened, and on which data.
         out: the folder of the tables of another source than a run; None takes one in `runs/`.
+        measurement: how it is measured then, for an estimate of the time.
 
     Raises:
-        ValueError: the source holds curves, or the folder the measurements of another source.
+        ValueError: the source holds curves, or the folder the measurements of another source, or downloading the
+            weights takes much and nobody agrees.
     """
     from stagewise.analysis import folder_of
     from stagewise.checkpoints.run_folder import RUN, check_claim
@@ -169,12 +174,25 @@ def opened_source(source: str, data: DataOptions, out: Path | None = None) -> Op
 
     if not data.given and (folder := Path(source)).joinpath(RUN).exists():
         recipe = recipe_in(folder, tasks=data.own_task or ())
-        return OpenedSource(open_series(folder, classes=[type(recipe.architecture.init)]), folder, recipe, None)
+        series = open_series(folder, classes=[type(recipe.architecture.init)], steps=data.choice)
+        return OpenedSource(series, folder, recipe, None)
     if is_log(source):
         raise ValueError(f"{source} holds curves and no checkpoints: `stagewise report {source}` shows them")
     task_classes(data.own_task or ())  # which the record of a run may name
-    series = open_series(source, architecture=data.architecture, branch=data.branch, parse=data.parse, base=data.base)
+    series = open_series(source, **data.opening())
     task = own_task(series, data.tokens, data.relation or (), data.text, data.tokenizer) or only_task(data.own_task)
     folder = out or folder_of(series)
     check_claim(folder, _identity(series))
-    return OpenedSource(series, folder, None, task)
+    opened = OpenedSource(series, folder, None, task)
+    if series.source is not None and series.source.remote:
+        agree_to_cost(series.source, data.yes, _measuring(opened, measurement) if measurement else 0.0)
+    return opened
+
+
+def _measuring(opened: OpenedSource, measurement: Measurement) -> float:
+    """Return how many seconds measuring takes about."""
+    from stagewise.probes.default_probes import chosen_probes
+
+    model, batch, chosen = opened.series.architecture, opened.batch, measurement.arguments()
+    probes = chosen_probes(chosen["probes"], chosen["extra_probes"], model, batch, opened.task)
+    return len(opened.series) * seconds_a_checkpoint(model, batch, probes)

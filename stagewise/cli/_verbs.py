@@ -87,10 +87,10 @@ def measure(
     from stagewise.saved_findings import familiarity_in
 
     measurement = Measurement(passes, chosen, probe, sequences)
-    opened = opened_source(source, data, out)
+    opened = opened_source(source, data, out, measurement)
     series, folder = opened.series, opened.folder
     if opened.recipe is not None:
-        measure_run(opened.recipe, folder, **measurement.arguments())
+        measure_run(opened.recipe, folder, series=series, **measurement.arguments())
     else:
         # Not its table, which would be kept.
         faults = measured(series, folder, task=opened.task, **measurement.arguments())[0]
@@ -109,7 +109,7 @@ def report(
     ],
     *,
     out: Out = None,
-    steps: StepsColumn = None,
+    step_column: StepsColumn = None,
     cause: Causes = None,
     data: DataOptions,
     sequences: SequenceCount = None,
@@ -117,7 +117,7 @@ def report(
     passes: PassOptions,
 ) -> None:
     """Write report.html and its figures; first measure a source that was not measured. Several give one report."""
-    runs, measurement = each_run(sources, out, steps), Measurement(passes, chosen, sequences=sequences)
+    runs, measurement = each_run(sources, out, step_column), Measurement(passes, chosen, sequences=sequences)
     if len(runs) > 1:
         out = Path(runs[0]).parents[1] if len(sources) == 1 else out
         print(report_on_seeds(runs, out, data, measurement, cause))

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from stagewise.statistics._forecast import blow_up_share as blow_up_share
 
 
-class Linearised(NamedTuple):
+class _Linearised(NamedTuple):
     """The variables of the linearised flow, and its loss."""
 
     w: float
@@ -14,7 +14,7 @@ class Linearised(NamedTuple):
     loss: float
 
 
-def linearised(time: float, rate: float) -> Linearised:
+def linearised(time: float, rate: float) -> _Linearised:
     """Return w = sinh(rate t), Da = cosh(rate t) - 1 and the loss (1 - rate sinh 2 rate t) / 2.
 
     It solves w' = rate (1 + Da), Da' = rate w: the flow around its start. It holds to 3 % of w until rate t = 1/2.
@@ -22,7 +22,7 @@ def linearised(time: float, rate: float) -> Linearised:
     Source: Zucchet et al. (2025), arXiv:2505.17863, the linearisation at the start, with rate = B / (sqrt(d) T).
     """
     angle = rate * time
-    return Linearised(math.sinh(angle), math.cosh(angle) - 1, (1 - rate * math.sinh(2 * angle)) / 2)
+    return _Linearised(math.sinh(angle), math.cosh(angle) - 1, (1 - rate * math.sinh(2 * angle)) / 2)
 
 
 def linearised_plateau(rate: float, share: float = 0.8) -> float:

@@ -15,28 +15,28 @@ CAVEAT = "Measured on a batch that is foreign to the model"
 
 
 @runtime_checkable
-class Judged(Protocol):
+class _Judged(Protocol):
     """What is known of a probe batch, as `findings.batch_familiarity` has it; losses in nats."""
 
     @property
-    def foreign(self) -> bool: ...  # noqa: D102
+    def foreign(self) -> bool: ...
     @property
-    def unknown(self) -> bool: ...  # noqa: D102
+    def unknown(self) -> bool: ...
     @property
-    def rises(self) -> bool: ...  # noqa: D102
+    def rises(self) -> bool: ...
     @property
-    def first(self) -> float: ...  # noqa: D102
+    def first(self) -> float: ...
     @property
-    def last(self) -> float: ...  # noqa: D102
+    def last(self) -> float: ...
     @property
-    def guess(self) -> float: ...  # noqa: D102
+    def guess(self) -> float: ...
     @property
-    def step(self) -> int: ...  # noqa: D102
+    def step(self) -> int: ...
     @property
-    def positions(self) -> tuple[int, ...]: ...  # noqa: D102
+    def positions(self) -> tuple[int, ...]: ...
 
 
-def familiarity(judged: Judged) -> str:
+def familiarity(judged: _Judged) -> str:
     """Say whether the models know the probe batch, by which losses, and what to do where they do not."""
     if judged.unknown:
         return "Whether the probe batch is foreign to this model is not known: no loss was measured (Loss)."
@@ -67,18 +67,18 @@ def _partly(positions: tuple[int, ...]) -> str:
     )
 
 
-def qualified(findings: str, judged: Judged | None) -> str:
+def qualified(findings: str, judged: _Judged | None) -> str:
     """Return findings in words; on a foreign batch indented below a line that says so."""
     if judged is None or not judged.foreign:
         return findings
     return f"{CAVEAT}:\n{textwrap.indent(findings, '  ')}"
 
 
-def warned(findings: str, judged: Judged | None) -> str:
+def warned(findings: str, judged: _Judged | None) -> str:
     """Return findings in words, as `qualified`, below what `caution` says."""
     return caution(judged) + qualified(findings, judged)
 
 
-def caution(judged: Judged | None) -> str:
+def caution(judged: _Judged | None) -> str:
     """Return a line that says of a batch that it is foreign, and what to do, or that nobody knows; else nothing."""
     return f"{familiarity(judged)}\n" if judged is not None and (judged.foreign or judged.unknown) else ""

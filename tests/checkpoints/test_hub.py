@@ -32,7 +32,7 @@ def test_branches_and_tags_are_revisions_with_their_commits(hub: Hub, served: An
 def test_files_and_their_hashes_are_known_without_a_download(hub: Hub, served: Any) -> None:
     files = hub.files("step10")
     assert files.keys() == {WEIGHTS, "config.json"}
-    assert files[WEIGHTS] == hashlib.sha256(CONTENT).hexdigest()
+    assert files[WEIGHTS] == (hashlib.sha256(CONTENT).hexdigest(), len(CONTENT))
     assert not any(asked.startswith(f"GET step10/{WEIGHTS}") for asked in served.asked)
 
 

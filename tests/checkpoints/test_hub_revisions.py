@@ -119,3 +119,12 @@ def test_a_revision_that_went_away_is_named(hub: Any, tmp_path: Path) -> None:
 def test_a_repository_that_does_not_exist_is_named(hub: Any, tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="could not list the revisions of owner/other: the hub has no such"):
         open_series("owner/other", hub={"cache": tmp_path, "endpoint": hub.endpoint})
+
+
+def test_revisions_that_are_numbers_are_steps_where_no_word_says_so(
+    local_hub: Callable[..., Any], saved: Callable[..., dict[str, bytes]], tmp_path: Path
+) -> None:
+    numbers = ("main", "128000", "256000", "512000")
+    mixed = ("main", "step10", "step20", "2024", "2025", "2026")
+    assert opened(local_hub({name: saved("GPT2", 0) for name in numbers}), tmp_path).steps == (128000, 256000, 512000)
+    assert opened(local_hub({name: saved("GPT2", 0) for name in mixed}), tmp_path).steps == (10, 20)

@@ -10,8 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from stagewise.analysis import measure_run
-from stagewise.checkpoints.series import CheckpointSeries
-from stagewise.cli._llc import SamplerOptions, spread
+from stagewise.cli._llc import SamplerOptions
 from stagewise.cli.app import app
 from stagewise.measurement._langevin import DEFAULT
 from stagewise.probes import Loss
@@ -103,7 +102,6 @@ def test_the_folder_of_another_source_is_refused(checkpoints: Path, run: Path) -
     [
         (["--draws", "0"], "Sampler.draws: expected a whole number of at least 1, got 0"),
         (["--step-size", "0"], "Sampler.step_size: expected"),
-        (["--checkpoints", "1"], "--checkpoints takes the first and the last one at least, got 1"),
         (["--device", "nowhere"], "nowhere"),
     ],
 )
@@ -122,12 +120,6 @@ def test_without_devinterp_a_line_says_what_to_install(run: Path, monkeypatch: p
 def test_a_folder_without_checkpoints_is_refused(tmp_path: Path) -> None:
     status, printed = call(str(tmp_path))
     assert (status, "checkpoint" in printed) == (2, True)
-
-
-def test_checkpoints_are_spread_evenly_with_both_ends(small_run: CheckpointSeries) -> None:
-    assert spread(small_run, 2).steps == (0, 6)
-    assert spread(small_run, 3).steps in ((0, 2, 6), (0, 4, 6))
-    assert spread(small_run, 9).steps == small_run.steps
 
 
 @pytest.mark.parametrize("name", ["step_size", "localization", "draws", "burn_in", "chains"])

@@ -1,0 +1,94 @@
+"""Which checkpoints of a series are opened, and how much has to be downloaded for them."""
+
+import re
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from stagewise.checkpoints.sources import Source
+
+Choice = Iterable[int] | int | str
+"""Steps; a number of checkpoints, log-spaced; or a text, as "0:10000:1000" or "0,512,1000"."""
+
+HOW = "as 0:10000:1000 (from, to, every), as 0,512,1000, or a number of checkpoints"
+
+
+def chosen_steps(steps: Sequence[int], choice: Choice, name: str) -> list[int]:
+    """Return the chosen ones of the steps that a series has, ascending.
+
+    Args:
+        steps: of all checkpoints.
+        choice: see `Choice`. The number of checkpoints includes the first and the last one. Of "from:to:every", whose
+            parts may each be left out, the checkpoint nearest to each step is taken.
+        name: of the series, for errors.
+
+    Raises:
+        ValueError: a step that the series does not have, no step at all, or a text that says none.
+
+    >>> chosen_steps([0, 1, 2, 4, 8, 512, 1000, 2000, 3000], 5, "pythia")
+    [0, 2, 8, 512, 3000]
+    >>> chosen_steps([0, 1, 2, 4, 8, 512, 1000, 2000, 3000], "0:2000:1000", "pythia")
+    [0, 1000, 2000]
+    """
+    available = sorted(set(steps))
+    if isinstance(choice, int):
+        return _log_spaced(available, choice)
+    if isinstance(choice, str):
+        if (span := re.fullmatch(r"(\d*):(\d*)(?::(\d*))?", choice.strip())) is not None:
+            return _in_span(available, *(int(part) if part else None for part in span.groups()), name=name)
+        if re.fullmatch(r"\d+(\s*,\s*\d+)*", choice.strip()) is None:
+            raise ValueError(f"steps are chosen {HOW}; got {choice!r}")
+        choice = map(int, choice.split(","))
+    requested = set(choice)
+    if unknown := sorted(requested - set(available)):
+        raise ValueError(f"{name} has no step {unknown[0]}; its steps are {_listed(available)}")
+    if available and not requested:
+        raise ValueError(f"no checkpoints of {name}: `steps` names none")
+    return sorted(requested)
+
+
+def _log_spaced(steps: list[int], number: int) -> list[int]:
+    """Return so many steps, as evenly as they can be in log(1 + step), the first and the last one too."""
+    if number < 2:
+        raise ValueError(f"the first and the last checkpoint are two; got {number}")
+    if number >= len(steps):
+        return steps
+    places = np.log1p(np.array(steps, float))
+    nearest = np.abs(places - np.linspace(places[0], places[-1], number)[:, None]).argmin(axis=1)
+    chosen = set(nearest.tolist())
+    while len(chosen) < number:  # several places had the same nearest step: take those farthest from all others
+        distance = np.abs(places[:, None] - places[sorted(chosen)]).min(axis=1)
+        chosen.add(int(distance.argmax()))
+    return [steps[place] for place in sorted(chosen)]
+
+
+def _in_span(steps: list[int], first: int | None, last: int | None, every: int | None, *, name: str) -> list[int]:
+    inside = [step for step in steps if (first or 0) <= step and (last is None or step <= last)]
+    if not inside:
+        raise ValueError(f"{name} has no step from {first or 0} to {last}; its steps are {_listed(steps)}")
+    if not every:
+        return inside
+    grid = np.arange(inside[0] if first is None else first, inside[-1] + 1, every)
+    nearest = np.abs(np.array(inside) - grid[:, None]).argmin(axis=1)
+    return [inside[place] for place in sorted(set(nearest.tolist()))]
+
+
+def _listed(steps: Sequence[int]) -> str:
+    few = len(steps) < 12
+    return ", ".join(map(str, steps)) if few else f"{len(steps)} from {steps[0]} to {steps[-1]}"
+
+
+def only_chosen(source: Source, branch: str | None, steps: Choice | None) -> Source:
+    """Return a source with the checkpoints of one branch of training, of the chosen steps; None takes all.
+
+    Raises:
+        ValueError: it has no such branch, or as `chosen_steps`.
+    """
+    branches = sorted({entry.at.branch for entry in source.entries})
+    if branch is not None and branch not in branches:
+        raise ValueError(f"{source.name} has no branch {branch!r}; it has {', '.join(map(repr, branches))}")
+    entries = [entry for entry in source.entries if branch in (None, entry.at.branch)]
+    if steps is not None:
+        taken = set(chosen_steps([entry.at.step for entry in entries], steps, source.name))
+        entries = [entry for entry in entries if entry.at.step in taken]
+    return source.of(entries)

@@ -1,0 +1,92 @@
+"""What a remote series costs, told before its weights are downloaded; much of it needs a yes."""
+
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stagewise.architecture import Architecture
+    from stagewise.checkpoints.sources import Source
+    from stagewise.probe import AbstractProbe
+    from stagewise.task import Batch
+
+MUCH_BYTES, MUCH_SECONDS = 20 * 10**9, 3600
+"""A download, and a time, above which a person is asked."""
+
+TIMED_BYTES = 10**9
+"""A download above which the line is timed for it."""
+
+PASSES = 10
+"""Passes of a checkpoint beside those of the edits: the clean one, gradients, restricted contexts."""
+
+
+def agree_to_cost(source: "Source | None", yes: bool, measuring: float = 0.0) -> None:
+    """Say what downloading and measuring a remote source takes; where that is much, ask, or refuse in a script.
+
+    Args:
+        source: the chosen checkpoints; one that lies on this machine costs no download, and nothing is said.
+        yes: whether the command line agrees beforehand.
+        measuring: seconds that measuring them takes about.
+
+    Raises:
+        ValueError: it is much, and nobody is there to be asked.
+        typer.Abort: the person asked says no.
+    """
+    if source is None or not source.remote:
+        return
+    size = sum(entry.download() for entry in source.entries)
+    told, seconds = f"{source.name}: {len(source.entries)} checkpoints, {size / 1e9:.2f} GB to download", measuring
+    nobody = not (yes or _person_is_there())
+    if size > TIMED_BYTES and not (nobody and size > MUCH_BYTES):
+        loading = size / source.entries[0].speed()
+        told, seconds = f"{told} (about {_in_words(loading)} on this line)", seconds + loading
+    told += f", about {_in_words(measuring)} of measuring here" if measuring else ""
+    much = size > MUCH_BYTES or seconds > MUCH_SECONDS
+    if much and nobody:
+        raise ValueError(
+            f"{told}. No weights were downloaded. --yes starts it; --checkpoints 20 takes 20 of them, log-spaced with "
+            "the first and the last one, and --steps 0:10000:1000 those of these steps"
+        )
+    print(told, file=sys.stderr)
+    if much and not yes:
+        typer.confirm("Go on?", abort=True)
+
+
+def _person_is_there() -> bool:
+    return sys.stdin.isatty()
+
+
+def seconds_a_checkpoint(model: "Architecture", batch: "Batch", probes: "Sequence[AbstractProbe]") -> float:
+    """Estimate the time of a checkpoint's passes from the architecture and the speed of this machine's products.
+
+    An edited pass begins at the layer of its edit: half of a pass on average.
+    """
+    edits = {edit for probe in probes for edit in probe.edits(model)}
+    width = model.config["d_model"]
+    parameters = 12 * model.n_layers * width**2 + width * model.n_outputs
+    positions = len(batch) * batch.tokens.shape[1]
+    products: float = 2 * parameters * positions * (PASSES + len(edits) / 2)
+    return products / _products_a_second(width)
+
+
+def _products_a_second(width: int) -> float:
+    """Return how many multiplications and additions a second a product of this width makes here."""
+    import torch
+
+    left, right = torch.ones(512, width), torch.ones(width, 4 * width)
+    left @ right  # the first one takes its memory
+    start, times = time.perf_counter(), 0
+    while (passed := time.perf_counter() - start) < 0.1:
+        left @ right
+        times += 1
+    return 2 * 512 * width * 4 * width * times / passed
+
+
+def _in_words(seconds: float) -> str:
+    from stagewise.measurement._forecast import in_words
+
+    return in_words(max(seconds, 60))
