@@ -20,7 +20,7 @@ from answers.case import Case, MissingError
 from answers.judging import Verdict, judged
 from answers.page import Row, page
 from stagewise import Stages, find_stages
-from stagewise.models.process import one_thread
+from stagewise.models._process import one_thread
 
 FOLDER = Path("runs/answers")
 PAGE = Path("docs/answers.md")

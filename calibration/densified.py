@@ -8,7 +8,7 @@ import numpy as np
 from calibration.cases import Generator, correlated, logistic
 from calibration.onsets import Job, generator
 from calibration.rows import Row, share
-from stagewise.findings.windows import Window
+from stagewise.findings._windows import Window
 from stagewise.replay.densifying import steps_within
 from stagewise.statistics import Curve, turning_point
 

@@ -21,7 +21,7 @@ from stagewise.checkpoints.run_folder import TABLE, read_table
 from stagewise.experiments.emergence.recipes import recall_recipe
 from stagewise.experiments.emergence.toy_attention import run_toy_curve
 from stagewise.findings.early_warning import predict_onset
-from stagewise.models.process import one_thread
+from stagewise.models._process import one_thread
 from stagewise.probes import Accuracy, AttentionProgress, AttentionTo, Loss
 from stagewise.schedules import linear
 from stagewise.statistics import Forecast, emergence_interval

@@ -9,7 +9,7 @@ import pandas as pd
 from calibration.cases import LAST, Generator, checkpoints, correlated, logistic
 from calibration.onsets import Job, generator
 from calibration.rows import Row, share
-from stagewise.findings.head_labels import head_events
+from stagewise.findings._head_labels import head_events
 from stagewise.findings.onsets import find_onsets
 from stagewise.findings.stages import find_stages
 from stagewise.statistics._power_law import fit_interval_censored

@@ -11,9 +11,9 @@ from scipy.stats import false_discovery_control
 from calibration.cases import LAST, NOISES, PLANTED, SMOOTH, Planted, checkpoints, correlated
 from calibration.rows import Row, share
 from calibration.specials import HELD_OUT, SPECIALS
-from stagewise.findings.decisions import coincidence
+from stagewise.findings._decisions import coincidence
+from stagewise.findings._scores import Curve
 from stagewise.findings.onsets import TIMES
-from stagewise.findings.scores import Curve
 from stagewise.statistics import DEFAULT, find_transitions
 from stagewise.statistics._decisions import rejection
 from stagewise.statistics._transition import Found

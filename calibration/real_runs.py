@@ -18,14 +18,14 @@ import pandas as pd
 from stagewise.analysis import measure_run
 from stagewise.architectures import OneHotInit
 from stagewise.checkpoints.run_folder import TABLE, read_table
+from stagewise.experiments.emergence._runs import recall_probes
 from stagewise.experiments.emergence.recipes import recall_recipe
-from stagewise.experiments.emergence.runs import recall_probes
 from stagewise.experiments.incremental import markov
-from stagewise.findings.from_references import nested_references
+from stagewise.findings._from_references import nested_references
 from stagewise.findings.onsets import find_onsets
 from stagewise.findings.stages import Stages, find_stages
 from stagewise.findings.thresholds import find_emergence_times
-from stagewise.models.process import one_thread
+from stagewise.models._process import one_thread
 from stagewise.probe import AbstractProbe
 from stagewise.recipe import Recipe
 from stagewise.table import select

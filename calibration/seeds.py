@@ -9,8 +9,8 @@ import pandas as pd
 from calibration.cases import Generator, checkpoints, correlated, logistic
 from calibration.onsets import Job, generator
 from calibration.rows import Row, share
+from stagewise.findings._roles import head_roles
 from stagewise.findings.replicates import find_replicates
-from stagewise.findings.roles import head_roles
 from stagewise.statistics import pooled
 
 BETWEEN = 0.3

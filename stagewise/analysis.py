@@ -11,9 +11,9 @@ from typing import Any, Unpack, cast, overload
 import pandas as pd
 
 from stagewise.checkpoints import run_folder
+from stagewise.checkpoints._digest import short_digest
 from stagewise.checkpoints.audit import audit
 from stagewise.checkpoints.choice import Choice
-from stagewise.checkpoints.digest import short_digest
 from stagewise.checkpoints.findings import Audit
 from stagewise.checkpoints.run_folder import ANALYSIS, REPEATED, TABLE, write_json
 from stagewise.checkpoints.series import CheckpointSeries, find, open_series
@@ -22,7 +22,7 @@ from stagewise.findings.batch_familiarity import familiarity_of_run
 from stagewise.measurement._provenance import analysis_record, provenance
 from stagewise.measurement.engine import Resources, check, check_resources, measure
 from stagewise.measurement.probe_batch import batch_of_run, batch_of_series
-from stagewise.models.precision import Dtype
+from stagewise.models._precision import Dtype
 from stagewise.plain_text import file_part
 from stagewise.probe import AbstractProbe
 from stagewise.probes import AttentionTo, Copying
@@ -30,11 +30,11 @@ from stagewise.probes.default_probes import Probes as Probes
 from stagewise.probes.default_probes import chosen_probes
 from stagewise.processes import several
 from stagewise.recipe import Recipe
-from stagewise.reporting.example import write_example
-from stagewise.reporting.measured import write_batch
+from stagewise.reporting._example import write_example
+from stagewise.reporting._measured import write_batch
+from stagewise.reporting._results import Analysis as Analysis
+from stagewise.reporting._seeds import SeedReport, report_seeds
 from stagewise.reporting.page import report
-from stagewise.reporting.results import Analysis as Analysis
-from stagewise.reporting.seeds import SeedReport, report_seeds
 from stagewise.restricted_training import Contexts, baselines_beside, chosen_contexts
 from stagewise.saved_findings import load_stages
 from stagewise.task import AbstractTask, Batch

@@ -11,16 +11,16 @@ from typing import TypeVar
 
 import pandas as pd
 
-from stagewise.checkpoints.causes import causes_of
-from stagewise.checkpoints.checksums import is_intact
-from stagewise.checkpoints.json_files import read_json
+from stagewise.checkpoints._causes import causes_of
+from stagewise.checkpoints._checksums import is_intact
+from stagewise.checkpoints._json_files import read_json
 from stagewise.checkpoints.run_folder import ANALYSIS, read_record, table_file, write_json
+from stagewise.findings._frames import digest
+from stagewise.findings._kinds import OUTPUTS, PATTERNS, has_patterns
+from stagewise.findings._scores import evidence, rows_of_evidence
 from stagewise.findings.batch_familiarity import LOSSES, BatchFamiliarity, familiarity_of_run
-from stagewise.findings.frames import digest
-from stagewise.findings.kinds import OUTPUTS, PATTERNS, has_patterns
 from stagewise.findings.lineage import Lineage, find_lineage
 from stagewise.findings.replicates import Replicates
-from stagewise.findings.scores import evidence, rows_of_evidence
 from stagewise.findings.stages import Stages, find_stages, shows_stages
 from stagewise.statistics import DEFAULT, StageCriteria
 

@@ -16,8 +16,8 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 import pandas as pd
 from tqdm.auto import tqdm
 
-from stagewise.checkpoints.digest import short_digest
-from stagewise.checkpoints.json_files import read_json
+from stagewise.checkpoints._digest import short_digest
+from stagewise.checkpoints._json_files import read_json
 from stagewise.checkpoints.run_folder import write_json
 from stagewise.own_code import allow, named
 from stagewise.processes import several, take_one_thread, worker_pool

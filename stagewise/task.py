@@ -14,8 +14,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from stagewise.text._tokenizer import encode
 from stagewise.text.token_relations import RELATIONS, Relations, token_relations
-from stagewise.text.tokenizer import encode
 
 TRAINING, EVALUATION, TEACHER = range(3)
 """The purposes of `derive_seed`: training and evaluation data never share a stream, even under one seed."""

@@ -12,17 +12,17 @@ from tqdm.auto import tqdm
 
 from stagewise import models
 from stagewise.checkpoints import run_folder
-from stagewise.checkpoints.digest import digest
+from stagewise.checkpoints._digest import digest
+from stagewise.checkpoints._training_state import Metrics as Metrics
+from stagewise.checkpoints._training_state import is_complete, resume, save
 from stagewise.checkpoints.series import CheckpointSeries, open_series
-from stagewise.checkpoints.training_state import Metrics as Metrics
-from stagewise.checkpoints.training_state import is_complete, resume, save
 from stagewise.init import by_pattern, check_trained_here, matching
 from stagewise.loss import training_loss
 from stagewise.models._clamps import Clamps, targets
+from stagewise.models._devices import check_device
+from stagewise.models._precision import Dtype as Dtype
+from stagewise.models._precision import check_dtype, products_in
 from stagewise.models._training_pass import TrainingPass, training_pass
-from stagewise.models.devices import check_device
-from stagewise.models.precision import Dtype as Dtype
-from stagewise.models.precision import check_dtype, products_in
 from stagewise.recipe import Recipe, TrainPlan
 from stagewise.task import Batch
 

@@ -10,8 +10,8 @@ from typing import Any
 from tqdm.auto import tqdm
 
 from stagewise.checkpoints import run_folder
+from stagewise.checkpoints._training_state import Metrics, resume
 from stagewise.checkpoints.series import CheckpointSeries, open_series
-from stagewise.checkpoints.training_state import Metrics, resume
 from stagewise.recipe import Recipe, describe, differences
 from stagewise.stacked_training import Stack, rule_of
 from stagewise.training import Dtype, Training, check_finite, checkpoints_saved, is_finished, prepare

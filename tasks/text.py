@@ -13,8 +13,8 @@ from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.fields import Natural, check_fields
 from stagewise.presets import Preset, text_preset
 from stagewise.task import AbstractTask, Batch, check_number
+from stagewise.text._tokenizer import ACCEPTED, TOKENIZER, decode, encode, vocabulary_size
 from stagewise.text.token_relations import token_relations
-from stagewise.text.tokenizer import ACCEPTED, TOKENIZER, decode, encode, vocabulary_size
 
 _LENGTH = 64
 """Positions of a window, where the models have so many."""

@@ -22,10 +22,10 @@ from typer.testing import CliRunner
 
 from stagewise import architectures
 from stagewise.analysis import measure_run
-from stagewise.checkpoints.digest import file_sha256
+from stagewise.checkpoints._digest import file_sha256
+from stagewise.checkpoints._table_file import PROVENANCE
+from stagewise.checkpoints._writing import INSIDE, LOCK
 from stagewise.checkpoints.run_folder import RESUME, RUN, TABLE
-from stagewise.checkpoints.table_file import PROVENANCE
-from stagewise.checkpoints.writing import INSIDE, LOCK
 from stagewise.cli.app import app
 from stagewise.measurement._recorded import PROBES
 from stagewise.probes import AttentionTo, KLToReference, Loss

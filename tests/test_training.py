@@ -11,10 +11,10 @@ import torch
 
 from stagewise import models as model
 from stagewise.architectures import OneHotInit, minimal
-from stagewise.checkpoints.checksums import LIST, listed
+from stagewise.checkpoints._checksums import LIST, listed
+from stagewise.checkpoints._writing import LOCK
 from stagewise.checkpoints.run_folder import METRICS, RESUME, RUN, STATES, checkpoint_file, is_finished
 from stagewise.checkpoints.series import open_series
-from stagewise.checkpoints.writing import LOCK
 from stagewise.recipe import Recipe
 from stagewise.training import prepare, train
 from tests.conftest import unchecked_types

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from stagewise.checkpoints._writing import write
 from stagewise.checkpoints.run_folder import RESUME
-from stagewise.checkpoints.writing import write
 from stagewise.recipe import Recipe
 from stagewise.tasks import MarkovChain
 from stagewise.training import train

@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 import torch
 
+from stagewise.checkpoints._training_state import save
 from stagewise.checkpoints.run_folder import METRICS, RESUME, checkpoint_file, is_finished
 from stagewise.checkpoints.series import open_series
-from stagewise.checkpoints.training_state import save
 from stagewise.experiments.emergence.recipes import recall_recipe
 from stagewise.plan import ClampHead, Seeds
 from stagewise.recipe import Recipe

@@ -18,9 +18,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from stagewise.checkpoints.checksums import LIST
+from stagewise.checkpoints._checksums import LIST
+from stagewise.checkpoints._writing import LOCK
 from stagewise.checkpoints.run_folder import RESUME
-from stagewise.checkpoints.writing import LOCK
 
 
 def _settings(steps: int, save: str) -> list[str]:

@@ -7,18 +7,18 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from stagewise.architecture import Architecture
-from stagewise.checkpoints import checksums
-from stagewise.checkpoints.comparisons import at_entry, other_steps, read_each, unusual
-from stagewise.checkpoints.copies import FIRST_UPDATE
+from stagewise.checkpoints import _checksums as checksums
+from stagewise.checkpoints._comparisons import at_entry, other_steps, read_each, unusual
+from stagewise.checkpoints._copies import FIRST_UPDATE
+from stagewise.checkpoints._function_faults import function_faults
+from stagewise.checkpoints._json_files import read_json
+from stagewise.checkpoints._step_gaps import missing_steps
+from stagewise.checkpoints._weight_faults import weight_faults
+from stagewise.checkpoints._weight_files import TRAINING, is_file, stem
 from stagewise.checkpoints.findings import Audit, Finding, Kind
-from stagewise.checkpoints.function_faults import function_faults
-from stagewise.checkpoints.json_files import read_json
 from stagewise.checkpoints.names import convention, is_step, read_names
 from stagewise.checkpoints.series import find
 from stagewise.checkpoints.sources import STEP, TRAINER, Entry, Source, written_backwards
-from stagewise.checkpoints.step_gaps import missing_steps
-from stagewise.checkpoints.weight_faults import weight_faults
-from stagewise.checkpoints.weight_files import TRAINING, is_file, stem
 from stagewise.task import Batch
 
 VOLATILE = {"_name_or_path", "transformers_version", "torch_dtype", "dtype", "use_cache"}

@@ -11,13 +11,13 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from stagewise.checkpoints.event_files import is_events, read_events
-from stagewise.checkpoints.log_columns import as_numbers, from_text
-from stagewise.checkpoints.log_folders import is_folder_of_curves, read_folder
-from stagewise.checkpoints.log_lines import KEYS, read_lines
-from stagewise.checkpoints.log_rates import OF_RUN, is_rate
+from stagewise.checkpoints._event_files import is_events, read_events
+from stagewise.checkpoints._log_columns import as_numbers, from_text
+from stagewise.checkpoints._log_folders import is_folder_of_curves, read_folder
+from stagewise.checkpoints._log_lines import KEYS, read_lines
+from stagewise.checkpoints._log_rates import OF_RUN, is_rate
+from stagewise.checkpoints._resumed_logs import resumed
 from stagewise.checkpoints.names import ENDINGS
-from stagewise.checkpoints.resumed_logs import resumed
 from stagewise.plain_text import plain_name
 from stagewise.table import Quantity, check_steps, declare, tidy
 

@@ -14,21 +14,21 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from stagewise.checkpoints import checksums
-from stagewise.checkpoints.json_files import read_json
-from stagewise.checkpoints.migration import FORMAT as FORMAT
-from stagewise.checkpoints.migration import migrated
+from stagewise.checkpoints import _checksums as checksums
+from stagewise.checkpoints._json_files import read_json
+from stagewise.checkpoints._migration import FORMAT as FORMAT
+from stagewise.checkpoints._migration import migrated
+from stagewise.checkpoints._parquet_files import parquet_faults
+from stagewise.checkpoints._table_file import TableFile
+from stagewise.checkpoints._writing import held as held
+from stagewise.checkpoints._writing import write as write
+from stagewise.checkpoints._writing import write_json as write_json
 from stagewise.checkpoints.names import is_step
-from stagewise.checkpoints.parquet_files import parquet_faults
-from stagewise.checkpoints.table_file import TableFile
-from stagewise.checkpoints.writing import held as held
-from stagewise.checkpoints.writing import write as write
-from stagewise.checkpoints.writing import write_json as write_json
 from stagewise.plain_text import plain_names
 from stagewise.table import ARRAYS
 
 if TYPE_CHECKING:
-    from stagewise.checkpoints.weight_files import State
+    from stagewise.checkpoints._weight_files import State
     from stagewise.recipe import Recipe
 
 RUN = "run.json"
@@ -183,7 +183,7 @@ def read_checkpoint(folder: Path, step: int) -> "State":
         FileNotFoundError: the file is gone.
         ValueError: it is truncated or damaged; the message names it.
     """
-    from stagewise.checkpoints.weight_files import load_file
+    from stagewise.checkpoints._weight_files import load_file
 
     path = checkpoint_file(folder, step)
     weights: State = load_file(path, f"Restore it, or delete {path.parent} and train again: it gives the same bits")
@@ -199,7 +199,7 @@ def read_resume(
         FileNotFoundError: there is none.
         ValueError: the file is damaged; the message names it.
     """
-    from stagewise.checkpoints.weight_files import load_file
+    from stagewise.checkpoints._weight_files import load_file
 
     state = load_file(path, fix)
     if not isinstance(state, dict) or not isinstance(state.get("step"), int) or "optimiser" not in state:

@@ -16,14 +16,16 @@ import pandas as pd
 
 from stagewise import models
 from stagewise.architecture import Architecture
+from stagewise.checkpoints._digest import digest, file_digest, short_digest
+from stagewise.checkpoints._formats import ADAPTER, adapter_file, merged
+from stagewise.checkpoints._hub_revisions import on_hub
+from stagewise.checkpoints._one_each import REPOSITORY, expanded, one_each, place_of
+from stagewise.checkpoints._one_file import in_file
+from stagewise.checkpoints._weight_files import Contents, is_file, load_file
+from stagewise.checkpoints._weight_files import State as State
 from stagewise.checkpoints.choice import Choice, only_chosen
-from stagewise.checkpoints.digest import digest, file_digest, short_digest
-from stagewise.checkpoints.formats import ADAPTER, adapter_file, merged
 from stagewise.checkpoints.hub import Hub
-from stagewise.checkpoints.hub_revisions import on_hub
 from stagewise.checkpoints.names import GIVE_PARSE, Coordinates, Parse, seed_of, whole
-from stagewise.checkpoints.one_each import REPOSITORY, expanded, one_each, place_of
-from stagewise.checkpoints.one_file import in_file
 from stagewise.checkpoints.run_folder import (
     METRICS,
     RUN,
@@ -42,8 +44,6 @@ from stagewise.checkpoints.sources import (
     other_order,
     tokens_of,
 )
-from stagewise.checkpoints.weight_files import Contents, is_file, load_file
-from stagewise.checkpoints.weight_files import State as State
 from stagewise.plain_text import shortened, visible
 from stagewise.recipe import rebuild
 from stagewise.table import heads_in_words

@@ -12,10 +12,21 @@ from typing import Any
 
 from stagewise import models
 from stagewise.architecture import Architecture
-from stagewise.checkpoints.architectures import CONFIG, architecture_from, asked_for, read_off, some_fields
-from stagewise.checkpoints.digest import digest, file_digest
-from stagewise.checkpoints.formats import converter
-from stagewise.checkpoints.json_files import read_json
+from stagewise.checkpoints._architectures import CONFIG, architecture_from, asked_for, read_off, some_fields
+from stagewise.checkpoints._digest import digest, file_digest
+from stagewise.checkpoints._formats import converter
+from stagewise.checkpoints._json_files import read_json
+from stagewise.checkpoints._weight_files import (
+    INDEX,
+    TRAINING,
+    Contents,
+    State,
+    config_in,
+    files_of,
+    is_file,
+    read,
+    stem,
+)
 from stagewise.checkpoints.names import (
     COPY,
     ENDINGS,
@@ -28,17 +39,6 @@ from stagewise.checkpoints.names import (
     read_names,
     told,
     whole,
-)
-from stagewise.checkpoints.weight_files import (
-    INDEX,
-    TRAINING,
-    Contents,
-    State,
-    config_in,
-    files_of,
-    is_file,
-    read,
-    stem,
 )
 
 TRAINER = "trainer_state.json"

@@ -9,8 +9,8 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from stagewise.checkpoints.pickles import NotOnlyWeightsError
-from stagewise.checkpoints.weight_files import load_file
+from stagewise.checkpoints._pickles import NotOnlyWeightsError
+from stagewise.checkpoints._weight_files import load_file
 
 NAMES = ("input_ids", "tokens")
 """What sequences are called in a file with several tensors or columns; LABELS are the targets that count, MASK is

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from stagewise import models
-from stagewise.checkpoints.architectures import CONFIG
+from stagewise.checkpoints._architectures import CONFIG
+from stagewise.checkpoints._weight_files import WHOLE
+from stagewise.checkpoints._writing import write_folder
 from stagewise.checkpoints.sources import TRAINER
-from stagewise.checkpoints.weight_files import WHOLE
-from stagewise.checkpoints.writing import write_folder
 
 LIGHTNING = ("lightning.pytorch", "pytorch_lightning")
 """The two names of one library; a program uses one of them."""

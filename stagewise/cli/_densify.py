@@ -11,7 +11,7 @@ from stagewise.cli._names import probe_named, probes_again
 from stagewise.cli._options import DryRun, MoreProbes, OwnTask, PassOptions, ProbeOptions, SequenceCount
 
 if TYPE_CHECKING:
-    from stagewise.findings.windows import Window
+    from stagewise.findings._windows import Window
     from stagewise.recipe import Recipe
 
 

@@ -61,7 +61,7 @@ def _own_code_by_value() -> Iterator[None]:
 
 def _private(folder: Path) -> Path:
     """Make a new folder in a folder for the pickles of jobs, which others can neither read nor foresee."""
-    from stagewise.checkpoints.writing import check_inside
+    from stagewise.checkpoints._writing import check_inside
 
     check_inside(folder / folder.name)
     folder.mkdir(parents=True, exist_ok=True)

@@ -48,7 +48,7 @@ def stages(
 
 def _stages_of_seeds(sources: Sequence[str], as_json: bool) -> None:
     from stagewise.findings.replicates import FRAMES
-    from stagewise.reporting.measured_runs import over_seeds, read_runs, seeds_in_words
+    from stagewise.reporting._measured_runs import over_seeds, read_runs, seeds_in_words
 
     seeds = read_runs([measured_folder(source) for source in sources])
     replicates, _ = over_seeds(seeds)
@@ -68,7 +68,7 @@ def _stages_of_seeds(sources: Sequence[str], as_json: bool) -> None:
 def lineage(source: Origin, as_json: AsJson = False) -> None:
     """Follow the kinds of attention in the table of a measured run or source, and print how they change."""
     from stagewise.saved_findings import familiarity_in, load_lineage
-    from stagewise.words.familiarity import warned
+    from stagewise.words._familiarity import warned
 
     folder = measured_folder(source)
     run_lineage, familiarity = load_lineage(folder), familiarity_in(folder)
@@ -90,8 +90,8 @@ def compare(first: Origin, second: Origin, out: Out = None) -> None:
 def show(stages: "Stages | None", as_json: bool, run: str = "", familiarity: "BatchFamiliarity | None" = None) -> None:
     """Print stages in words, or as JSON, with what is known of the probe batch; None where the table can show none."""
     if not as_json:
-        from stagewise.words.familiarity import warned
-        from stagewise.words.stages import NO_STAGES
+        from stagewise.words._familiarity import warned
+        from stagewise.words._stages import NO_STAGES
 
         print(warned(NO_STAGES if stages is None else str(stages), familiarity))
         return

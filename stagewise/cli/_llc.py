@@ -68,11 +68,11 @@ def llc(
     from stagewise import plot
     from stagewise.checkpoints.run_folder import COEFFICIENTS, SAMPLED, TABLE, write
     from stagewise.cli._sources import opened_source, print_report
-    from stagewise.findings.unsettled import unsettled, unsettled_in_words
+    from stagewise.findings._unsettled import unsettled, unsettled_in_words
     from stagewise.measurement._sampling import Sampling
     from stagewise.measurement.learning_coefficient import measure_learning_coefficients
     from stagewise.saved_findings import familiarity_in, load_stages
-    from stagewise.words.familiarity import caution
+    from stagewise.words._familiarity import caution
 
     data = dataclasses.replace(data, checkpoints=CHECKPOINTS) if data.choice is None else data
     opened = opened_source(source, data, out)

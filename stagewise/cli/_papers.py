@@ -158,7 +158,7 @@ def run_emergence(
     """Make a figure of "The emergence of sparse attention", and print the published numbers beside ours."""
     one_thread()
     from stagewise.experiments.emergence import figures as emergence
-    from stagewise.experiments.emergence.grids import read_axes
+    from stagewise.experiments.emergence._grids import read_axes
     from stagewise.sweeping import RunsFailed
 
     axes, bar = read_axes(grid or []), not quiet

@@ -16,8 +16,8 @@ from stagewise.plain_text import file_part
 if TYPE_CHECKING:
     from stagewise.checkpoints.series import CheckpointSeries
     from stagewise.recipe import Recipe
-    from stagewise.reporting.results import Analysis
-    from stagewise.reporting.seeds import SeedReport
+    from stagewise.reporting._results import Analysis
+    from stagewise.reporting._seeds import SeedReport
     from stagewise.task import AbstractTask, Batch
 
 
@@ -27,7 +27,7 @@ def each_run(sources: Sequence[str], out: Path | None = None, steps: str | None 
     Raises:
         ValueError: a column of steps is named, and no source holds curves; or what `read_log` refuses.
     """
-    from stagewise.reporting.logged import is_log, logged_folders
+    from stagewise.reporting._logged import is_log, logged_folders
 
     if steps is not None and not any(map(is_log, sources)):
         raise ValueError(f"--step-column names a column of a file of logged curves; {', '.join(sources)} holds none")
@@ -48,7 +48,7 @@ def print_report(folder: Path) -> None:
 
 def name_causes_of(folders: Sequence[Path], causes: Sequence[str] | None) -> None:
     """Write what the command line says was done to measured runs beside their tables."""
-    from stagewise.checkpoints.causes import name_causes
+    from stagewise.checkpoints._causes import name_causes
     from stagewise.checkpoints.run_folder import table_file
 
     for folder in folders if causes else ():
@@ -64,7 +64,7 @@ def report_on_seeds(
     causes: Sequence[str] | None = None,
 ) -> "SeedReport":
     """Write one report on several runs or sources, in `out` or in a folder in `runs/` after the first source."""
-    from stagewise.reporting.seeds import report_seeds
+    from stagewise.reporting._seeds import report_seeds
 
     folders = [measured_first(source, data, measurement)[0] for source in sources]
     name_causes_of(folders, causes)
@@ -102,7 +102,7 @@ def measured_folder(source: str) -> Path:
     The curves of a file become a table first.
     """
     from stagewise.checkpoints.run_folder import RUN, TABLE
-    from stagewise.reporting.logged import is_log, logged_folder
+    from stagewise.reporting._logged import is_log, logged_folder
 
     if is_log(source):
         return logged_folder(source)
@@ -169,7 +169,7 @@ def opened_source(
     from stagewise.analysis import folder_of
     from stagewise.checkpoints.run_folder import RUN, check_claim
     from stagewise.checkpoints.series import open_series
-    from stagewise.reporting.logged import is_log
+    from stagewise.reporting._logged import is_log
     from stagewise.tasks.tokens import own_task
 
     if not data.given and (folder := Path(source)).joinpath(RUN).exists():

@@ -17,7 +17,7 @@ from stagewise.cli._recipes import recipe_of
 if TYPE_CHECKING:
     import pandas as pd
 
-    from stagewise.models.precision import Dtype
+    from stagewise.models._precision import Dtype
     from stagewise.recipe import Recipe
 
 SUMMARY = "summary.csv"
@@ -135,8 +135,8 @@ def _resources(device: str, dtype: str, memory: int | None, *, here: bool) -> di
     Raises:
         ValueError: there is no such dtype, or runs are executed here, and there is no such device.
     """
-    from stagewise.models.devices import check_device
-    from stagewise.models.precision import check_dtype
+    from stagewise.models._devices import check_device
+    from stagewise.models._precision import check_dtype
 
     check_dtype(dtype)
     if here:

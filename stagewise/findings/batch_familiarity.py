@@ -10,7 +10,7 @@ import pandas as pd
 
 from stagewise.statistics import DEFAULT, StageCriteria
 from stagewise.table import select
-from stagewise.words import familiarity as words
+from stagewise.words import _familiarity as words
 
 LOSSES = "Loss", "LossByPosition.cross_entropy"
 """What of a table says whether the models know the batch."""

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 from scipy.ndimage import median_filter
 
-from stagewise.findings.frames import typed
-from stagewise.findings.scores import Curve, of_whole_model
+from stagewise.findings._frames import typed
+from stagewise.findings._scores import Curve, of_whole_model
 from stagewise.statistics import Curve as Points
 from stagewise.statistics import StageCriteria, turning_point
 from stagewise.statistics._crossings import crossing_step

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from stagewise.findings.frames import InWords, digest, from_plain, plain, typed
-from stagewise.findings.kinds import OUTPUTS, PATTERNS, Readings, kinds_of, near, readings_of
-from stagewise.findings.moves import moves_of, without_passing, without_short
+from stagewise.findings._frames import InWords, digest, from_plain, plain, typed
+from stagewise.findings._kinds import OUTPUTS, PATTERNS, Readings, kinds_of, near, readings_of
+from stagewise.findings._moves import moves_of, without_passing, without_short
 from stagewise.statistics import DEFAULT, StageCriteria
 from stagewise.table import head_label, rows_named
-from stagewise.words import lineage as lineage_words
+from stagewise.words import _lineage as lineage_words
 
 MEMBERS = {"step": "int64", "layer": "int64", "head": "int64", "kind": "int64"}
 """Columns of the frame of heads and their kinds, with their types."""

@@ -10,11 +10,11 @@ import pandas as pd
 from scipy.stats import false_discovery_control
 
 from stagewise.event import Causes
-from stagewise.findings.decisions import coincidence
-from stagewise.findings.frames import typed
-from stagewise.findings.known_causes import known
-from stagewise.findings.logged_causes import causes_in
-from stagewise.findings.scores import Curve, followed
+from stagewise.findings._decisions import coincidence
+from stagewise.findings._frames import typed
+from stagewise.findings._known_causes import known
+from stagewise.findings._logged_causes import causes_in
+from stagewise.findings._scores import Curve, followed
 from stagewise.statistics import DEFAULT, OnsetVerdict, StageCriteria, Transition, find_transitions
 from stagewise.statistics._decisions import moved, rejection
 from stagewise.statistics._scan import forget

@@ -12,14 +12,14 @@ from scipy import stats
 from scipy.optimize import linear_sum_assignment
 
 from stagewise.event import Event, EventKind, labels_of
-from stagewise.findings.frames import InWords, from_plain, plain, typed
-from stagewise.findings.roles import ROLES, head_roles, with_roles
+from stagewise.findings._frames import InWords, from_plain, plain, typed
+from stagewise.findings._roles import ROLES, head_roles, with_roles
 from stagewise.findings.stages import Stages, find_stages
 from stagewise.statistics import DEFAULT, LEVEL, StageCriteria, pooled
 from stagewise.statistics._constants import FEWEST_SEEDS
 from stagewise.statistics._noise.differences import QUANTILE
 from stagewise.table import Quantities, plain_quantities, quantities_from
-from stagewise.words import seeds as seed_words
+from stagewise.words import _seeds as seed_words
 
 FINDINGS = {"run": "str", "event": "int64", "kind": "str", **dict.fromkeys(("step", "lo", "hi"), "float64")}
 """Columns of the frame of each run's findings, with their types."""

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from stagewise.findings.scores import curves_of
+from stagewise.findings._scores import curves_of
 
 PARAMETERS = 3
 """Of each further segment: offset, slope, and where it begins."""

@@ -9,10 +9,9 @@ import numpy as np
 import pandas as pd
 
 from stagewise.event import Causes
-from stagewise.findings.crossings import taken_over
-from stagewise.findings.episodes import episodes_of
-from stagewise.findings.frames import InWords, digest, from_plain, plain, typed
-from stagewise.findings.from_references import (
+from stagewise.findings._crossings import taken_over
+from stagewise.findings._frames import InWords, digest, from_plain, plain, typed
+from stagewise.findings._from_references import (
     POINTS,
     boundaries_of,
     levels_of_kl,
@@ -20,20 +19,21 @@ from stagewise.findings.from_references import (
     times_of_fall,
     turning_points,
 )
-from stagewise.findings.head_labels import head_events
-from stagewise.findings.known_causes import known
-from stagewise.findings.levels import levels_of
-from stagewise.findings.logged_causes import causes_in
+from stagewise.findings._head_labels import head_events
+from stagewise.findings._known_causes import known
+from stagewise.findings._levels import levels_of
+from stagewise.findings._logged_causes import causes_in
+from stagewise.findings._scores import has_scores, quantities_of, rows_of_evidence
+from stagewise.findings._transitions import NEVER, RunTransition, stage_rows, transitions_of, with_stages
+from stagewise.findings._windows import Window, windows
+from stagewise.findings.episodes import episodes_of
 from stagewise.findings.onsets import TIMES, find_onsets
-from stagewise.findings.scores import has_scores, quantities_of, rows_of_evidence
-from stagewise.findings.transitions import NEVER, RunTransition, stage_rows, transitions_of, with_stages
-from stagewise.findings.windows import Window, windows
 from stagewise.statistics import DEFAULT, StageCriteria
 from stagewise.table import Quantities, check_table, plain_quantities, quantities_from, select
-from stagewise.words import stages as words
-from stagewise.words.answer import Found, answer
-from stagewise.words.grammar import capital
-from stagewise.words.onsets import Context
+from stagewise.words import _stages as words
+from stagewise.words._answer import Found, answer
+from stagewise.words._grammar import capital
+from stagewise.words._onsets import Context
 
 ROWS = {
     **dict.fromkeys(("stage", "start", "start_lo", "start_hi", "end", "end_lo", "end_hi"), "int64"),

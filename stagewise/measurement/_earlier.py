@@ -18,14 +18,14 @@ from typing import Any, NamedTuple
 import cloudpickle
 import pandas as pd
 
-from stagewise.checkpoints.digest import SHORT, is_told, short_digest
-from stagewise.checkpoints.json_files import read_json
-from stagewise.checkpoints.parquet_files import parquet_faults
+from stagewise.checkpoints._digest import SHORT, is_told, short_digest
+from stagewise.checkpoints._json_files import read_json
+from stagewise.checkpoints._parquet_files import parquet_faults
+from stagewise.checkpoints._table_file import TableFile
 from stagewise.checkpoints.run_folder import write_json
 from stagewise.checkpoints.series import CheckpointSeries
-from stagewise.checkpoints.table_file import TableFile
 from stagewise.measurement._parts import ANEW, rows_in
-from stagewise.models.precision import Dtype
+from stagewise.models._precision import Dtype
 from stagewise.probe import AbstractProbe
 from stagewise.table import conformed, in_order
 from stagewise.task import Batch

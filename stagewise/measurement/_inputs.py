@@ -7,8 +7,8 @@ from typing import Any
 import pandas as pd
 
 from stagewise.architecture import Architecture
+from stagewise.checkpoints._weight_files import State, not_finite
 from stagewise.checkpoints.series import CheckpointSeries
-from stagewise.checkpoints.weight_files import State, not_finite
 from stagewise.intervention import Attribution, Edit, ablations
 from stagewise.probe import AbstractProbe, Reading
 from stagewise.table import WEIGHTS

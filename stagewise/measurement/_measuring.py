@@ -25,10 +25,10 @@ from tqdm.auto import tqdm
 
 from stagewise import models
 from stagewise.architecture import Architecture
-from stagewise.checkpoints.digest import short_digest
+from stagewise.checkpoints._digest import short_digest
+from stagewise.checkpoints._table_file import PROVENANCE
 from stagewise.checkpoints.run_folder import write
 from stagewise.checkpoints.series import CheckpointSeries, State
-from stagewise.checkpoints.table_file import PROVENANCE
 from stagewise.measurement._checkpoint import HOOKS, Checkpoint, Plan, readings
 from stagewise.measurement._earlier import OF_PROBES, Earlier, Rows, together
 from stagewise.measurement._forecast import Cost, forecast

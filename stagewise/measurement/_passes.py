@@ -23,8 +23,8 @@ from stagewise.models._edits import Replacement
 from stagewise.models._lean import LeanPass
 from stagewise.models._lean_reading import rotary_hooks
 from stagewise.models._lean_weights import LeanWeights
+from stagewise.models._precision import Dtype, products_in
 from stagewise.models._readout import Readout, last_residual, readout
-from stagewise.models.precision import Dtype, products_in
 from stagewise.probe import EditedPass
 from stagewise.task import Batch
 

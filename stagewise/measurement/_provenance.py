@@ -11,12 +11,12 @@ from typing import Any
 import torch
 
 from stagewise.architecture import Architecture
-from stagewise.checkpoints.causes import of_log
-from stagewise.checkpoints.digest import short_digest
+from stagewise.checkpoints._causes import of_log
+from stagewise.checkpoints._digest import short_digest
 from stagewise.checkpoints.findings import Audit
 from stagewise.checkpoints.run_folder import FORMAT, versions
 from stagewise.checkpoints.series import CheckpointSeries
-from stagewise.models.precision import Dtype
+from stagewise.models._precision import Dtype
 from stagewise.own_code import named
 from stagewise.recipe import describe
 from stagewise.task import AbstractTask, Batch

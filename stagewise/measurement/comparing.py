@@ -13,8 +13,8 @@ from tqdm.auto import tqdm
 from stagewise import models
 from stagewise.architecture import Architecture
 from stagewise.attention import Circuits, residual_hooks_of
+from stagewise.checkpoints._weight_files import not_finite
 from stagewise.checkpoints.series import CheckpointSeries, State
-from stagewise.checkpoints.weight_files import not_finite
 from stagewise.measurement._inputs import check_batch, check_series, finite_states
 from stagewise.measurement._positions import Positions
 from stagewise.measurement._rows import checkpoint_labels, measured_table

@@ -8,8 +8,8 @@ from jaxtyping import Float
 from tqdm.auto import tqdm
 
 from stagewise import models
+from stagewise.checkpoints._sketches import project
 from stagewise.checkpoints.series import CheckpointSeries, State
-from stagewise.checkpoints.sketches import project
 from stagewise.measurement._inputs import check_batch, check_series, finite_states
 from stagewise.measurement._positions import Positions
 from stagewise.measurement._rows import checkpoint_labels, measured_table

@@ -21,8 +21,8 @@ from stagewise.models._lean_attention import attend, project
 from stagewise.models._lean_reading import rotary_hooks
 from stagewise.models._lean_weights import LeanWeights
 from stagewise.models._model import Model
+from stagewise.models._precision import Dtype, products_in, widened
 from stagewise.models._scored_positions import ScoredPositions
-from stagewise.models.precision import Dtype, products_in, widened
 
 INPUT = "blocks.0.hook_resid_pre"
 """The residual stream in front of the first layer."""

@@ -19,9 +19,9 @@ from stagewise.models._lean_attention import Heads, attend, project, shown
 from stagewise.models._lean_reading import lean_weights, not_covered
 from stagewise.models._lean_weights import LeanWeights
 from stagewise.models._model import Model
+from stagewise.models._precision import widened
 from stagewise.models._rounding import same
 from stagewise.models._scored_positions import ScoredPositions
-from stagewise.models.precision import widened
 
 TRIED = 2
 """Sequences on which every checkpoint's lean pass is compared with its own."""

@@ -14,8 +14,8 @@ from torch import Tensor
 from stagewise.models._held_attention import evenly, of_last
 from stagewise.models._lean_weights import Layer, LeanWeights
 from stagewise.models._parts import capped
+from stagewise.models._precision import widened
 from stagewise.models._scored_positions import ScoredPositions
-from stagewise.models.precision import widened
 
 _SHORT = 32
 """Positions up to which plain matrix products are faster than a fused kernel."""

@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from stagewise.models._parts import Mlp, Norm, capped
-from stagewise.models.precision import widened
+from stagewise.models._precision import widened
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

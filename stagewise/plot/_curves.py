@@ -6,11 +6,11 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from stagewise.findings.frames import families
+from stagewise.findings._frames import families
 from stagewise.findings.stages import Stages
-from stagewise.plot.colours import marker, ordered_colours
-from stagewise.plot.quantities import quantity_of, set_value_axis
-from stagewise.plot.step_axis import ALONE, check_one_run, curve, label_ends, new_axes, set_step_axis, shade_stages
+from stagewise.plot._colours import marker, ordered_colours
+from stagewise.plot._quantities import quantity_of, set_value_axis
+from stagewise.plot._step_axis import ALONE, check_one_run, curve, label_ends, new_axes, set_step_axis, shade_stages
 from stagewise.table import select
 
 _Name = Callable[[object], str]

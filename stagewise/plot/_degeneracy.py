@@ -5,11 +5,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from stagewise.findings.stages import Stages
+from stagewise.plot._colours import GREY, head_colours, marker
 from stagewise.plot._curves import BLACK, finish, prepared
-from stagewise.plot.colours import GREY, head_colours, marker
+from stagewise.plot._quantities import quantity_of, set_value_axis
+from stagewise.plot._step_axis import curve
 from stagewise.plot.heads import moved_most
-from stagewise.plot.quantities import quantity_of, set_value_axis
-from stagewise.plot.step_axis import curve
 from stagewise.table import Quantity, head_label, select
 
 _PROBE = "LearningCoefficient"

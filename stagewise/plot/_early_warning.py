@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
+from stagewise.plot._colours import GREY, OKABE_ITO
 from stagewise.plot._curves import BLACK
-from stagewise.plot.colours import GREY, OKABE_ITO
-from stagewise.plot.step_axis import new_axes, set_linear_step_axis
+from stagewise.plot._step_axis import new_axes, set_linear_step_axis
 from stagewise.statistics import Forecast
 from stagewise.statistics._forecast import Level
 

@@ -10,9 +10,9 @@ from matplotlib.colors import TwoSlopeNorm
 from matplotlib.figure import Figure
 
 from stagewise.findings.delays import find_delays
-from stagewise.plot.step_axis import new_axes
-from stagewise.words.delays import end_in_words, held_in_words
-from stagewise.words.delays import transition as in_words
+from stagewise.plot._step_axis import new_axes
+from stagewise.words._delays import end_in_words, held_in_words
+from stagewise.words._delays import transition as in_words
 
 _SCALE = "PuOr_r"
 """Two colours whose lightness falls to both sides: earlier, later."""

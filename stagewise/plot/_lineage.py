@@ -7,8 +7,8 @@ from matplotlib.collections import LineCollection
 
 from stagewise.findings.lineage import Lineage
 from stagewise.findings.stages import Stages
-from stagewise.plot.colours import HEADS, head_colours, ink
-from stagewise.plot.step_axis import (
+from stagewise.plot._colours import HEADS, head_colours, ink
+from stagewise.plot._step_axis import (
     LABEL_LEFT,
     LABEL_SIZE,
     new_axes,

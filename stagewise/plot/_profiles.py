@@ -8,9 +8,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from stagewise.plot.colours import ordered_colours
-from stagewise.plot.quantities import quantity_of, set_value_axis
-from stagewise.plot.step_axis import check_one_run, curve, label_ends, new_axes
+from stagewise.plot._colours import ordered_colours
+from stagewise.plot._quantities import quantity_of, set_value_axis
+from stagewise.plot._step_axis import check_one_run, curve, label_ends, new_axes
 from stagewise.table import Head, head_label, select
 
 _CHECKPOINTS = 5

@@ -11,9 +11,9 @@ from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 
 from stagewise.findings.stages import Stages
-from stagewise.plot.colours import head_colours, ink
-from stagewise.plot.quantities import quantity_of
-from stagewise.plot.step_axis import cell_edges, check_one_run, new_axes, set_step_axis, shade_stages
+from stagewise.plot._colours import head_colours, ink
+from stagewise.plot._quantities import quantity_of
+from stagewise.plot._step_axis import cell_edges, check_one_run, new_axes, set_step_axis, shade_stages
 from stagewise.table import head_label, select
 
 SCALE = "BuPu"

@@ -6,10 +6,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from stagewise.event import Kind
-from stagewise.findings.order import QUANTITIES, curves, moved_curves, rise_of
-from stagewise.plot.colours import OKABE_ITO, marker
-from stagewise.plot.quantities import quantity_of
-from stagewise.plot.step_axis import check_one_run, curve, label_ends, new_axes, set_linear_step_axis, set_step_axis
+from stagewise.findings._order import QUANTITIES, curves, moved_curves, rise_of
+from stagewise.plot._colours import OKABE_ITO, marker
+from stagewise.plot._quantities import quantity_of
+from stagewise.plot._step_axis import check_one_run, curve, label_ends, new_axes, set_linear_step_axis, set_step_axis
 from stagewise.statistics._crossings import Rise
 
 DRAWN = 40

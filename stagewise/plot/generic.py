@@ -11,12 +11,12 @@ from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
 
 from stagewise.findings.stages import Stages
+from stagewise.plot._colours import GREY, HEADS, head_colours, marker
 from stagewise.plot._curves import BLACK, prepared
 from stagewise.plot._profiles import profile
+from stagewise.plot._quantities import axes_of, escaped, labels_in_words, quantity_of, set_value_axis
+from stagewise.plot._step_axis import ALONE, cell_edges, check_one_run, curve, label_ends, new_axes
 from stagewise.plot._strips import SCALE, VECTOR_CELLS, over_cells
-from stagewise.plot.colours import GREY, HEADS, head_colours, marker
-from stagewise.plot.quantities import axes_of, escaped, labels_in_words, quantity_of, set_value_axis
-from stagewise.plot.step_axis import ALONE, cell_edges, check_one_run, curve, label_ends, new_axes
 from stagewise.table import Quantity, heads_in, maps_in, select
 
 COLOURED = 8

@@ -7,10 +7,10 @@ from matplotlib.axes import Axes
 
 from stagewise.event import HEAD_KINDS
 from stagewise.findings.stages import Stages
+from stagewise.plot._colours import head_colours, ink, marker, ordered_colours
 from stagewise.plot._curves import family, finish, prepared, theory_curves
-from stagewise.plot.colours import head_colours, ink, marker, ordered_colours
-from stagewise.plot.quantities import axes_of, quantity_of, set_value_axis
-from stagewise.plot.step_axis import check_one_run, curve, label_ends, new_axes, set_step_axis
+from stagewise.plot._quantities import axes_of, quantity_of, set_value_axis
+from stagewise.plot._step_axis import check_one_run, curve, label_ends, new_axes, set_step_axis
 from stagewise.statistics import DEFAULT
 from stagewise.table import Head, head_label, select
 

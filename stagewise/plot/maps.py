@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from PIL import Image
 
-from stagewise.plot.colours import head_colours
-from stagewise.plot.step_axis import check_one_run, new_axes
+from stagewise.plot._colours import head_colours
+from stagewise.plot._step_axis import check_one_run, new_axes
 from stagewise.table import maps_in, select
 
 _APART = 0.05

@@ -6,11 +6,11 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from stagewise.findings.crossings import Crossing
+from stagewise.findings._crossings import Crossing
+from stagewise.plot._colours import ordered_colours
 from stagewise.plot._curves import BLACK, kl_curves
-from stagewise.plot.colours import ordered_colours
-from stagewise.plot.quantities import quantity_of
-from stagewise.plot.step_axis import curve, label_ends, set_step_axis
+from stagewise.plot._quantities import quantity_of
+from stagewise.plot._step_axis import curve, label_ends, set_step_axis
 from stagewise.table import select
 
 N_GRAMS = ("unigram", "bigram", "trigram")

@@ -5,12 +5,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from stagewise.event import labels_of
-from stagewise.findings.scores import curves_of
+from stagewise.findings._scores import curves_of
 from stagewise.findings.stages import Stages
-from stagewise.plot.colours import GREY, head_colours, marker
-from stagewise.plot.quantities import escaped, quantity_of, set_value_axis
-from stagewise.plot.step_axis import check_one_run, curve, label_ends, set_step_axis, shade_stages
-from stagewise.words.onsets import curve_label
+from stagewise.plot._colours import GREY, head_colours, marker
+from stagewise.plot._quantities import escaped, quantity_of, set_value_axis
+from stagewise.plot._step_axis import check_one_run, curve, label_ends, set_step_axis, shade_stages
+from stagewise.words._onsets import curve_label
 
 _KINDS = 6
 """Kinds of scores that are drawn; the others are in the table."""

@@ -8,15 +8,15 @@ import pandas as pd
 from matplotlib.axes import Axes
 from scipy import stats
 
-from stagewise.findings import scores
+from stagewise.findings import _scores as scores
+from stagewise.plot._colours import ordered_colours
 from stagewise.plot._curves import BLACK, finish
-from stagewise.plot.colours import ordered_colours
-from stagewise.plot.quantities import axes_of, quantity_of, set_value_axis
-from stagewise.plot.step_axis import curve, new_axes, set_step_axis
+from stagewise.plot._quantities import axes_of, quantity_of, set_value_axis
+from stagewise.plot._step_axis import curve, new_axes, set_step_axis
 from stagewise.statistics import LEVEL
 from stagewise.statistics._constants import FEWEST_SEEDS
 from stagewise.table import select
-from stagewise.words.onsets import curve_label
+from stagewise.words._onsets import curve_label
 
 _LINES = 8
 """Curves of one figure, of more those that moved most."""

@@ -6,8 +6,8 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from stagewise.plot.colours import ink, marker, ordered_colours
-from stagewise.plot.step_axis import new_axes
+from stagewise.plot._colours import ink, marker, ordered_colours
+from stagewise.plot._step_axis import new_axes
 from stagewise.statistics import PowerLaw
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from stagewise import models
+from stagewise.checkpoints._weight_files import State
 from stagewise.checkpoints.series import CheckpointSeries
-from stagewise.checkpoints.weight_files import State
 from stagewise.models._clamps import Clamps, targets
 from stagewise.plan import ClampHead
 from stagewise.recipe import Recipe

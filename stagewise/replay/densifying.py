@@ -9,10 +9,10 @@ from tqdm.auto import tqdm
 
 from stagewise import models, tasks
 from stagewise.checkpoints import run_folder
+from stagewise.checkpoints._training_state import rewind, save_weights, state_steps
+from stagewise.checkpoints._weight_files import State
 from stagewise.checkpoints.series import CheckpointSeries, open_series
-from stagewise.checkpoints.training_state import rewind, save_weights, state_steps
-from stagewise.checkpoints.weight_files import State
-from stagewise.findings.windows import Window
+from stagewise.findings._windows import Window
 from stagewise.recipe import Recipe, rebuild
 from stagewise.schedules import linear
 from stagewise.training import Dtype, Training, prepare

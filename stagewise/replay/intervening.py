@@ -9,9 +9,9 @@ import pandas as pd
 import torch
 
 from stagewise.checkpoints import run_folder
+from stagewise.checkpoints._training_state import branch, branch_start, check_way
 from stagewise.checkpoints.run_folder import INTERVENTIONS
 from stagewise.checkpoints.series import CheckpointSeries, open_series
-from stagewise.checkpoints.training_state import branch, branch_start, check_way
 from stagewise.findings.delays import Delay, delays, transitions
 from stagewise.measurement.engine import measure
 from stagewise.measurement.probe_batch import load_batch
@@ -24,7 +24,7 @@ from stagewise.replay.densifying import densify_steps, recipe_at, replays_of
 from stagewise.table import Head, tidy
 from stagewise.task import Batch
 from stagewise.training import Dtype, prepare, train
-from stagewise.words.delays import delay_in_words, held_in_words, transition
+from stagewise.words._delays import delay_in_words, held_in_words, transition
 
 _FOLDER = "interventions"
 """In a run folder: the folders of the runs that continue with a head held, named by it."""

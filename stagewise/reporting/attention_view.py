@@ -6,7 +6,7 @@ from typing import Any
 from stagewise import models
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.probe import pattern_hooks
-from stagewise.reporting.viewer import DIGITS
+from stagewise.reporting._viewer import DIGITS
 from stagewise.table import head_label
 from stagewise.task import Batch
 from stagewise.tasks import RepeatedTokens

@@ -12,11 +12,11 @@ import pandas as pd
 
 from stagewise import plot
 from stagewise.checkpoints.run_folder import read_record
-from stagewise.findings.comparison import Comparison, compare_stages
-from stagewise.findings.roles import paired_roles
+from stagewise.findings._comparison import Comparison, compare_stages
+from stagewise.findings._roles import paired_roles
 from stagewise.plain_text import file_part
-from stagewise.reporting.html import inline
-from stagewise.reporting.measured_runs import (
+from stagewise.reporting._html import inline
+from stagewise.reporting._measured_runs import (
     MeasuredRuns,
     curve_parts,
     heads_by_role,
@@ -24,10 +24,10 @@ from stagewise.reporting.measured_runs import (
     stages_part,
     write_runs,
 )
+from stagewise.reporting._prose import NONE, html_table, number, settings_rows
 from stagewise.reporting.page import Part
-from stagewise.reporting.prose import NONE, html_table, number, settings_rows
-from stagewise.words.comparison import later
-from stagewise.words.grammar import capital, count, interval
+from stagewise.words._comparison import later
+from stagewise.words._grammar import capital, count, interval
 
 ROLES = (
     "The heads of the second run beside those of the first that do the same over training. A distance near 0 is a "

@@ -16,15 +16,15 @@ from stagewise.checkpoints.run_folder import REPORT, table_file, write
 from stagewise.findings.batch_familiarity import BatchFamiliarity
 from stagewise.plain_text import plain_name, shortened, visible, visible_lines
 from stagewise.processes import readers
-from stagewise.reporting.figure import LOOK, figure_html
-from stagewise.reporting.html import Page
-from stagewise.reporting.measured import Measured, read_measured
-from stagewise.reporting.prose import finding, headline, run_in_words, title
-from stagewise.reporting.section import Section
+from stagewise.reporting._figure import LOOK, figure_html
+from stagewise.reporting._html import Page
+from stagewise.reporting._measured import Measured, read_measured
+from stagewise.reporting._prose import finding, headline, run_in_words, title
+from stagewise.reporting._section import Section
+from stagewise.reporting._viewer import json_script, stage_of
 from stagewise.reporting.sections import LAST, SECTIONS
 from stagewise.reporting.sections.generic import generic_sections
-from stagewise.reporting.viewer import json_script, stage_of
-from stagewise.words.familiarity import CAVEAT
+from stagewise.words._familiarity import CAVEAT
 
 PAGE = string.Template(
     """<!doctype html>

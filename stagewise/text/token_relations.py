@@ -7,8 +7,8 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from stagewise.text._relation_expressions import GRAMMAR, is_expression, relation_of
 from stagewise.text._structures import CHOICES, STRUCTURES, choose, structure
-from stagewise.text.relation_expressions import GRAMMAR, is_expression, relation_of
 
 Relation = Bool[Tensor, "batch query key"]
 Relations = Iterable[str] | Mapping[str, str | Relation | Callable[[Int[Tensor, "batch pos"]], Relation]]

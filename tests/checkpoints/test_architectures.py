@@ -12,7 +12,7 @@ from torch import nn
 
 from stagewise import models
 from stagewise.architecture import Architecture
-from stagewise.checkpoints.architectures import architecture_from, asked_for
+from stagewise.checkpoints._architectures import architecture_from, asked_for
 from stagewise.checkpoints.series import open_series
 
 FIELDS = {"n_layers": 2, "d_model": 8, "d_head": 4, "n_ctx": 6, "d_vocab": 5, "act_fn": "relu"}

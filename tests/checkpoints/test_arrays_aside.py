@@ -9,7 +9,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from stagewise.checkpoints.arrays_aside import StoredArray, nameless_file, put_aside
+from stagewise.checkpoints._arrays_aside import StoredArray, nameless_file, put_aside
 
 ROWS = [[0.5, 0.25, 1.0], None, [], [2.0, 3.0, 4.0]]
 

@@ -10,12 +10,12 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from stagewise.checkpoints import checksums
+from stagewise.checkpoints import _checksums as checksums
+from stagewise.checkpoints._digest import file_sha256
+from stagewise.checkpoints._writing import write_json
 from stagewise.checkpoints.audit import audit
-from stagewise.checkpoints.digest import file_sha256
 from stagewise.checkpoints.findings import Kind
 from stagewise.checkpoints.series import find
-from stagewise.checkpoints.writing import write_json
 from stagewise.recipe import Recipe
 from stagewise.training import train
 from tests.checkpoints.audited import STEPS, WEIGHTS, audited, poisoned, rewrite

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from stagewise.checkpoints import run_folder
-from stagewise.checkpoints.causes import causes_of, of_log
+from stagewise.checkpoints._causes import causes_of, of_log
 
 STEPS = np.arange(0, 2000, 20)
 SCHEDULES = {

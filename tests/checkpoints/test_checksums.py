@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stagewise.checkpoints.checksums import (
+from stagewise.checkpoints._checksums import (
     LIST,
     check,
     faults,
@@ -15,8 +15,8 @@ from stagewise.checkpoints.checksums import (
     record,
     remove_damaged,
 )
-from stagewise.checkpoints.digest import file_sha256
-from stagewise.checkpoints.writing import write
+from stagewise.checkpoints._digest import file_sha256
+from stagewise.checkpoints._writing import write
 
 
 def put(path: Path, content: str) -> Path:

@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 import pytest
 
-from stagewise.checkpoints.comparisons import other_steps, read_each, unusual
+from stagewise.checkpoints._comparisons import other_steps, read_each, unusual
+from stagewise.checkpoints._pickles import NotOnlyWeightsError
+from stagewise.checkpoints._weight_files import Contents
 from stagewise.checkpoints.findings import Kind
 from stagewise.checkpoints.names import Coordinates
-from stagewise.checkpoints.pickles import NotOnlyWeightsError
 from stagewise.checkpoints.sources import Entry, Source
-from stagewise.checkpoints.weight_files import Contents
 
 
 def entries(*steps: int) -> list[Entry]:

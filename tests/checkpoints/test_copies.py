@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from stagewise.checkpoints.copies import near_copies, same_checkpoints, stale
-from stagewise.checkpoints.weight_path import Deviation
+from stagewise.checkpoints._copies import near_copies, same_checkpoints, stale
+from stagewise.checkpoints._weight_path import Deviation
 from tests.checkpoints.walks import KINDS, Series, common_of, series, sketches_of
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from stagewise.checkpoints.digest import SHORT, digest, file_digest, file_sha256, short_digest
+from stagewise.checkpoints._digest import SHORT, digest, file_digest, file_sha256, short_digest
 from stagewise.recipe import Seeds, describe
 
 EQUAL: dict[str, tuple[Any, Any]] = {

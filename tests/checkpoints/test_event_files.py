@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stagewise.checkpoints.event_files import is_events, read_events
+from stagewise.checkpoints._event_files import is_events, read_events
 from stagewise.checkpoints.logged_curves import is_log, read_log
 
 tensorboard = pytest.importorskip("tensorboard.summary", reason="TensorBoard is not installed")

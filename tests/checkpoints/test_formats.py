@@ -13,9 +13,9 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
+from stagewise.checkpoints._formats import CONVERTERS, SHARDS, adapter_file, converter, merged, read_shards
 from stagewise.checkpoints.audit import audit
 from stagewise.checkpoints.findings import Kind
-from stagewise.checkpoints.formats import CONVERTERS, SHARDS, adapter_file, converter, merged, read_shards
 from stagewise.checkpoints.series import find, open_series
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from stagewise.checkpoints.json_files import read_json
+from stagewise.checkpoints._json_files import read_json
 
 FAULTS = {
     b"": "is not valid JSON",

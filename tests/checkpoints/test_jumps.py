@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from stagewise.checkpoints.jumps import breaks, rate_jumps
+from stagewise.checkpoints._jumps import breaks, rate_jumps
 from tests.checkpoints.walks import KINDS, common_of, series
 
 

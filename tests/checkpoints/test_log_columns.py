@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import torch
 
-from stagewise.checkpoints.log_columns import as_numbers
+from stagewise.checkpoints._log_columns import as_numbers
 from stagewise.checkpoints.logged_curves import read_log
 
 VALUES = [0.5, 0.25, 0.125]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from stagewise.checkpoints.log_folders import is_folder_of_curves, read_folder
+from stagewise.checkpoints._log_folders import is_folder_of_curves, read_folder
 from stagewise.checkpoints.logged_curves import is_log, read_log
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 import torch
 
-from stagewise.checkpoints.log_lines import _parse, read_lines
+from stagewise.checkpoints._log_lines import _parse, read_lines
 
 PRINTED = {
     "nanoGPT's evaluation": (

@@ -1,6 +1,6 @@
 """The learning rate is known by its name, whatever tool logged it."""
 
-from stagewise.checkpoints.log_rates import is_rate
+from stagewise.checkpoints._log_rates import is_rate
 
 RATES = "lr_0,train_lr,current_lr,optim.lr,learning rate,Learning Rate,learning-rate,lr_scheduler,learningRate,x/lr0"
 OTHERS = "clr,color,learning_curve,rate,lr/loss,loss_lr_0.1,learning/win rate,lrs - loss,lr - accuracy,lr_0.1/f1"

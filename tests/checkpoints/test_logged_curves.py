@@ -11,9 +11,9 @@ import pandas as pd
 import pytest
 
 from stagewise.checkpoints.logged_curves import LOGGED, is_log, read_log
+from stagewise.findings._scores import quantities_of
 from stagewise.findings.onsets import find_onsets
 from stagewise.findings.replicates import find_replicates
-from stagewise.findings.scores import quantities_of
 from stagewise.findings.stages import find_stages
 
 STEPS = np.arange(0, 3000, 50)

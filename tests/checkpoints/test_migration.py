@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stagewise.checkpoints.migration import FORMAT, STEPS, migrated
+from stagewise.checkpoints._migration import FORMAT, STEPS, migrated
 from stagewise.checkpoints.run_folder import RUN, claim, read_run
 from stagewise.recipe import Recipe
 

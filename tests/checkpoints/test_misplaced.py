@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from stagewise.checkpoints.misplaced import all_distances, exchanged
+from stagewise.checkpoints._misplaced import all_distances, exchanged
 from tests.checkpoints.walks import KINDS, common_of, series
 
 

@@ -9,8 +9,8 @@ import torch
 
 from stagewise import models
 from stagewise.architecture import Architecture
+from stagewise.checkpoints._one_each import expanded
 from stagewise.checkpoints.audit import audit
-from stagewise.checkpoints.one_each import expanded
 from stagewise.checkpoints.series import find, open_series
 
 CONFIG = {"n_layers": 1, "d_model": 8, "d_head": 4, "n_ctx": 6, "d_vocab": 5, "act_fn": "relu"}

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from stagewise.checkpoints.outliers import detour_ratios, detours, end_growth, ends, flipped, foreign_ends, vanished
-from stagewise.checkpoints.weight_path import paths_of
+from stagewise.checkpoints._outliers import detour_ratios, detours, end_growth, ends, flipped, foreign_ends, vanished
+from stagewise.checkpoints._weight_path import paths_of
 from tests.checkpoints.walks import KINDS, Series, common_of, series, sketches_of
 
 every_kind = pytest.mark.parametrize("kind", KINDS)

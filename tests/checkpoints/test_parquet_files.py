@@ -5,9 +5,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from stagewise.checkpoints import parquet_files
-from stagewise.checkpoints.parquet_files import read_parquet
-from stagewise.checkpoints.writing import write
+from stagewise.checkpoints import _parquet_files as parquet_files
+from stagewise.checkpoints._parquet_files import read_parquet
+from stagewise.checkpoints._writing import write
 
 FRAME = pd.DataFrame({"step": [1, 2], "loss": [0.5, 0.25]})
 

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 import torch
 
-from stagewise.checkpoints.pickles import (
+from stagewise.checkpoints._pickles import (
     NotOnlyWeightsError,
     Stub,
     _foreign_names,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from stagewise.checkpoints.sketches import NUMBERS, PERIOD, project, sketched
+from stagewise.checkpoints._sketches import NUMBERS, PERIOD, project, sketched
 
 
 @pytest.mark.parametrize("size", [NUMBERS + 1, PERIOD - 1, PERIOD, 3 * PERIOD + 17])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from stagewise.checkpoints.step_gaps import missing_steps
+from stagewise.checkpoints._step_gaps import missing_steps
 from stagewise.schedules import linear, logarithmic
 
 PYTHIA = [0, *(2**k for k in range(10)), *range(1000, 144_000, 1000)]

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stagewise.checkpoints.table_file import TableFile
+from stagewise.checkpoints._table_file import TableFile
 from stagewise.measurement._parts import join_into
 from stagewise.table import ARRAYS, Quantity, declared, maps_in, tidy
 
@@ -32,7 +32,7 @@ def rows(step: int) -> pd.DataFrame:
 @pytest.fixture(params=["small", "large"])
 def file(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TableFile:
     """A file that is read once, and one of which only the rows asked for are."""
-    monkeypatch.setattr("stagewise.checkpoints.table_file.SMALL", 100 if request.param == "small" else 0)
+    monkeypatch.setattr("stagewise.checkpoints._table_file.SMALL", 100 if request.param == "small" else 0)
     parts = [tmp_path / f"{step}.parquet" for step in (0, 5, 10)]
     for part in parts:
         rows(int(part.stem)).to_parquet(part, index=False)

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from stagewise.checkpoints._training_state import is_complete, state_steps
+from stagewise.checkpoints._writing import held
 from stagewise.checkpoints.run_folder import METRICS, RESUME, RUN, checkpoint_file, state_file
 from stagewise.checkpoints.series import open_series
-from stagewise.checkpoints.training_state import is_complete, state_steps
-from stagewise.checkpoints.writing import held
 from stagewise.recipe import Recipe
 from stagewise.training import train
 

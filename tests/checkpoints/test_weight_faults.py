@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 import torch
 
+from stagewise.checkpoints._weight_faults import weight_faults
+from stagewise.checkpoints._weight_files import Contents
 from stagewise.checkpoints.audit import audit
 from stagewise.checkpoints.findings import Audit, Kind
 from stagewise.checkpoints.names import Coordinates
 from stagewise.checkpoints.series import find
 from stagewise.checkpoints.sources import Entry, Source
-from stagewise.checkpoints.weight_faults import weight_faults
-from stagewise.checkpoints.weight_files import Contents
 from stagewise.models import HELD_KEYS
 from tests.checkpoints.walks import Series, series
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from stagewise.checkpoints.weight_path import common_path, norm, paths_of
+from stagewise.checkpoints._weight_path import common_path, norm, paths_of
 from tests.checkpoints.walks import KINDS, common_of, series, sketches_of
 
 

@@ -12,9 +12,9 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from stagewise.checkpoints import writing
-from stagewise.checkpoints.checksums import LIST, is_intact, listed
-from stagewise.checkpoints.writing import LOCK, held, write, write_folder, write_json
+from stagewise.checkpoints import _writing as writing
+from stagewise.checkpoints._checksums import LIST, is_intact, listed
+from stagewise.checkpoints._writing import LOCK, held, write, write_folder, write_json
 
 
 def test_a_file_is_written_whole_and_nothing_else_is_left(tmp_path: Path) -> None:
@@ -208,7 +208,7 @@ def test_a_second_writer_hears_who_is_first(tmp_path: Path) -> None:
 
 def test_a_lock_ends_with_its_process(tmp_path: Path) -> None:
     script = (
-        "import os, sys; from pathlib import Path; from stagewise.checkpoints.writing import held\n"
+        "import os, sys; from pathlib import Path; from stagewise.checkpoints._writing import held\n"
         "with held(Path(sys.argv[1]), 'trains'): os._exit(9)"
     )
     command = [sys.executable, "-c", script, str(tmp_path)]

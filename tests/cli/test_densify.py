@@ -13,8 +13,8 @@ from stagewise.analysis import measure_run
 from stagewise.checkpoints.run_folder import read_table
 from stagewise.checkpoints.series import open_series
 from stagewise.cli.app import app
+from stagewise.findings._windows import Window
 from stagewise.findings.stages import Stages
-from stagewise.findings.windows import Window
 from stagewise.measurement._recorded import recorded_dtype, recorded_sequences
 from stagewise.probe import AbstractProbe, Reading, View
 from stagewise.probes import LogitLens, Loss, QKOffset

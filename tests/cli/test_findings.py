@@ -15,7 +15,7 @@ from stagewise.findings.lineage import find_lineage
 from stagewise.findings.stages import FRAMES, find_stages
 from stagewise.recipe import Recipe
 from stagewise.training import train
-from stagewise.words.familiarity import CAVEAT
+from stagewise.words._familiarity import CAVEAT
 from tests.fixtures.profiles import profile_rows
 
 

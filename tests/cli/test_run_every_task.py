@@ -16,7 +16,7 @@ from stagewise.cli._names import TASKS
 from stagewise.cli._recipes import recipe_in
 from stagewise.cli.app import app
 from stagewise.probe import example_view
-from stagewise.reporting import figure
+from stagewise.reporting import _figure as figure
 
 pytestmark = pytest.mark.usefixtures("few_sequences", "unchecked")
 

@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 from stagewise.checkpoints import run_folder
 from stagewise.cli.app import app
 from stagewise.measurement.probe_batch import usable
-from stagewise.reporting.figure import Plot
-from stagewise.reporting.measured import Measured
+from stagewise.reporting._figure import Plot
+from stagewise.reporting._measured import Measured
 from stagewise.reporting.page import report
 from stagewise.reporting.sections.text import RANDOM, TEXT, _text_section
 from stagewise.table import select

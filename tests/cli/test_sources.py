@@ -55,7 +55,7 @@ def test_what_is_not_measured_is_said_with_a_command_that_a_shell_understands(tm
 
 def test_seeds_that_are_measured_are_taken_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[object] = []
-    monkeypatch.setattr("stagewise.reporting.seeds.report_seeds", lambda folders, out: taken.append((folders, out)))
+    monkeypatch.setattr("stagewise.reporting._seeds.report_seeds", lambda folders, out: taken.append((folders, out)))
     for name in ("a", "b"):
         (tmp_path / name / TABLE).parent.mkdir(parents=True)
         (tmp_path / name / TABLE).touch()

@@ -13,10 +13,10 @@ from typer.testing import CliRunner
 
 from stagewise import models
 from stagewise.architecture import Architecture
+from stagewise.checkpoints._table_file import TableFile
 from stagewise.checkpoints.run_folder import RUN, TABLE, read_run, read_table
-from stagewise.checkpoints.table_file import TableFile
 from stagewise.cli.app import app
-from stagewise.words.familiarity import CAVEAT
+from stagewise.words._familiarity import CAVEAT
 
 pytestmark = pytest.mark.usefixtures("few_sequences", "undrawn", "unchecked")
 
@@ -44,7 +44,7 @@ def call(*arguments):
 call("--help")
 after_help = sorted(sys.modules)
 stages = json.loads(call("stages", sys.argv[1], "--json"))
-from stagewise.reporting import figure
+from stagewise.reporting import _figure as figure
 drawn = figure.svg
 figure.svg = lambda axes, name: drawn(axes, name) if name == "stages" else "<svg></svg>"  # one is enough
 call("report", sys.argv[1])

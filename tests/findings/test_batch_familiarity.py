@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from stagewise.findings.batch_familiarity import Familiarity, familiarity_of, familiarity_of_run
-from stagewise.words.familiarity import qualified, warned
+from stagewise.words._familiarity import qualified, warned
 
 
 def losses(*values: float) -> pd.DataFrame:

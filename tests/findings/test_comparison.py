@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pandas as pd
 import pytest
 
-from stagewise.findings.comparison import compare_stages
-from stagewise.findings.roles import paired_roles
+from stagewise.findings._comparison import compare_stages
+from stagewise.findings._roles import paired_roles
 from stagewise.findings.stages import find_stages
 
 StepUp = Callable[..., pd.DataFrame]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from stagewise.findings.decisions import coincidence
+from stagewise.findings._decisions import coincidence
 from stagewise.statistics import Transition
 from stagewise.statistics._shapes import Shapes
 

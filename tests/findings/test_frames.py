@@ -6,9 +6,9 @@ import math
 import pandas as pd
 import pytest
 
-from stagewise.findings.frames import digest, families, from_plain, plain, typed
+from stagewise.findings._frames import digest, families, from_plain, plain, typed
 from stagewise.table import Quantity, declare
-from stagewise.words.onsets import largest
+from stagewise.words._onsets import largest
 
 TYPES = {"step": "int64", "t50": "float64", "layer": "Int64", "relation": "string", "words": "str", "onset": "bool"}
 ROWS: list[dict[str, object]] = [

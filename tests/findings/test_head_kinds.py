@@ -5,10 +5,10 @@ import pandas as pd
 import pytest
 
 from stagewise.event import HEAD_KINDS
-from stagewise.findings.head_kinds import head_onsets
+from stagewise.findings._head_kinds import head_onsets
 from stagewise.plot.heads import head_curves
 from stagewise.statistics import StageCriteria
-from stagewise.words import heads as head_words
+from stagewise.words import _heads as head_words
 
 STEPS = np.unique(np.geomspace(1, 5000, 40).round().astype(int))
 

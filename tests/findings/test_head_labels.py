@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stagewise.findings.head_labels import EVENTS, UNDECIDED, head_events, head_labels
+from stagewise.findings._head_labels import EVENTS, UNDECIDED, head_events, head_labels
 from stagewise.statistics import StageCriteria
 
 

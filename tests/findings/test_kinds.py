@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from stagewise.findings.kinds import kinds_of, readings_of
+from stagewise.findings._kinds import kinds_of, readings_of
 from tests.fixtures.profiles import OFFSETS, profile_rows
 
 

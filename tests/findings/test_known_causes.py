@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from stagewise.checkpoints.logged_curves import read_log
-from stagewise.findings.known_causes import cause_during, cause_within, known
+from stagewise.findings._known_causes import cause_during, cause_within, known
 from stagewise.findings.onsets import find_onsets
-from stagewise.words.onsets import cause
+from stagewise.words._onsets import cause
 
 GIVEN: dict[str, Any] = {
     "a restart": np.int64(3000),

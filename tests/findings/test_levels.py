@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from stagewise.checkpoints.logged_curves import read_log
-from stagewise.findings.levels import levels_of
+from stagewise.findings._levels import levels_of
 from stagewise.findings.stages import find_stages
 from stagewise.statistics import DEFAULT
 

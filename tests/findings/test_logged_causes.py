@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 
 from stagewise.checkpoints.logged_curves import read_log
-from stagewise.findings.logged_causes import causes_in
+from stagewise.findings._logged_causes import causes_in
 from stagewise.findings.onsets import find_onsets
 from stagewise.findings.replicates import find_replicates
 from stagewise.findings.stages import find_stages
-from stagewise.reporting.logged import logged_folder
+from stagewise.reporting._logged import logged_folder
 from stagewise.saved_findings import load_stages
 
 STEPS = np.arange(0, 5000, 50)

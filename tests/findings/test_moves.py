@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from stagewise.findings.moves import moves_of
+from stagewise.findings._moves import moves_of
 
 CASES = {
     "birth": ([0, 0, 0], [0, 0, 1], (2,)),

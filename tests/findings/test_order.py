@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stagewise.findings.order import curves, events, rise_of
+from stagewise.findings._order import curves, events, rise_of
 from stagewise.statistics import StageCriteria
 from stagewise.table import tidy
-from stagewise.words.heads import emergence
+from stagewise.words._heads import emergence
 
 STEPS = np.arange(0, 1000, 50)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stagewise.findings.roles import head_roles, paired_roles, with_roles
+from stagewise.findings._roles import head_roles, paired_roles, with_roles
 
 STEPS = np.unique(np.geomspace(1, 1000, 20).astype(int))
 

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from stagewise.event import labels_of
+from stagewise.findings._scores import curves_of, followed, has_scores, quantities_of
 from stagewise.findings.onsets import find_onsets
-from stagewise.findings.scores import curves_of, followed, has_scores, quantities_of
 from stagewise.probes import Accuracy
 from stagewise.statistics import StageCriteria
 from stagewise.table import Quantity, declare

@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 
 from stagewise.checkpoints.logged_curves import read_log
-from stagewise.findings.crossings import Crossing
+from stagewise.findings._crossings import Crossing
+from stagewise.findings._transitions import RunTransition, transitions_of, with_stages
 from stagewise.findings.stages import Stages, find_stages
-from stagewise.findings.transitions import RunTransition, transitions_of, with_stages
 from stagewise.table import Quantity
-from stagewise.words.stages import summaries
+from stagewise.words._stages import summaries
 
 Curves = Callable[..., pd.DataFrame]
 

@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from stagewise.findings.windows import windows
+from stagewise.findings._windows import windows
 
 
 @pytest.mark.parametrize(("ends", "expected"), [([(5, 6)], []), ([(5, 9), (20, 40), (60, 66)], [3, 4, 2])])

@@ -10,10 +10,10 @@ import pytest
 import torch
 from torch import nn
 
-from stagewise.checkpoints.json_files import read_json
+from stagewise.checkpoints._json_files import read_json
+from stagewise.checkpoints._table_file import TableFile
 from stagewise.checkpoints.run_folder import TABLE
 from stagewise.checkpoints.series import CheckpointSeries, open_series
-from stagewise.checkpoints.table_file import TableFile
 from stagewise.measurement._earlier import _SETTINGS, parts_folder
 from stagewise.measurement._parts import PASSES
 from stagewise.measurement._recorded import recorded_dtype

@@ -14,10 +14,10 @@ import pandas as pd
 import pytest
 import torch
 
-from stagewise.checkpoints.json_files import read_json
+from stagewise.checkpoints._json_files import read_json
+from stagewise.checkpoints._table_file import TableFile
 from stagewise.checkpoints.run_folder import write_json
 from stagewise.checkpoints.series import CheckpointSeries
-from stagewise.checkpoints.table_file import TableFile
 from stagewise.measurement._measuring import write_part
 from stagewise.measurement.engine import measure
 from stagewise.probe import AbstractProbe, Reading, View

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
+from stagewise.checkpoints._table_file import PROVENANCE, TableFile
 from stagewise.checkpoints.series import CheckpointSeries
-from stagewise.checkpoints.table_file import PROVENANCE, TableFile
 from stagewise.measurement._measuring import _SLOWER
 from stagewise.measurement._parts import PASSES
 from stagewise.measurement._provenance import _git_revision, provenance

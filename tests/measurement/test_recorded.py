@@ -12,8 +12,8 @@ import torch
 
 from stagewise import probes
 from stagewise.analysis import measure_run
+from stagewise.checkpoints._table_file import PROVENANCE
 from stagewise.checkpoints.run_folder import TABLE
-from stagewise.checkpoints.table_file import PROVENANCE
 from stagewise.measurement._recorded import in_words, made_anew, recorded_probes
 from stagewise.probe import AbstractProbe
 from stagewise.probes import AttentionProgress, AttentionTo, HeadAblation, Loss, TokenRecall, ValueAlignment

@@ -13,7 +13,7 @@ import torch
 from stagewise import architectures, models
 from stagewise.architecture import Architecture
 from stagewise.architectures import OneHotInit
-from stagewise.checkpoints.architectures import architecture_from
+from stagewise.checkpoints._architectures import architecture_from
 from stagewise.init import AbstractInit, Config, GaussianInit, InitialWeights, Shapes, WithoutPositions
 
 SAME = 1e-5

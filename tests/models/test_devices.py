@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from stagewise.models.devices import check_device
+from stagewise.models._devices import check_device
 
 
 def test_a_device_that_holds_numbers_is_taken() -> None:

@@ -13,7 +13,7 @@ from stagewise.loss import kl_divergence
 from stagewise.models._edits import leaves_attention, restrict_pattern
 from stagewise.models._lean import agreeing_weights
 from stagewise.models._lean_reading import rotary_hooks
-from stagewise.models.precision import check_dtype, products_in, widened
+from stagewise.models._precision import check_dtype, products_in, widened
 
 ROUNDING = torch.finfo(torch.bfloat16).eps
 """Between a number and the next one, of order one."""

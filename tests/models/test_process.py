@@ -6,7 +6,7 @@ import sys
 
 def test_a_process_takes_one_thread_and_works_on() -> None:
     code = (
-        "import torch; from stagewise.models.process import one_thread; one_thread(); "
+        "import torch; from stagewise.models._process import one_thread; one_thread(); "
         "assert torch.get_num_threads() == 1; assert float(torch.ones(3000, 3000).sum()) == 9e6"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from stagewise.plot.colours import head_colours, ink, ordered_colours
+from stagewise.plot._colours import head_colours, ink, ordered_colours
 
 
 def test_text_in_any_colour_is_readable_on_white() -> None:

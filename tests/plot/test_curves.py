@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from stagewise import plot
 from stagewise.findings.stages import Stages
 from stagewise.plot._curves import _KL_FLOOR
-from stagewise.plot.step_axis import _step_ticks
+from stagewise.plot._step_axis import _step_ticks
 
 
 def line(ax: Axes, label: str) -> np.ndarray:

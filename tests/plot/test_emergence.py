@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stagewise.findings.order import rise_of
+from stagewise.findings._order import rise_of
 from stagewise.plot.emergence import NAMED, emergence, rise
 
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from matplotlib.colors import to_rgb
 
-from stagewise.findings.crossings import Crossing
+from stagewise.findings._crossings import Crossing
 from stagewise.plot.n_grams import N_GRAMS, n_gram_curves
 
 STEPS = (0, 10, 100, 1000)

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from stagewise.plot._profiles import loss_by_position, offset_profiles, profile
-from stagewise.plot.step_axis import new_axes
+from stagewise.plot._step_axis import new_axes
 
 STEPS = (0, 1, 2, 3, 4, 5, 6, 7, 8)
 

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from stagewise.plot.quantities import axes_of, labels_in_words, quantity_of, set_value_axis
+from stagewise.plot._quantities import axes_of, labels_in_words, quantity_of, set_value_axis
 from stagewise.table import Quantity, declare
 
 

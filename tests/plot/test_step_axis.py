@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from stagewise import plot
-from stagewise.plot.step_axis import cell_edges, spread
+from stagewise.plot._step_axis import cell_edges, spread
 
 
 def test_labels_keep_their_order_and_distance() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from stagewise.experiments.scan_and_snap.synthetic import attention_by_class, moments_of_syn_small
+from stagewise.experiments.scan_and_snap._synthetic import attention_by_class, moments_of_syn_small
 from stagewise.experiments.scan_and_snap.yz_hooked import series_of
 from stagewise.experiments.scan_and_snap.yz_training import Rates
 from stagewise.measurement.engine import measure

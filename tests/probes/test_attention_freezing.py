@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from stagewise.experiments.scan_and_snap.synthetic import moments_of_syn_small
+from stagewise.experiments.scan_and_snap._synthetic import moments_of_syn_small
 from stagewise.experiments.scan_and_snap.yz_hooked import series_of
 from stagewise.experiments.scan_and_snap.yz_training import Rates
 from stagewise.measurement._rows import bootstrap_weights, rows

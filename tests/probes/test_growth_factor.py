@@ -7,7 +7,7 @@ import torch
 
 from stagewise.architecture import Architecture
 from stagewise.checkpoints.series import CheckpointSeries
-from stagewise.experiments.scan_and_snap.synthetic import moments_of_syn_small
+from stagewise.experiments.scan_and_snap._synthetic import moments_of_syn_small
 from stagewise.experiments.scan_and_snap.yz_hooked import series_of
 from stagewise.experiments.scan_and_snap.yz_model import YZ, zeros
 from stagewise.experiments.scan_and_snap.yz_training import Rates

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from stagewise.experiments.scan_and_snap.synthetic import final_scores, recall
+from stagewise.experiments.scan_and_snap._synthetic import final_scores, recall
 from stagewise.experiments.scan_and_snap.yz_hooked import series_of
 from stagewise.experiments.scan_and_snap.yz_model import YZ, zeros
 from stagewise.measurement.engine import measure

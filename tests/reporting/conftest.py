@@ -11,7 +11,7 @@ import torch
 from stagewise.findings.stages import Stages, find_stages
 from stagewise.measurement._rows import bootstrap_weights, rows
 from stagewise.probe import Reading
-from stagewise.reporting.measured import Measured
+from stagewise.reporting._measured import Measured
 from stagewise.table import Quantity, declare, tidy
 
 STEPS = range(0, 620, 20)

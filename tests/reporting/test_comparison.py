@@ -6,11 +6,11 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from stagewise.checkpoints.json_files import read_json
+from stagewise.checkpoints._json_files import read_json
 from stagewise.checkpoints.run_folder import RUN, TABLE, write, write_json
 from stagewise.cli.app import app
 from stagewise.reporting.comparison import _differences, compare
-from stagewise.words.familiarity import CAVEAT
+from stagewise.words._familiarity import CAVEAT
 
 HOSTILE = "<script>alert(1)</script>"
 RECIPE = {"task": {"type": "MarkovChain", "importance": 1.5}, "plan": {"steps": 900, "clamps": None}}

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from matplotlib.figure import Figure
 
-from stagewise.plot.quantities import escaped
-from stagewise.plot.step_axis import ALONE, set_step_axis
-from stagewise.reporting.cursor import cursor_attribute, name_curves
-from stagewise.reporting.figure import svg
+from stagewise.plot._quantities import escaped
+from stagewise.plot._step_axis import ALONE, set_step_axis
+from stagewise.reporting._cursor import cursor_attribute, name_curves
+from stagewise.reporting._figure import svg
 from stagewise.reporting.page import report
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

@@ -17,10 +17,10 @@ from stagewise.checkpoints.series import open_series
 from stagewise.findings.stages import Stages
 from stagewise.init import LinearInit
 from stagewise.recipe import Recipe, TrainPlan
-from stagewise.reporting import example
-from stagewise.reporting.example import write_example
-from stagewise.reporting.measured import Measured
-from stagewise.reporting.viewer import circuitsvis_view
+from stagewise.reporting import _example as example
+from stagewise.reporting._example import write_example
+from stagewise.reporting._measured import Measured
+from stagewise.reporting._viewer import circuitsvis_view
 from stagewise.tasks import RepeatedTokens, SparseRegression, Text
 from stagewise.training import train
 

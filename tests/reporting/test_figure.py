@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from stagewise.reporting.figure import _csv_link, svg
+from stagewise.reporting._figure import _csv_link, svg
 
 
 def test_rows_are_rounded_and_too_many_of_them_are_not_embedded() -> None:

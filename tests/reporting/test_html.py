@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from stagewise.findings.stages import find_stages
-from stagewise.reporting.html import Page
+from stagewise.reporting._html import Page
 
 
 def test_a_page_is_a_path_and_shows_its_file(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from stagewise.checkpoints.run_folder import TABLE, read_record
-from stagewise.reporting.logged import is_log, logged_folder, logged_folders
+from stagewise.reporting._logged import is_log, logged_folder, logged_folders
 from stagewise.reporting.page import report
 from stagewise.saved_findings import load_stages
 

@@ -5,7 +5,7 @@ import json
 import torch
 
 from stagewise.recipe import describe
-from stagewise.reporting.measured import _batch_record, _outline_of
+from stagewise.reporting._measured import _batch_record, _outline_of
 from stagewise.task import Batch
 from stagewise.tasks import MarkovChain
 

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from stagewise.checkpoints.run_folder import TABLE, write
-from stagewise.findings.roles import head_roles
-from stagewise.reporting.measured_runs import _first_foreign, read_runs, stages_part
+from stagewise.findings._roles import head_roles
+from stagewise.reporting._measured_runs import _first_foreign, read_runs, stages_part
 
 
 @pytest.fixture

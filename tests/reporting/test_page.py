@@ -14,13 +14,13 @@ import pytest
 from stagewise.checkpoints.run_folder import METRICS, RUN, TABLE
 from stagewise.findings.stages import find_stages
 from stagewise.recipe import describe
-from stagewise.reporting.measured import Measured, read_measured
+from stagewise.reporting._measured import Measured, read_measured
 from stagewise.reporting.page import _filled_sections, report
 from stagewise.reporting.sections import LAST, SECTIONS
 from stagewise.saved_findings import STAGES
 from stagewise.tasks import MarkovChain
-from stagewise.words import stages as words
-from stagewise.words.familiarity import CAVEAT
+from stagewise.words import _stages as words
+from stagewise.words._familiarity import CAVEAT
 from tests.fixtures.runs import AtOnce
 
 pytestmark = pytest.mark.usefixtures("unchecked")

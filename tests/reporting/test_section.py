@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stagewise.reporting.measured import Measured
-from stagewise.reporting.section import PANELS, Section, left_out
+from stagewise.reporting._measured import Measured
+from stagewise.reporting._section import PANELS, Section, left_out
 from stagewise.reporting.sections import LAST, SECTIONS
 
 

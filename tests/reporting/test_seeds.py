@@ -11,9 +11,9 @@ from stagewise.analysis import analyse
 from stagewise.checkpoints.run_folder import TABLE
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.probes import Loss
-from stagewise.reporting.seeds import report_seeds
+from stagewise.reporting._seeds import report_seeds
 from stagewise.saved_findings import load_replicates
-from stagewise.words.familiarity import CAVEAT
+from stagewise.words._familiarity import CAVEAT
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 HOSTILE = "<script>alert(1)</script>"

@@ -11,9 +11,9 @@ import pytest
 
 from stagewise.findings.stages import Stages
 from stagewise.plot.maps import patterns
-from stagewise.reporting import viewer as viewers
-from stagewise.reporting.measured import Measured
-from stagewise.reporting.viewer import circuitsvis_view, json_script, viewer
+from stagewise.reporting import _viewer as viewers
+from stagewise.reporting._measured import Measured
+from stagewise.reporting._viewer import circuitsvis_view, json_script, viewer
 
 
 def of(table: pd.DataFrame) -> Measured:

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from stagewise.tasks import Text
-from stagewise.text.tokenizer import encode
+from stagewise.text._tokenizer import encode
 
 WORDS = "the cat saw the dog and the dog saw the cat again while a bird sang"
 IDS = {word: number for number, word in enumerate(dict.fromkeys(WORDS.split()), start=1)}

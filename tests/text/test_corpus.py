@@ -2,7 +2,7 @@
 
 import pytest
 
-from stagewise.text.corpus import Corpus, _byte_pairs
+from stagewise.text._corpus import Corpus, _byte_pairs
 
 TRAIN = ["the cat sat on the mat", "the <unk> sat", "a cat , a mat"] * 4
 HELD_OUT = ["the bat é sat", "<unk> on <unk>", ""]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from stagewise.text.relation_expressions import relation_of
+from stagewise.text._relation_expressions import relation_of
 from stagewise.text.token_relations import token_relation
 
 TOKENS = torch.randint(5, (6, 12), generator=torch.Generator().manual_seed(0))

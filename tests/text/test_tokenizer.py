@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from stagewise.text.tokenizer import _tokenizer_file, encode, vocabulary_size
+from stagewise.text._tokenizer import _tokenizer_file, encode, vocabulary_size
 
 
 def test_words_are_numbered_as_the_file_says(tokenizer: str) -> None:

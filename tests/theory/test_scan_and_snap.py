@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 
-from stagewise.experiments.scan_and_snap.theorems import decoder_errors
+from stagewise.experiments.scan_and_snap._theorems import decoder_errors
 from stagewise.theory import scan_and_snap
 from stagewise.theory.dynamics import solve
 from stagewise.theory.scan_and_snap import (

@@ -8,7 +8,7 @@ import pytest
 import typer
 
 from stagewise.analysis import measure_run
-from stagewise.checkpoints.checksums import LIST
+from stagewise.checkpoints._checksums import LIST
 from stagewise.probes import Loss
 from stagewise.recipe import Recipe
 from stagewise.reporting.page import report

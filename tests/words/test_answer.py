@@ -8,7 +8,7 @@ import pytest
 
 from stagewise.checkpoints.logged_curves import read_log
 from stagewise.findings.stages import find_stages
-from stagewise.words.answer import headline
+from stagewise.words._answer import headline
 
 STEPS = np.arange(0, 3000, 25)
 

@@ -4,7 +4,7 @@ import pandas as pd
 
 from stagewise.event import Event, EventKind
 from stagewise.table import Quantity
-from stagewise.words.comparison import comparison, names
+from stagewise.words._comparison import comparison, names
 
 HEAD = Event(EventKind.ONSET, "AttentionTo", "mass", (("layer", 0), ("head", 0), ("relation", "I(1)")))
 MASS = {"AttentionTo": {"mass": Quantity("attention mass", range=(0, 1), progress="up")}}

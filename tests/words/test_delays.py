@@ -2,7 +2,7 @@
 
 import math
 
-from stagewise.words.delays import delay_in_words, end_in_words, held_in_words
+from stagewise.words._delays import delay_in_words, end_in_words, held_in_words
 
 
 def test_a_delay_has_its_interval_and_an_open_end_is_said_to_be_open() -> None:

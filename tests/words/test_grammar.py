@@ -1,6 +1,6 @@
 """Numbers as sentences have them."""
 
-from stagewise.words.grammar import capital, count, interval, numeral
+from stagewise.words._grammar import capital, count, interval, numeral
 
 
 def test_numbers_up_to_ten_are_words_at_the_beginning_of_a_sentence() -> None:

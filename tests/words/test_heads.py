@@ -9,7 +9,7 @@ import pytest
 from stagewise.event import HalfWay
 from stagewise.statistics import Interval, StageCriteria
 from stagewise.statistics._crossings import Rise
-from stagewise.words import heads as head_words
+from stagewise.words import _heads as head_words
 
 WEIGHTS = HalfWay("weights", "L0H0, copy", 0.2, Interval(200, 250))
 ACCURACY = HalfWay("accuracy", "accuracy", 0.5, Interval(500, 550))

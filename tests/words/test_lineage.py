@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from stagewise.words import lineage as lineage_words
+from stagewise.words import _lineage as lineage_words
 
 NAMES = {1: "diffuse", 2: "I(1)"}
 

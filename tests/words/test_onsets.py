@@ -9,7 +9,7 @@ import pytest
 from stagewise.event import Causes
 from stagewise.statistics import OnsetVerdict
 from stagewise.table import Quantity
-from stagewise.words import onsets as onset_words
+from stagewise.words import _onsets as onset_words
 
 POINT = {"step": 3, "cause": "the drop", "fall": 1.0, "start": 2.0, "slowdown": 0.9, "ends_stage": 1}
 SCORE = {

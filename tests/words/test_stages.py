@@ -4,8 +4,8 @@ import pandas as pd
 
 from stagewise.statistics import StageCriteria, TurnVerdict
 from stagewise.table import Quantity
-from stagewise.words import onsets as onset_words
-from stagewise.words import stages as words
+from stagewise.words import _onsets as onset_words
+from stagewise.words import _stages as words
 
 POINT = {"step": 3, "cause": "the drop", "fall": 1.0, "start": 2.0, "slowdown": 0.9, "ends_stage": 1}
 SCORE = {

@@ -11,10 +11,10 @@ import pandas as pd
 import pytest
 
 import stagewise.words
-from stagewise.findings.comparison import Comparison, compare_stages
+from stagewise.findings._comparison import Comparison, compare_stages
+from stagewise.findings._roles import paired_roles
 from stagewise.findings.lineage import find_lineage
 from stagewise.findings.replicates import Replicates, find_replicates
-from stagewise.findings.roles import paired_roles
 from stagewise.findings.stages import find_stages
 from stagewise.saved_findings import save_lineage, save_replicates, save_stages
 from tests.fixtures.profiles import profile_rows

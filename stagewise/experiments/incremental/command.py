@@ -3,11 +3,11 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from stagewise.experiments.incremental.figures import draw, measured_runs
-from stagewise.experiments.incremental.flow import figure_10, figure_theorems
-from stagewise.experiments.incremental.numbers import figure_numbers
+from stagewise.experiments.incremental._figures import draw, measured_runs
+from stagewise.experiments.incremental._flow import figure_10, figure_theorems
+from stagewise.experiments.incremental._numbers import figure_numbers
+from stagewise.experiments.incremental._runs import run_figure
 from stagewise.experiments.incremental.recipes import FIGURES, runs
-from stagewise.experiments.incremental.runs import run_figure
 from stagewise.experiments.published import Result, say_cost, show, table_of
 
 FLOWS: dict[str, Callable[[], Result]] = {"10": figure_10, "theorems": figure_theorems}

@@ -11,10 +11,10 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from stagewise.experiments.published import Result, over_seeds, table_of, write_csv
-from stagewise.experiments.scan_and_snap.wikitext_model import Baseline, blocks, columns
+from stagewise.experiments.scan_and_snap._wikitext_model import Baseline, blocks, columns
+from stagewise.experiments.scan_and_snap._wikitext_training import COLUMNS, Setting, train_baseline
 from stagewise.experiments.scan_and_snap.wikitext_recipe import baseline_recipe, basic_english
-from stagewise.experiments.scan_and_snap.wikitext_training import COLUMNS, Setting, train_baseline
-from stagewise.plot.colours import OKABE_ITO
+from stagewise.plot._colours import OKABE_ITO
 from stagewise.sweeping import run_each
 
 _VALIDATION_COLUMNS = 10

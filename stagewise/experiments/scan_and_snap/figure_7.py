@@ -14,10 +14,10 @@ from torch import Tensor
 
 from stagewise.checkpoints import run_folder
 from stagewise.experiments.published import Result, over_seeds, table_of, write_csv
+from stagewise.experiments.scan_and_snap._wikitext_model import BLOCK, PROBE, Baseline, columns, text_loss
+from stagewise.experiments.scan_and_snap._wikitext_training import COLUMNS, Setting, train_baseline
 from stagewise.experiments.scan_and_snap.published import BLOCK_LOSS, PROBE_MAPS
-from stagewise.experiments.scan_and_snap.wikitext_model import BLOCK, PROBE, Baseline, columns, text_loss
 from stagewise.experiments.scan_and_snap.wikitext_recipe import CHECKPOINTS, baseline_recipe, basic_english
-from stagewise.experiments.scan_and_snap.wikitext_training import COLUMNS, Setting, train_baseline
 from stagewise.sweeping import run_each
 
 _RATE, _FFN_RATE, _DROPOUT = 5.0, 10.0, 0.3

@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from stagewise.experiments.published import Result, say_cost, show
-from stagewise.experiments.scan_and_snap import synthetic as experiment
+from stagewise.experiments.scan_and_snap import _synthetic as experiment
+from stagewise.experiments.scan_and_snap._syn_medium_figures import figure_6, figure_recall
+from stagewise.experiments.scan_and_snap._syn_small_figures import figure_4, figure_5
+from stagewise.experiments.scan_and_snap._theory_figures import figure_3, figure_8, figure_9, figure_theorems
 from stagewise.experiments.scan_and_snap.figure_7 import figure_7
 from stagewise.experiments.scan_and_snap.figure_10 import figure_10
-from stagewise.experiments.scan_and_snap.syn_medium_figures import figure_6, figure_recall
-from stagewise.experiments.scan_and_snap.syn_small_figures import figure_4, figure_5
-from stagewise.experiments.scan_and_snap.theory_figures import figure_3, figure_8, figure_9, figure_theorems
 
 FIGURES = ("3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "theorems")
 

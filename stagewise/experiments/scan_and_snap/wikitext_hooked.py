@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Generator, Tensor
 
 from stagewise.architecture import Architecture
-from stagewise.experiments.scan_and_snap.wikitext_model import BLOCK, WIDTH, Baseline, positions
+from stagewise.experiments.scan_and_snap._wikitext_model import BLOCK, WIDTH, Baseline, positions
 from stagewise.fields import Natural, Range
 from stagewise.init import AbstractInit, Config, InitialWeights, Shapes
 

@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from stagewise.experiments.scan_and_snap._wikitext_model import BLOCK
+from stagewise.experiments.scan_and_snap._wikitext_training import CLIP, COLUMNS, Setting
 from stagewise.experiments.scan_and_snap.wikitext_hooked import BaselineInit, baseline
-from stagewise.experiments.scan_and_snap.wikitext_model import BLOCK
-from stagewise.experiments.scan_and_snap.wikitext_training import CLIP, COLUMNS, Setting
 from stagewise.recipe import Recipe, Seeds, TrainPlan
 from stagewise.tasks import WikiText
 

@@ -10,11 +10,11 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from stagewise.experiments.published import Result, number, over_seeds, table_of, write_csv
+from stagewise.experiments.scan_and_snap._wikitext_model import columns, probe_entropy, text_loss
+from stagewise.experiments.scan_and_snap._wikitext_training import COLUMNS, Setting, train_baseline
 from stagewise.experiments.scan_and_snap.published import BASELINE, BASELINE_START
-from stagewise.experiments.scan_and_snap.wikitext_model import columns, probe_entropy, text_loss
 from stagewise.experiments.scan_and_snap.wikitext_recipe import CHECKPOINTS, baseline_recipe, basic_english
-from stagewise.experiments.scan_and_snap.wikitext_training import COLUMNS, Setting, train_baseline
-from stagewise.plot.colours import OKABE_ITO
+from stagewise.plot._colours import OKABE_ITO
 from stagewise.sweeping import run_each
 
 ENTROPY_EVERY = 100

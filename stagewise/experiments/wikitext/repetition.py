@@ -14,17 +14,17 @@ from stagewise.analysis import measure_run, run
 from stagewise.checkpoints.run_folder import REPORT, read_table
 from stagewise.event import HEAD_KINDS
 from stagewise.experiments.published import Result, number, over_seeds, table_of
-from stagewise.findings.crossings import Crossing, crossings
-from stagewise.findings.head_kinds import head_onsets
-from stagewise.plot.colours import marker, ordered_colours
+from stagewise.findings._crossings import Crossing, crossings
+from stagewise.findings._head_kinds import head_onsets
+from stagewise.plot._colours import marker, ordered_colours
+from stagewise.plot._step_axis import curve, label_ends, set_step_axis
 from stagewise.plot.n_grams import N_GRAMS
-from stagewise.plot.step_axis import curve, label_ends, set_step_axis
 from stagewise.recipe import Recipe
 from stagewise.sweeping import parameter_grid, run_each
 from stagewise.table import select
 from stagewise.tasks import wiki_text
 from stagewise.training import train
-from stagewise.words.onsets import Row, half_way, head
+from stagewise.words._onsets import Row, half_way, head
 
 SHARES = (0.0, 0.1, 0.2, 0.3, 0.5)
 WARM_UP = 200

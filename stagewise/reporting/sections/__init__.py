@@ -1,6 +1,6 @@
 """The sections of the report from top to bottom, those on one idea in a file; other probes get theirs by `generic`."""
 
-from stagewise.reporting.section import Section
+from stagewise.reporting._section import Section
 from stagewise.reporting.sections import (
     ablation,
     context,

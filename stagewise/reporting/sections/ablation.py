@@ -3,9 +3,9 @@
 import html
 
 from stagewise import plot
-from stagewise.reporting.figure import Plot
-from stagewise.reporting.measured import Measured
-from stagewise.reporting.section import Blocks, Section
+from stagewise.reporting._figure import Plot
+from stagewise.reporting._measured import Measured
+from stagewise.reporting._section import Blocks, Section
 from stagewise.table import select
 
 ABLATION = (

@@ -1,9 +1,9 @@
 """The sections on how much context the model uses: its own is restricted, or models trained on less stand beside it."""
 
 from stagewise import plot
-from stagewise.reporting.figure import Plot
-from stagewise.reporting.measured import Measured
-from stagewise.reporting.section import Blocks, Section, never_missing
+from stagewise.reporting._figure import Plot
+from stagewise.reporting._measured import Measured
+from stagewise.reporting._section import Blocks, Section, never_missing
 from stagewise.table import select
 
 RESTRICTED = (

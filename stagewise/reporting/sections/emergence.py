@@ -3,13 +3,13 @@
 import html
 
 from stagewise import plot
-from stagewise.findings.order import QUANTITIES, events, rise_of
+from stagewise.findings._order import QUANTITIES, events, rise_of
 from stagewise.plot.emergence import DRAWN, NAMED
-from stagewise.reporting.figure import Plot
-from stagewise.reporting.measured import Measured
-from stagewise.reporting.prose import html_table
-from stagewise.reporting.section import Blocks, Section
-from stagewise.words import heads as head_words
+from stagewise.reporting._figure import Plot
+from stagewise.reporting._measured import Measured
+from stagewise.reporting._prose import html_table
+from stagewise.reporting._section import Blocks, Section
+from stagewise.words import _heads as head_words
 
 CAPTION = (
     "From top to bottom, over the same steps: the loss; the accuracy (black) and the attention of each head along each "

@@ -5,12 +5,12 @@ import html
 import pandas as pd
 
 from stagewise import plot
-from stagewise.findings.unsettled import unsettled, unsettled_in_words
-from stagewise.plot.quantities import quantity_of
-from stagewise.reporting.figure import Plot, identifier
-from stagewise.reporting.measured import Measured
-from stagewise.reporting.prose import in_words
-from stagewise.reporting.section import Blocks, Section, never_missing
+from stagewise.findings._unsettled import unsettled, unsettled_in_words
+from stagewise.plot._quantities import quantity_of
+from stagewise.reporting._figure import Plot, identifier
+from stagewise.reporting._measured import Measured
+from stagewise.reporting._prose import in_words
+from stagewise.reporting._section import Blocks, Section, never_missing
 from stagewise.reporting.sections.generic import caption
 from stagewise.table import select
 

@@ -10,14 +10,14 @@ import pandas as pd
 from stagewise import plot
 from stagewise.checkpoints.logged_curves import LOGGED
 from stagewise.findings.stages import Stages
+from stagewise.plot._quantities import axes_of, quantity_of
 from stagewise.plot.generic import COLOURED, GREYS, PANELS, finite_rows, kind_of, lines_in, long_axis
-from stagewise.plot.quantities import axes_of, quantity_of
-from stagewise.reporting.figure import Plot, identifier
-from stagewise.reporting.measured import Measured
-from stagewise.reporting.prose import in_words
-from stagewise.reporting.section import Blocks, Section
+from stagewise.reporting._figure import Plot, identifier
+from stagewise.reporting._measured import Measured
+from stagewise.reporting._prose import in_words
+from stagewise.reporting._section import Blocks, Section
 from stagewise.table import Quantity, select
-from stagewise.words.grammar import capital
+from stagewise.words._grammar import capital
 
 DIRECTION = {
     "up": "Up is progress: look for a rise, and for what else happens at that time. ",

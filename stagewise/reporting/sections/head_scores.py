@@ -4,11 +4,11 @@ import html
 from collections.abc import Iterable
 
 from stagewise import plot
+from stagewise.plot._quantities import quantity_of
 from stagewise.plot.heads import moved_most
-from stagewise.plot.quantities import quantity_of
-from stagewise.reporting.figure import Plot
-from stagewise.reporting.measured import Measured
-from stagewise.reporting.section import PANELS, Blocks, Section, left_out, never_missing
+from stagewise.reporting._figure import Plot
+from stagewise.reporting._measured import Measured
+from stagewise.reporting._section import PANELS, Blocks, Section, left_out, never_missing
 from stagewise.table import head_label, select
 
 NARROW = (

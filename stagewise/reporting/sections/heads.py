@@ -4,12 +4,12 @@ import html
 import operator
 
 from stagewise import plot
-from stagewise.findings.head_labels import head_labels
+from stagewise.findings._head_labels import head_labels
 from stagewise.plot.heads import moved_most
-from stagewise.reporting.figure import Plot
-from stagewise.reporting.measured import Measured
-from stagewise.reporting.prose import html_table
-from stagewise.reporting.section import PANELS, Blocks, Section, left_out
+from stagewise.reporting._figure import Plot
+from stagewise.reporting._measured import Measured
+from stagewise.reporting._prose import html_table
+from stagewise.reporting._section import PANELS, Blocks, Section, left_out
 from stagewise.table import head_label, select
 
 MASSES = (

@@ -1,12 +1,12 @@
 """The sections on the kinds of attention that heads go through: where they come from, and clusters of patterns."""
 
 from stagewise import plot
-from stagewise.reporting.figure import Plot
-from stagewise.reporting.measured import Measured
-from stagewise.reporting.prose import LISTED, html_table
-from stagewise.reporting.section import Blocks, Section, never_missing
+from stagewise.reporting._figure import Plot
+from stagewise.reporting._measured import Measured
+from stagewise.reporting._prose import LISTED, html_table
+from stagewise.reporting._section import Blocks, Section, never_missing
 from stagewise.table import select
-from stagewise.words.lineage import each_event
+from stagewise.words._lineage import each_event
 
 RIVER = (
     "One line for each head, in the bed of the kind of its attention pattern; the width of a bed is its number of "

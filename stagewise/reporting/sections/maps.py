@@ -5,13 +5,13 @@ import pandas as pd
 
 from stagewise import plot
 from stagewise.findings.stages import Stages
-from stagewise.plot.colours import head_colours
+from stagewise.plot._colours import head_colours
 from stagewise.plot.maps import patterns
-from stagewise.reporting.figure import Plot
-from stagewise.reporting.measured import Measured
-from stagewise.reporting.section import PANELS, Blocks, Section, never_missing
-from stagewise.reporting.viewer import MAPS as SHOWN
-from stagewise.reporting.viewer import circuitsvis_view, viewer
+from stagewise.reporting._figure import Plot
+from stagewise.reporting._measured import Measured
+from stagewise.reporting._section import PANELS, Blocks, Section, never_missing
+from stagewise.reporting._viewer import MAPS as SHOWN
+from stagewise.reporting._viewer import circuitsvis_view, viewer
 from stagewise.table import head_label, heads_in
 
 CAPTION = (

@@ -6,15 +6,15 @@ import html
 import numpy as np
 import pandas as pd
 
-from stagewise.findings.scores import UNIT, curves_of
+from stagewise.findings._scores import UNIT, curves_of
 from stagewise.findings.stages import Stages
 from stagewise.plot.onsets import kinds_shown, onset_curves
-from stagewise.reporting.figure import Plot
-from stagewise.reporting.measured import Measured
-from stagewise.reporting.prose import html_table, number
-from stagewise.reporting.section import Blocks, Section, never_missing
-from stagewise.words.onsets import onsets as in_words
-from stagewise.words.onsets import without_onset
+from stagewise.reporting._figure import Plot
+from stagewise.reporting._measured import Measured
+from stagewise.reporting._prose import html_table, number
+from stagewise.reporting._section import Blocks, Section, never_missing
+from stagewise.words._onsets import onsets as in_words
+from stagewise.words._onsets import without_onset
 
 ONSETS = (
     "The scores that were examined: those with an onset in colour, the others in grey; of many, those that moved most. "

@@ -3,11 +3,11 @@
 import numpy as np
 
 from stagewise import plot
-from stagewise.reporting.figure import Plot
-from stagewise.reporting.measured import RECORDED, Measured
-from stagewise.reporting.prose import html_table, settings_rows
-from stagewise.reporting.section import Blocks, Section, never_missing
-from stagewise.words.grammar import count
+from stagewise.reporting._figure import Plot
+from stagewise.reporting._measured import RECORDED, Measured
+from stagewise.reporting._prose import html_table, settings_rows
+from stagewise.reporting._section import Blocks, Section, never_missing
+from stagewise.words._grammar import count
 
 DRAWN = 1500
 """Training steps that the curve goes through, spaced evenly on its axis."""

@@ -7,13 +7,13 @@ from matplotlib.figure import Figure
 
 from stagewise import plot
 from stagewise.findings.stages import Stages
-from stagewise.reporting.figure import Plot
-from stagewise.reporting.measured import Measured
-from stagewise.reporting.prose import html_table, number, stage_rows
-from stagewise.reporting.section import Blocks, Section
+from stagewise.reporting._figure import Plot
+from stagewise.reporting._measured import Measured
+from stagewise.reporting._prose import html_table, number, stage_rows
+from stagewise.reporting._section import Blocks, Section
 from stagewise.table import select
-from stagewise.words.grammar import capital, interval
-from stagewise.words.stages import turning_points
+from stagewise.words._grammar import capital, interval
+from stagewise.words._stages import turning_points
 
 COLUMNS = ("stage", "from step", "to step", "t10", "t50", "t90", "what happened")
 

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 import pandas as pd
 
 from stagewise import plot
-from stagewise.findings.crossings import Crossing, crossings
-from stagewise.findings.head_kinds import head_onsets
+from stagewise.findings._crossings import Crossing, crossings
+from stagewise.findings._head_kinds import head_onsets
 from stagewise.plot.n_grams import N_GRAMS
-from stagewise.reporting.figure import Plot
-from stagewise.reporting.measured import Measured
-from stagewise.reporting.prose import html_table
-from stagewise.reporting.section import Blocks, Section, never_missing
+from stagewise.reporting._figure import Plot
+from stagewise.reporting._measured import Measured
+from stagewise.reporting._prose import html_table
+from stagewise.reporting._section import Blocks, Section, never_missing
 from stagewise.statistics import DEFAULT
 from stagewise.table import select
-from stagewise.words import heads as head_words
+from stagewise.words import _heads as head_words
 
 TEXT, RANDOM = "held-out text", "repeated random tokens"
 

@@ -15,9 +15,9 @@ from typer.testing import CliRunner
 
 from stagewise.cli.app import app
 from stagewise.experiments.emergence import figures as emergence
-from stagewise.experiments.emergence.grids import GRIDS, FigureRequest, axes_of
-from stagewise.experiments.emergence.recall import recall_settings
-from stagewise.experiments.emergence.runs import run_recall
+from stagewise.experiments.emergence._grids import GRIDS, FigureRequest, axes_of
+from stagewise.experiments.emergence._recall import recall_settings
+from stagewise.experiments.emergence._runs import run_recall
 from stagewise.sweeping import sweep
 
 pytestmark = pytest.mark.usefixtures("unchecked")

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stagewise.experiments.emergence.flow_figures import figure_6, figure_7, figure_8, figure_10
-from stagewise.experiments.emergence.grids import FigureRequest
+from stagewise.experiments.emergence._flow_figures import figure_6, figure_7, figure_8, figure_10
+from stagewise.experiments.emergence._grids import FigureRequest
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from stagewise.experiments.emergence.grids import GRIDS, axes_of, read_axes
+from stagewise.experiments.emergence._grids import GRIDS, axes_of, read_axes
 from stagewise.sweeping import parameter_grid
 
 

@@ -5,7 +5,7 @@ import math
 import pandas as pd
 import pytest
 
-from stagewise.experiments.emergence.numbers import law_numbers, law_of, mean_times, ratio_number
+from stagewise.experiments.emergence._numbers import law_numbers, law_of, mean_times, ratio_number
 from stagewise.statistics import PowerLaw
 from stagewise.statistics._power_law import NoLaw, fit_interval_censored
 

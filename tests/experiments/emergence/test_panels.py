@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stagewise.experiments.emergence.numbers import law_of
-from stagewise.experiments.emergence.panels import draw_curves, draw_law, log_log, panels
+from stagewise.experiments.emergence._numbers import law_of
+from stagewise.experiments.emergence._panels import draw_curves, draw_law, log_log, panels
 from stagewise.statistics._power_law import NoLaw
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from stagewise.experiments.emergence.grids import FigureRequest, axes_of
-from stagewise.experiments.emergence.recall import _by_seed, _late_transfer, _ratio, recall_settings, rise_in_words
+from stagewise.experiments.emergence._grids import FigureRequest, axes_of
+from stagewise.experiments.emergence._recall import _by_seed, _late_transfer, _ratio, recall_settings, rise_in_words
 
 
 def runs(pairs: list[int]) -> pd.DataFrame:

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from stagewise.experiments.emergence import figures
-from stagewise.experiments.emergence.recall_batches import PUBLISHED, exponents
+from stagewise.experiments.emergence._recall_batches import PUBLISHED, exponents
 from stagewise.experiments.emergence.recipes import published_recall
 from stagewise.experiments.published import Result
 

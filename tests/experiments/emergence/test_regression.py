@@ -5,9 +5,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from stagewise.experiments.emergence.grids import FigureRequest, axes_of
+from stagewise.experiments.emergence._grids import FigureRequest, axes_of
+from stagewise.experiments.emergence._regression import LARGEST, _by_range, _settings
 from stagewise.experiments.emergence.recipes import regression_budget
-from stagewise.experiments.emergence.regression import LARGEST, _by_range, _settings
 
 
 def test_the_small_grid_leaves_out_what_is_too_large(tmp_path: Path) -> None:

@@ -8,11 +8,10 @@ import pandas as pd
 import pytest
 
 from stagewise.checkpoints import run_folder
-from stagewise.checkpoints.checksums import LIST
-from stagewise.checkpoints.writing import LOCK
-from stagewise.experiments.emergence import runs
-from stagewise.experiments.emergence.recipes import recall_recipe
-from stagewise.experiments.emergence.runs import (
+from stagewise.checkpoints._checksums import LIST
+from stagewise.checkpoints._writing import LOCK
+from stagewise.experiments.emergence import _runs as runs
+from stagewise.experiments.emergence._runs import (
     Learned,
     measured,
     run_path,
@@ -22,6 +21,7 @@ from stagewise.experiments.emergence.runs import (
     trained_recall,
     until_below,
 )
+from stagewise.experiments.emergence.recipes import recall_recipe
 from stagewise.probes import Accuracy
 from stagewise.statistics._power_law import fit_interval_censored
 from stagewise.table import select

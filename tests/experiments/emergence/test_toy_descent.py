@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from stagewise.experiments.emergence.grids import FigureRequest
+from stagewise.experiments.emergence._grids import FigureRequest
 from stagewise.experiments.emergence.toy_attention import run_toy_curve
 from stagewise.experiments.emergence.toy_descent import figure_9
 from stagewise.theory.plateau_flow import plateau

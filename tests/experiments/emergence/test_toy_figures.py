@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stagewise.experiments.emergence.grids import FigureRequest, axes_of
-from stagewise.experiments.emergence.panels import panels
-from stagewise.experiments.emergence.toy_figures import (
+from stagewise.experiments.emergence._grids import FigureRequest, axes_of
+from stagewise.experiments.emergence._panels import panels
+from stagewise.experiments.emergence._toy_figures import (
     cross_sample_times,
     figure_2,
     moments,

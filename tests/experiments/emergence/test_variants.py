@@ -5,8 +5,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from stagewise.experiments.emergence import regression, variants
-from stagewise.experiments.emergence.grids import FigureRequest, axes_of
+from stagewise.experiments.emergence import _regression as regression
+from stagewise.experiments.emergence import _variants as variants
+from stagewise.experiments.emergence._grids import FigureRequest, axes_of
 from stagewise.experiments.emergence.recipes import regression_recipe
 
 pytestmark = pytest.mark.usefixtures("unchecked", "no_workers")

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from stagewise.experiments.incremental.compare import boundaries, excess_curves, kl_at_best
+from stagewise.experiments.incremental._compare import boundaries, excess_curves, kl_at_best
 
 STEPS = [0, 10, 100]
 SUMMARY = pd.DataFrame(

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from stagewise import analysis
 from stagewise.checkpoints.run_folder import read_table, table_file
-from stagewise.experiments.incremental import figures as incremental_figures
+from stagewise.experiments.incremental import _figures as incremental_figures
 from stagewise.experiments.incremental.recipes import FIGURES
 from stagewise.recipe import Recipe
 

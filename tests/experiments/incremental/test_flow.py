@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from stagewise.experiments.incremental.flow import (
+from stagewise.experiments.incremental._flow import (
     NOISES,
     competitive_rows,
     figure_10,

@@ -3,11 +3,11 @@
 import pandas as pd
 import pytest
 
-from stagewise.experiments.incremental import numbers
+from stagewise.experiments.incremental import _numbers as numbers
 from stagewise.experiments.incremental.published import LEVELS
 from stagewise.experiments.incremental.recipes import FIGURES, variants
 from stagewise.findings.stages import find_stages
-from stagewise.reporting.measured import Measured
+from stagewise.reporting._measured import Measured
 from stagewise.table import conformed, in_order
 
 SUMMARY = pd.DataFrame(

@@ -1,6 +1,6 @@
 """The published numbers name figures, variants and quantities that there are."""
 
-from stagewise.experiments.incremental.numbers import QUANTITIES
+from stagewise.experiments.incremental._numbers import QUANTITIES
 from stagewise.experiments.incremental.published import HEADS, LEVELS, LOOKED_AT, PUBLISHED
 from stagewise.experiments.incremental.recipes import FIGURES, variants
 

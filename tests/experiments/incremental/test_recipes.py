@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from stagewise.architectures import OneHotInit, minimal
-from stagewise.checkpoints.digest import short_digest
+from stagewise.checkpoints._digest import short_digest
+from stagewise.experiments.incremental import _runs as incremental
 from stagewise.experiments.incremental import markov
-from stagewise.experiments.incremental import runs as incremental
 from stagewise.experiments.incremental.recipes import FIGURES, SCALES, SETTINGS, runs, variants
 from stagewise.recipe import Recipe
 from stagewise.training import train

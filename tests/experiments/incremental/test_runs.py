@@ -8,8 +8,8 @@ import pytest
 
 from stagewise.architectures import minimal
 from stagewise.checkpoints import run_folder
-from stagewise.experiments.incremental import figures as incremental_figures
-from stagewise.experiments.incremental import runs as incremental
+from stagewise.experiments.incremental import _figures as incremental_figures
+from stagewise.experiments.incremental import _runs as incremental
 from stagewise.experiments.incremental.early_stopping import early_stop
 from stagewise.experiments.incremental.recipes import Run, runs
 from stagewise.findings.stages import find_stages

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from stagewise.architectures import full
-from stagewise.checkpoints.digest import short_digest
+from stagewise.checkpoints._digest import short_digest
 from stagewise.checkpoints.series import open_series
 from stagewise.experiments.incremental import markov
+from stagewise.experiments.incremental._shared_baselines import DATA, baseline_recipe, shared_baseline
 from stagewise.experiments.incremental.recipes import SETTINGS, runs
-from stagewise.experiments.incremental.shared_baselines import DATA, baseline_recipe, shared_baseline
 from stagewise.recipe import Recipe
 from stagewise.tasks import MarkovChain, RepeatedTokens
 

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from stagewise.experiments.incremental.summary import over_seeds
+from stagewise.experiments.incremental._summary import over_seeds
 
 SUMMARY = pd.DataFrame(
     {"variant": ["a", "a", "a", "b", "b", "b"], "seed": [0, 1, 2] * 2, "end_1": [100, 110, 150, 90, np.nan, np.nan]}

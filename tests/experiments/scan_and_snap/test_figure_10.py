@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from stagewise.checkpoints.series import open_series
+from stagewise.experiments.scan_and_snap._wikitext_model import BLOCK, Baseline
 from stagewise.experiments.scan_and_snap.figure_10 import SIZES, figure_10, text_entropy
-from stagewise.experiments.scan_and_snap.wikitext_model import BLOCK, Baseline
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 

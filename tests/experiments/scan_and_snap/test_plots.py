@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from matplotlib.patches import Rectangle
 
-from stagewise.experiments.scan_and_snap.plots import entropy_by_rates, most_attended, recall_by_threshold
+from stagewise.experiments.scan_and_snap._plots import entropy_by_rates, most_attended, recall_by_threshold
 
 
 def test_bars_count_the_seeds_in_which_a_token_won() -> None:

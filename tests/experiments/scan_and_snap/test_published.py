@@ -1,7 +1,7 @@
 """The published numbers of Scan and Snap have the shape of the figures that they stand beside."""
 
+from stagewise.experiments.scan_and_snap._synthetic import ETA_Z, RATIOS
 from stagewise.experiments.scan_and_snap.published import BLOCK_LOSS, DECODER, ENTROPIES, PROBE_MAPS
-from stagewise.experiments.scan_and_snap.synthetic import ETA_Z, RATIOS
 from stagewise.theory.scan_and_snap import ScanAndSnap
 
 

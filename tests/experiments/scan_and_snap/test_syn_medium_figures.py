@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stagewise.experiments.scan_and_snap.syn_medium_figures import (
+from stagewise.experiments.scan_and_snap._syn_medium_figures import (
     descent_rows,
     difference_rows,
     figure_6,

@@ -5,8 +5,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from stagewise.checkpoints.checksums import LIST
-from stagewise.experiments.scan_and_snap.syn_small_figures import figure_4, figure_5, frozen_at, write_settings
+from stagewise.checkpoints._checksums import LIST
+from stagewise.experiments.scan_and_snap._syn_small_figures import figure_4, figure_5, frozen_at, write_settings
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 import torch
 
-from stagewise.experiments.scan_and_snap import synthetic as experiment
-from stagewise.experiments.scan_and_snap.synthetic import CELL, attention_by_class, distinct_entropy
+from stagewise.experiments.scan_and_snap import _synthetic as experiment
+from stagewise.experiments.scan_and_snap._synthetic import CELL, attention_by_class, distinct_entropy
 from stagewise.experiments.scan_and_snap.yz_training import Rates
 from stagewise.tasks import syn_medium, syn_small
 from stagewise.theory.scan_and_snap import growth_factor

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from stagewise.experiments.scan_and_snap.theorems import (
+from stagewise.experiments.scan_and_snap._theorems import (
     FAST,
     LENGTHS,
     OVERLAP,

@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from stagewise.experiments.scan_and_snap.theory_figures import figure_3, figure_8, figure_9
+from stagewise.experiments.scan_and_snap._theory_figures import figure_3, figure_8, figure_9
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 

@@ -11,8 +11,8 @@ from torch import Tensor
 from stagewise import models
 from stagewise.architectures import full
 from stagewise.checkpoints.series import CheckpointSeries
+from stagewise.experiments.scan_and_snap._wikitext_model import Baseline, positions
 from stagewise.experiments.scan_and_snap.wikitext_hooked import BaselineInit, baseline, hooked_weights
-from stagewise.experiments.scan_and_snap.wikitext_model import Baseline, positions
 from stagewise.intervention import AblateHead, RestrictContext
 from stagewise.measurement.engine import measure
 from stagewise.probe import AbstractProbe, pattern_hooks

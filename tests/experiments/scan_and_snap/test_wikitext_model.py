@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from stagewise.experiments.scan_and_snap.wikitext_model import Baseline, blocks, columns, probe_entropy, text_loss
+from stagewise.experiments.scan_and_snap._wikitext_model import Baseline, blocks, columns, probe_entropy, text_loss
 from stagewise.tasks import WikiText
 
 RECORDED = 1e-4

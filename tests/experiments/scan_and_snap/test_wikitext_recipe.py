@@ -15,10 +15,10 @@ from stagewise.analysis import analyse
 from stagewise.checkpoints.run_folder import METRICS, read_table
 from stagewise.checkpoints.series import open_series
 from stagewise.cli.app import app
+from stagewise.experiments.scan_and_snap._wikitext_model import columns
+from stagewise.experiments.scan_and_snap._wikitext_training import COLUMNS, Look, Setting, Trained, train_baseline
 from stagewise.experiments.scan_and_snap.wikitext_hooked import hooked_weights
-from stagewise.experiments.scan_and_snap.wikitext_model import columns
 from stagewise.experiments.scan_and_snap.wikitext_recipe import baseline_recipe, basic_english, saved_steps
-from stagewise.experiments.scan_and_snap.wikitext_training import COLUMNS, Look, Setting, Trained, train_baseline
 from stagewise.measurement.probe_batch import load_batch
 from stagewise.probes import HeadAblation, Loss
 from stagewise.replay.densifying import densify_steps, recipe_at

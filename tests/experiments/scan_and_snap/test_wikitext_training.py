@@ -10,9 +10,9 @@ import torch
 
 from stagewise.checkpoints.run_folder import METRICS, checkpoint_file
 from stagewise.checkpoints.series import open_series
+from stagewise.experiments.scan_and_snap._wikitext_model import Baseline, blocks, columns
+from stagewise.experiments.scan_and_snap._wikitext_training import Setting, block, train_baseline
 from stagewise.experiments.scan_and_snap.wikitext_hooked import baseline, hooked_weights
-from stagewise.experiments.scan_and_snap.wikitext_model import Baseline, blocks, columns
-from stagewise.experiments.scan_and_snap.wikitext_training import Setting, block, train_baseline
 from stagewise.recipe import Recipe, TrainPlan
 from stagewise.tasks import MarkovChain
 

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pandas as pd
 
-from stagewise.reporting.figure import Plot
-from stagewise.reporting.measured import Measured
+from stagewise.reporting._figure import Plot
+from stagewise.reporting._measured import Measured
 from stagewise.reporting.sections.ablation import SECTION
 
 

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from stagewise.reporting.measured import Measured
+from stagewise.reporting._measured import Measured
 from stagewise.reporting.sections.emergence import SECTION, _emergence_section
 
 

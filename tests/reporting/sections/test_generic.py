@@ -6,8 +6,8 @@ import pytest
 from matplotlib.figure import Figure
 
 from stagewise import probes
-from stagewise.reporting.figure import Plot
-from stagewise.reporting.measured import Measured
+from stagewise.reporting._figure import Plot
+from stagewise.reporting._measured import Measured
 from stagewise.reporting.sections import SECTIONS
 from stagewise.reporting.sections.generic import _probe_section, caption, generic_sections
 from stagewise.table import Quantity, declare

@@ -5,8 +5,8 @@ import dataclasses
 import pandas as pd
 
 from stagewise.findings.stages import Stages
-from stagewise.reporting.figure import Plot
-from stagewise.reporting.measured import Measured
+from stagewise.reporting._figure import Plot
+from stagewise.reporting._measured import Measured
 from stagewise.reporting.sections.heads import SECTION
 
 EVENT = {"layer": 1, "head": 2, "before": "diffuse", "after": "I(2)", "last_step_before": 40, "first_step_after": 60}

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pandas as pd
 
 from stagewise.findings.lineage import find_lineage
-from stagewise.reporting.figure import Plot
-from stagewise.reporting.measured import Measured
+from stagewise.reporting._figure import Plot
+from stagewise.reporting._measured import Measured
 from stagewise.reporting.sections.kinds import CLUSTERS, LINEAGE, NONE
 from tests.fixtures.profiles import profile_rows
 

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from stagewise.findings.stages import Stages
-from stagewise.reporting.figure import Plot
-from stagewise.reporting.measured import Measured
+from stagewise.reporting._figure import Plot
+from stagewise.reporting._measured import Measured
 from stagewise.reporting.sections.maps import CHECKPOINTS, LAST_CHECKPOINT, MAPS
 
 

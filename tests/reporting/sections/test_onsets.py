@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from stagewise.checkpoints.run_folder import TABLE
 from stagewise.cli.app import app
 from stagewise.findings.stages import find_stages
-from stagewise.reporting.measured import Measured
+from stagewise.reporting._measured import Measured
 from stagewise.reporting.sections.onsets import _onsets_section
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stagewise.reporting.figure import Plot
-from stagewise.reporting.measured import RECORDED, Measured
+from stagewise.reporting._figure import Plot
+from stagewise.reporting._measured import RECORDED, Measured
 from stagewise.reporting.sections.record import AUDIT, DRAWN, SETTINGS, TRAINING
 
 DAMAGED = {"kind": "damaged", "steps": [3, 17], "message": "a < b"}

@@ -6,8 +6,8 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from stagewise.reporting.figure import Plot
-from stagewise.reporting.measured import Measured
+from stagewise.reporting._figure import Plot
+from stagewise.reporting._measured import Measured
 from stagewise.reporting.sections.stages import EVIDENCE, STAGES, _has_partial_solutions
 
 

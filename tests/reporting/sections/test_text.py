@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stagewise.findings.crossings import Crossing
-from stagewise.reporting.figure import Plot
-from stagewise.reporting.measured import Measured
+from stagewise.findings._crossings import Crossing
+from stagewise.reporting._figure import Plot
+from stagewise.reporting._measured import Measured
 from stagewise.reporting.sections.text import SECTION, _loss_in_words, _order_in_words
 
 STEPS = (0, 10, 100, 1000)

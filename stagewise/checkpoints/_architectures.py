@@ -1,0 +1,171 @@
+"""What the models of a series are, from whatever its owner has: a config of any kind, a model, a file, a name."""
+
+import json
+import math
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from stagewise import models
+from stagewise.architecture import Architecture
+from stagewise.checkpoints._json_files import read_json
+from stagewise.config import line_of
+
+CONFIG = "config.json"
+
+TAKEN = (
+    "a HookedTransformerConfig, a model, a dict of a config's fields, a JSON file of them, a Hugging Face config, or "
+    "the name of a model that TransformerLens knows"
+)
+"""What `architecture_from` takes, in messages."""
+
+
+def architecture_from(given: Any) -> Architecture:
+    """Return the architecture that is meant by a config, a model, a file or a name.
+
+    Args:
+        given: an `Architecture`; the fields of a HookedTransformerConfig or of a Hugging Face config as a dict, as JSON
+            text, as a JSON file or a folder that holds a config.json; one of these configs; a HookedTransformer, a
+            TransformerBridge or a Hugging Face model; or the name of a model that TransformerLens knows.
+
+    Raises:
+        ValueError: it is none of these, or its fields do not make a model.
+        OSError: TransformerLens looks the name up, and the hub does not answer.
+
+    >>> small = {"n_layers": 1, "d_model": 8, "d_head": 4, "n_ctx": 4, "d_vocab": 5, "attn_only": True}
+    >>> architecture_from(json.dumps(small)) == architecture_from(small)
+    True
+    """
+    if isinstance(given, Architecture):
+        return given
+    if isinstance(given, str | Path):
+        return _named(given)
+    if hasattr(given, "state_dict"):
+        return models.described(given)
+    if isinstance(given, Mapping) or hasattr(given, "to_dict"):
+        return _of_fields(given)
+    raise ValueError(f"`architecture` is {TAKEN}; got {type(given).__name__}: {given!r:.80}")
+
+
+def some_fields(given: Any) -> Mapping[str, Any] | None:
+    """Return fields, without sizes, that are given beside weights whose shapes say the rest; None of a whole config.
+
+    >>> some_fields('{"act_fn": "relu"}'), some_fields({"n_layers": 2}), some_fields("gpt2")
+    ({'act_fn': 'relu'}, None, None)
+    """
+    if isinstance(given, str) and given.lstrip().startswith("{"):
+        given = _json(given)
+    is_part = isinstance(given, Mapping) and not {"n_layers", "model_type"} & given.keys()
+    return given if is_part else None
+
+
+def read_off(weights: Mapping[str, Tensor], name: str, known: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the config of a HookedTransformer by the names and shapes of its weights, and say what they do not hold.
+
+    Args:
+        weights: of one checkpoint.
+        name: of the series, in messages.
+        known: fields that are given, which count before all others.
+
+    Raises:
+        ValueError: they are of another kind of model, or a field that they do not show is not given.
+    """
+    shapes = {each: tuple(weight.shape) for each, weight in weights.items()}
+    query, embed, unembed = (shapes.get(each, ()) for each in ("blocks.0.attn.W_Q", "embed.W_E", "unembed.W_U"))
+    if (len(query), len(embed), len(unembed)) != (3, 2, 2) or any(".experts." in each for each in shapes):
+        raise ValueError(asked_for(name))
+    block = {each.removeprefix("blocks.0.") for each in shapes if each.startswith("blocks.0.")}
+    fields: dict[str, Any] = {
+        "n_layers": 1 + max(int(each.split(".")[1]) for each in shapes if each.startswith("blocks.")),
+        **dict(zip(("n_heads", "d_model", "d_head"), query, strict=True)),
+        **{"d_vocab": embed[0], "d_vocab_out": unembed[1]},
+        "attn_only": not any(each.startswith("mlp.") for each in block),
+        "gated_mlp": "mlp.W_gate" in block,
+    }
+    if "attn._W_K" in block:
+        fields["n_key_value_heads"] = shapes["blocks.0.attn._W_K"][0]
+    if not fields["attn_only"]:
+        fields |= {"d_mlp": shapes["blocks.0.mlp.W_in"][1], **({"act_fn": "solu_ln"} if "mlp.ln.w" in block else {})}
+    if "ln1.w" in block:
+        fields["normalization_type"] = "LN" if "ln1.b" in block else "RMS"
+    fields |= {**_positions(weights), **known}
+    open_fields = {
+        "act_fn": "the MLPs' activation, relu, gelu, gelu_new or silu" if not fields["attn_only"] else "",
+        "normalization_type": "null for no norms, or LNPre for norms without weights",
+        "n_ctx": "the longest sequence",
+        "positional_embedding_type": "rotary, alibi or none",
+    }
+    if missing := {each: why for each, why in open_fields.items() if why and each not in fields}:
+        asked = "; ".join(f"{each} ({why})" for each, why in missing.items())
+        sizes = ", ".join(f"{each} = {fields[each]}" for each in ("n_layers", "d_model", "n_heads", "d_vocab"))
+        example = json.dumps(dict.fromkeys(missing, "..."))
+        raise ValueError(
+            f"the weights of {name!r} are a HookedTransformer's with {sizes}, and do not show {asked}: give these, "
+            f"`architecture={example}`, on the command line --architecture '{example}', or a whole {CONFIG}"
+        )
+    taken = {each: value for each, value in ASSUMED.items() if each not in fields}
+    told = ", ".join(f"{each} = {value}" for each, value in taken.items())
+    print(f"{name}: no {CONFIG}; sizes are read off the weights, and taken are {told}", file=sys.stderr)
+    return fields | taken
+
+
+ASSUMED = {"attention_dir": "causal", "use_attn_scale": True, "parallel_attn_mlp": False, "eps": 1e-5}
+"""What weights do not show, as TransformerLens takes it where a config does not say."""
+
+
+def _positions(weights: Mapping[str, Tensor]) -> dict[str, Any]:
+    """Return what weights, and the buffers beside them, say of positions."""
+    learnt, sines = weights.get("pos_embed.W_pos"), weights.get("blocks.0.attn.rotary_sin")
+    mask = weights.get("blocks.0.attn.mask")
+    if learnt is not None:
+        return {"positional_embedding_type": "standard", "n_ctx": len(learnt)}
+    if sines is None:
+        return {} if mask is None else {"n_ctx": len(mask)}
+    n_ctx, width = sines.shape
+    first = [float(each) for each in sines[1]]
+    adjacent = math.isclose(first[0], first[1], rel_tol=1e-4)
+    second = first[2 if adjacent else 1] if width > 2 else math.sin(1e-4)
+    # The second angle at position 1 is base^(-2 / width).
+    fields = {"rotary_dim": width, "rotary_base": round(math.asin(second) ** (-width / 2)) if width > 2 else 10_000}
+    return {"positional_embedding_type": "rotary", "n_ctx": n_ctx, "rotary_adjacent_pairs": adjacent, **fields}
+
+
+def _of_fields(given: Any) -> Architecture:
+    try:
+        return Architecture(given)
+    except (TypeError, AttributeError) as reason:
+        raise ValueError(f"the fields of this config do not make a model: {line_of(reason)}") from reason
+
+
+def _named(given: str | Path) -> Architecture:
+    text, path = str(given), Path(given)
+    if text.lstrip().startswith("{"):
+        return _of_fields(_json(text))
+    if path.is_dir():
+        path = path / CONFIG
+    if path.is_file() or path.name == CONFIG or path.suffix == ".json":
+        return _of_fields(read_json(path, f"give {TAKEN}"))
+    try:
+        return _of_fields(models.named_config(text))
+    except ValueError as reason:
+        raise ValueError(f"`architecture` is {TAKEN}; {text!r} is no file, and {reason}") from reason
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (json.JSONDecodeError, RecursionError) as reason:
+        raise ValueError(f"`architecture` is {TAKEN}; this is no JSON ({reason}): {text:.80}") from reason
+
+
+def asked_for(name: str) -> str:
+    """Return the question which model a series' weights belong to, with a line to copy."""
+    return (
+        f"nothing says which model the weights of {name!r} belong to: put its {CONFIG} beside them, or give it, as in "
+        f"`open_series({name!r}, architecture=model.cfg)`, on the command line `--architecture {CONFIG}`. It is "
+        f"{TAKEN}; `json.dump(model.cfg.to_dict(), open({CONFIG!r}, 'w'), default=str)` writes the "
+        f"file, of a Hugging Face model `model.config.to_json_file({CONFIG!r})`"
+    )

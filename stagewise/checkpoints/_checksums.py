@@ -1,0 +1,158 @@
+"""Checksums: every file that this library writes is listed beside it, by its SHA-256, and every reader checks it."""
+
+import contextlib
+import functools
+import os
+import re
+import warnings
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+from stagewise.checkpoints._digest import file_sha256
+
+LIST = "SHA256SUMS"
+"""In each folder: a line a written file, "digest  name", as sha256sum writes it; lines are only ever added."""
+
+LINE = re.compile(r"([0-9a-f]{64})  (?!\.{1,2}$)([^/\x00-\x1f\x7f\ufffd]+)")
+CUT_OFF = re.compile(r"[0-9a-f]{0,64} {0,2}")
+"""What a full disk leaves of a line: no damage, since the file of that name was not written."""
+
+
+def record(path: Path, digest: str) -> None:
+    """List what a file will hold, before it gets its name: a process killed between both leaves no false alarm.
+
+    What it held before stays listed, and so do the files of other processes that write here: a line is added in one
+    piece, behind all others.
+    """
+    if digest in listed(path.parent).get(path.name, ()):
+        return
+    own(path.parent / LIST)
+    # A line that was cut off by a full disk must not swallow this one: hence the first line break.
+    line = f"\n{digest}  {path.name}\n".encode()
+    descriptor = os.open(path.parent / LIST, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o666)
+    try:
+        os.write(descriptor, line)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def own(path: Path) -> None:
+    """Make a file that is changed in its place one's own: what other names it has, and a link to it, name another."""
+    with contextlib.suppress(FileNotFoundError):
+        if not path.is_symlink() and path.lstat().st_nlink == 1:
+            return
+        content = b"" if path.is_symlink() else path.read_bytes()
+        path.unlink()
+        path.write_bytes(content)
+
+
+def listed(folder: Path) -> dict[str, frozenset[str]]:
+    """Return the digests that each file of a folder has been written with, none of one that nothing lists."""
+    try:
+        status = (folder / LIST).stat()
+    except OSError:
+        return {}
+    return _read(folder / LIST, status.st_mtime_ns, status.st_size)
+
+
+@functools.lru_cache(maxsize=16)
+def _read(path: Path, modified: int, size: int) -> dict[str, frozenset[str]]:
+    digests: dict[str, set[str]] = defaultdict(set)
+    for line in _lines(path):
+        if match := LINE.fullmatch(line):
+            digests[match[2]].add(match[1])
+    return {name: frozenset(each) for name, each in digests.items()}
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text(encoding="utf8", errors="replace").split("\n")
+
+
+def _damage_of_list(folder: Path) -> str:
+    """Return what is wrong with a folder's list itself, empty of one that is whole: it may be damaged as any file.
+
+    A line is no line of a list, or has a file's digest under a name that is not there, while nothing lists the file.
+    """
+    known = listed(folder)
+    if bad := [each for each in _lines(folder / LIST) if not (LINE.fullmatch(each) or CUT_OFF.fullmatch(each))]:
+        return f"{folder / LIST} is damaged: {bad[0][:120]!r} is no line of it"
+    gone = {digest: name for name, digests in known.items() if not (folder / name).exists() for digest in digests}
+    unlisted = [path for path in sorted(folder.iterdir()) if path.name not in {LIST, *known} and path.is_file()]
+    for path in unlisted if gone else ():
+        if name := gone.get(_sha256(path)):
+            return f"{folder / LIST} is damaged: it has {path.name} under the name {name}"
+    return ""
+
+
+def is_intact(path: Path) -> bool:
+    """Whether a file has bytes that it was written with, or is not listed, as a file from elsewhere.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+    """
+    known = listed(path.parent).get(path.name)
+    return known is None or _sha256(path) in known
+
+
+def check(path: Path, fix: str) -> None:
+    """Refuse a file with other bytes than it was written with.
+
+    Args:
+        path: the file.
+        fix: what to do; the end of the message.
+
+    Raises:
+        ValueError: it is damaged; the message names it.
+        FileNotFoundError: there is no such file.
+    """
+    if not is_intact(path):
+        raise ValueError(
+            f"{path} is damaged: its {path.stat().st_size} bytes do not have the checksum in {LIST} beside it. {fix}"
+        )
+
+
+def faults(folder: Path) -> Iterator[tuple[Path, str]]:
+    """Yield the damaged lists of a folder and all folders in it, then the damaged files, each with what is wrong.
+
+    A listed file that is gone is not among them.
+    """
+    lists = sorted(path for path in folder.rglob(LIST) if path.is_file())
+    for path in lists:
+        if why := _damage_of_list(path.parent):
+            yield path, why
+    for path in (each.with_name(name) for each in lists for name in sorted(listed(each.parent))):
+        if path.is_file() and not is_intact(path):
+            yield path, f"its bytes do not have the checksum in {LIST} beside it"
+
+
+def remove_damaged(folder: Path) -> None:
+    """Remove the damaged files of a folder of intermediate results, which are then made again; warnings name them.
+
+    Of a damaged list the whole lines stay, and what it does not list any more is removed: nothing can check it.
+    """
+    for path, why in faults(folder):
+        if path.name != LIST:
+            warnings.warn(f"{path} is damaged: it is made again", stacklevel=2)
+            path.unlink()
+            continue
+        warnings.warn(f"{why}. What it does not list is made again", stacklevel=2)
+        known = listed(path.parent)
+        for other in path.parent.iterdir():
+            if other.is_file() and other.name not in {LIST, *known} and not other.name.startswith("."):
+                other.unlink()
+        path.unlink()
+        for name, digests in known.items():
+            for digest in digests if (path.parent / name).exists() else ():
+                record(path.with_name(name), digest)
+
+
+def _sha256(path: Path) -> str:
+    status = path.stat()
+    return _sha256_of(path, status.st_mtime_ns, status.st_size, status.st_ino)
+
+
+@functools.lru_cache(maxsize=4096)
+def _sha256_of(path: Path, modified: int, size: int, inode: int) -> str:
+    return file_sha256(path)

@@ -1,0 +1,138 @@
+"""Other forms of checkpoints: adapters, torch's distributed folders, and those that a converter must read."""
+
+import io
+import math
+import pickle
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from stagewise.checkpoints._json_files import read_json
+from stagewise.checkpoints._pickles import UNREADABLE, Stub, stub_of
+from stagewise.fields import MEMORY
+
+ADAPTER = "adapter_config.json"
+"""What peft writes beside an adapter."""
+
+SHARDS = ".metadata"
+"""What torch.distributed.checkpoint writes beside its shards."""
+
+BY_NAME = "save its arrays by name with `safetensors.numpy.save_file`"
+
+CONVERTERS = {
+    ".msgpack": f"of Flax: load it with `from_flax=True` and save it with `save_pretrained`, or {BY_NAME}",
+    ".gguf": "of llama.cpp: load it with `from_pretrained(FOLDER, gguf_file=NAME)` and save it with `save_pretrained`",
+    ".eqx": f"of equinox: {BY_NAME}",
+    ".npz": f"of NumPy: {BY_NAME}",
+    ".h5": f"of Keras: {BY_NAME}",
+    ".keras": f"of Keras: {BY_NAME}",
+    ".index": f"of TensorFlow: read it with `tf.train.load_checkpoint`, and {BY_NAME}",
+    "_CHECKPOINT_METADATA": f"of orbax: restore it, and {BY_NAME}",
+    "optim_states.pt": "of DeepSpeed in parts: run `python zero_to_fp32.py . NEW`, the script that lies beside it",
+    "model_optim_rng.pt": "of Megatron: run its tools/checkpoint/convert.py, or its model family's converter",
+    "mp_rank_01_model_states.pt": "of DeepSpeed, a part for each process: run the converter of what trained it",
+}
+"""Ends of names of files that hold weights in a form that is not read -> whose they are, and what converts them."""
+
+
+def converter(names: Iterable[str]) -> str:
+    """Return what converts weights that others wrote, by their files' names, in words; empty where none is known.
+
+    >>> converter(["model.gguf"])[:40]
+    'model.gguf holds weights of llama.cpp: l'
+    """
+    known = ((name, advice) for name in sorted(names) for end, advice in CONVERTERS.items() if name.endswith(end))
+    return next((f"{name} holds weights {advice}" for name, advice in known), "")
+
+
+class _Reader(pickle.Unpickler):
+    """Reads a pickle with a stub in the place of whatever it names: it calls nothing else."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        return stub_of(f"{module}.{name}")
+
+
+def read_shards(folder: Path) -> dict[str, Tensor]:
+    """Read the tensors in a folder of torch.distributed.checkpoint, put together from all its processes.
+
+    The description of the shards is a pickle, which torch would run; here it is read with stubs.
+
+    Raises:
+        ValueError: the description is damaged, names what is no file beside it, or more than fits into memory.
+    """
+    try:
+        described = _Reader(io.BytesIO((folder / SHARDS).read_bytes())).load().fields
+        sizes = {
+            name: one.fields["size"].given[0] for name, one in described["state_dict_metadata"].items() if one.fields
+        }
+        parts = [(key.fields, place.fields) for key, place in described["storage_data"].items()]
+        if (claimed := sum(4 * math.prod(size) for size in sizes.values())) > MEMORY:
+            raise ValueError(f"its tensors take {claimed} bytes, and this machine has memory for {MEMORY}")
+        whole: dict[str, Tensor] = {}
+        for key, place in parts:
+            if key["fqn"] not in sizes:  # plain data, which torch pickles
+                continue
+            if Path(place["relative_path"]).name != place["relative_path"]:
+                raise ValueError(f"it names {place['relative_path']!r:.120}, which is no file beside it")
+            with open(folder / place["relative_path"], "rb") as file:
+                file.seek(place["offset"])
+                part = torch.load(io.BytesIO(file.read(place["length"])), map_location="cpu", weights_only=True)
+            target = whole.setdefault(key["fqn"], torch.empty(tuple(sizes[key["fqn"]]), dtype=part.dtype))
+            start = key["offset"].given[0] if isinstance(key["offset"], Stub) else [0] * part.ndim
+            target[tuple(slice(a, a + size) for a, size in zip(start, part.shape, strict=True))] = part
+    except FileNotFoundError as reason:
+        raise FileNotFoundError(f"{reason.filename} is gone, a part of the checkpoint {folder}") from reason
+    except (*UNREADABLE, OSError) as reason:
+        raise ValueError(f"{folder / SHARDS} is damaged, or of another version of torch ({reason})") from reason
+    return whole
+
+
+def adapter_file(folder: Path) -> Path:
+    """Return the file of an adapter's weights.
+
+    Raises:
+        FileNotFoundError: there is none.
+    """
+    for name in ("adapter_model.safetensors", "adapter_model.bin"):
+        if (folder / name).exists():
+            return folder / name
+    raise FileNotFoundError(f"{folder} holds {ADAPTER} and no weights of the adapter")
+
+
+def merged(base: Mapping[str, Tensor], adapter: Mapping[str, Tensor], folder: Path) -> dict[str, Tensor]:
+    """Return a model's weights with a LoRA adapter merged into them, as peft's `merge_and_unload` does.
+
+        W + s B A,    s = alpha / r, or alpha / sqrt(r) where its config says so
+
+    Args:
+        base: weights of the model that it adapts.
+        adapter: its weights, by peft's names.
+        folder: that holds its config.
+
+    Raises:
+        ValueError: it is of another kind, or adapts weights that the model does not have.
+
+    Source: Hu et al. (2021), LoRA: Low-Rank Adaptation of Large Language Models, arXiv:2106.09685, section 4.1.
+    """
+    config, weights = read_json(folder / ADAPTER), dict(base)
+    patterns = [name for name in ("rank_pattern", "alpha_pattern", "use_dora") if config.get(name)]
+    if config.get("peft_type") != "LORA" or patterns:
+        kind = f"{config.get('peft_type')}{' with ' + ', '.join(patterns) if patterns else ''}"
+        raise ValueError(f"{folder} holds an adapter of the kind {kind}: save `model.merge_and_unload()` in its place")
+    scale = config["lora_alpha"] / (math.sqrt(config["r"]) if config.get("use_rslora") else config["r"])
+    for name, weight in adapter.items():
+        own = name.removeprefix("base_model.model.")
+        target = next((own.replace(end, "") for end in (".lora_A", ".lora_B", ".modules_to_save") if end in own), own)
+        full = next((each for each in weights if each == target or each.endswith(f".{target}")), None)
+        if full is None:
+            raise ValueError(f"{folder} adapts {target}, which the weights of `base` do not have: is it another model?")
+        if ".lora_A." in own:
+            change = scale * (adapter[name.replace(".lora_A.", ".lora_B.")].float() @ weight.float())
+            change = change.T if config.get("fan_in_fan_out") else change
+            weights[full] = (weights[full].float() + change).to(weights[full].dtype)
+        elif ".lora_B." not in own:
+            weights[full] = weight
+    return weights

@@ -1,0 +1,162 @@
+"""The revisions of a hub repository as checkpoints: the next one is downloaded while the current one is probed."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+from stagewise.checkpoints._architectures import CONFIG
+from stagewise.checkpoints._digest import file_sha256
+from stagewise.checkpoints._json_files import read_json
+from stagewise.checkpoints._weight_files import Contents, chosen_files, missing_shard, read
+from stagewise.checkpoints.hub import Hub
+from stagewise.checkpoints.names import FEW, GIVE_PARSE, Coordinates, Parse, read_names, told
+from stagewise.checkpoints.sources import Entry, Source
+
+SHA256 = 64
+"""Characters of the hash that the hub gives of a large file; of a small one it gives git's own, which is shorter."""
+
+
+def on_hub(hub: Hub, parse: Parse | str | None = None) -> Source:
+    """Find the revisions of a repository that are checkpoints.
+
+    Loading one starts the download of the next in the background, in the order of the steps.
+
+    Raises:
+        OSError: the hub does not answer, or has no such repository.
+        FileNotFoundError: no revision is named like a checkpoint.
+    """
+    commits = hub.revisions()
+    readings = dict(zip(commits, read_names([*commits], parse, bare=False), strict=True))
+    numbers = [name for name in commits if name.isdecimal()]
+    if len(numbers) >= FEW and not any(reading.at for reading in readings.values()):
+        readings |= zip(numbers, read_names(numbers), strict=True)
+    known = {name: at for name, reading in readings.items() if (at := reading.at) is not None}
+    ignored = tuple(name for name in readings if name not in known)
+    if not known:
+        raise FileNotFoundError(
+            f"no revision of {hub.repository} is named like a checkpoint; there are {', '.join(ignored[:8])}. If some "
+            f"are, a name stands for a step: {GIVE_PARSE}"
+        )
+    ordered = sorted(known, key=lambda name: (known[name].branch, known[name].step, name))
+
+    def entries(names: Sequence[str]) -> tuple[Entry, ...]:
+        downloads = _Downloads(hub, [*names])
+        return tuple(_entry(downloads, name, known[name], commits) for name in names)
+
+    def chosen(some: Sequence[Entry]) -> tuple[Entry, ...]:
+        return entries([entry.label for entry in some])
+
+    beside, rows = partial(_beside, hub, ordered[-1], ignored), told([(name, readings[name]) for name in ordered])
+    found = Source(hub.repository, entries(ordered), ignored=ignored, names=tuple(rows), remote=True, beside=beside)
+    return dataclasses.replace(found, chosen=chosen)
+
+
+def at_revision(hub: Hub, revision: str, at: Coordinates) -> Entry:
+    """Return the checkpoint at one revision of a repository."""
+    return _entry(_Downloads(hub, [revision]), revision, at)
+
+
+def _beside(hub: Hub, last: str, others: tuple[str, ...], name: str) -> Path | None:
+    """Fetch a file from the last checkpoint's revision, or from `main`."""
+    for revision in (last, *({"main"} & set(others))):
+        if name in hub.files(revision):
+            return hub.fetch(revision, name)
+    return None
+
+
+def _entry(downloads: "_Downloads", revision: str, at: Coordinates, commits: Mapping[str, str] | None = None) -> Entry:
+    hub = downloads.hub
+    files = cache(lambda: hub.files(revision))
+
+    def digest() -> str | None:
+        names = _whole(hub, revision, chosen_files(files()))
+        return "+".join(files()[name].hash for name in names) or None
+
+    def config() -> Mapping[str, Any] | None:
+        if CONFIG not in files():
+            return None
+        name = f"{CONFIG} of revision {revision!r} of {hub.repository}"
+        return read_json(hub.fetch(revision, CONFIG), "give `architecture`", name=name)
+
+    def commit() -> str:
+        return (commits or hub.revisions()).get(revision, "")
+
+    def download() -> int:
+        missing = [name for name in chosen_files(files()) if not hub.is_cached(revision, name)]
+        return sum(files()[name].size for name in missing)
+
+    def speed() -> float:
+        return hub.speed(revision, chosen_files(files())[0])
+
+    return Entry(
+        revision, at, lambda: downloads.read(revision), digest, config, commit=commit, download=download, speed=speed
+    )
+
+
+def _whole(hub: Hub, revision: str, names: tuple[str, ...]) -> tuple[str, ...]:
+    if missing := missing_shard(names):
+        raise FileNotFoundError(f"revision {revision!r} of {hub.repository} has no {missing}, a shard of its weights")
+    return names
+
+
+class _Downloads:
+    """The downloads of one series: the next while the current one is probed, the oldest deleted when space runs out."""
+
+    def __init__(self, hub: Hub, order: list[str]) -> None:
+        self.hub, self.order = hub, order
+        self._started: dict[str, Future[list[Path]]] = {}
+        # One worker: two downloads at once would not be faster.
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="stagewise-download")
+
+    def read(self, revision: str) -> Contents:
+        """Read a revision's weights, and start to fetch the next one.
+
+        Raises:
+            OSError: the hub does not answer, or has no such revision.
+            FileNotFoundError: the revision has no weights.
+        """
+        started, self._started = self._started, {}
+        paths = (started.get(revision) or self._worker.submit(self._fetch, revision)).result()
+        place = self.order.index(revision)
+        self._shrink(keep=self.order[place : place + 2])
+        for following in self.order[place + 1 : place + 2]:
+            self._started = {following: self._worker.submit(self._fetch, following)}
+        return self._checked(revision, paths)
+
+    def _checked(self, revision: str, paths: list[Path]) -> Contents:
+        """Read the files if they have the hashes that the hub lists; if not, remove them from the cache."""
+        files = self.hub.files(revision)
+        try:
+            for path in paths:
+                if len(hash := files[path.name].hash) == SHA256 and file_sha256(path) != hash:
+                    raise ValueError(f"{path.name} does not have the hash that the hub lists")
+            return read(paths)
+        except ValueError as reason:
+            for path in paths:
+                path.resolve().unlink(missing_ok=True)
+                path.unlink(missing_ok=True)
+            raise ValueError(
+                f"revision {revision!r} of {self.hub.repository} is incomplete or damaged ({reason}). It was removed "
+                "from the cache: the same call downloads it again. If that does not help, leave its step out: `steps=`"
+            ) from reason
+
+    def _fetch(self, revision: str) -> list[Path]:
+        names = _whole(self.hub, revision, chosen_files(self.hub.files(revision)))
+        if not names:
+            raise FileNotFoundError(f"revision {revision!r} of {self.hub.repository} holds no weights")
+        return [self.hub.fetch(revision, name) for name in names]
+
+    def _shrink(self, keep: list[str]) -> None:
+        from huggingface_hub import scan_cache_dir
+
+        cached = scan_cache_dir(self.hub.cache)
+        size, revisions = cached.size_on_disk, [revision for repo in cached.repos for revision in repo.revisions]
+        kept = {revision.commit_hash for revision in revisions if not revision.refs.isdisjoint(keep)}
+        for revision in sorted(revisions, key=lambda revision: revision.last_modified):
+            if size > self.hub.cache_bytes and revision.commit_hash not in kept:
+                strategy = cached.delete_revisions(revision.commit_hash)
+                size -= strategy.expected_freed_size
+                strategy.execute()

@@ -1,0 +1,74 @@
+"""Curves in folders: MLflow's, which have a file a metric, and folders with a JSON file a step, or a text a run."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from stagewise.checkpoints._json_files import read_json
+from stagewise.checkpoints._log_lines import read_lines
+from stagewise.checkpoints.names import read_names
+
+METRICS, META, NAME = "metrics", "meta.yaml", "tags/mlflow.runName"
+"""What MLflow calls the folder of a run's metrics, the file beside it, and the file with the run's name."""
+
+TEXTS = (".log", ".out", ".txt")
+"""Endings of files that trainers print to."""
+
+FEWEST = 4
+"""JSON files of steps at least that a folder holds, for it to be a log."""
+
+
+def is_folder_of_curves(folder: Path) -> bool:
+    """Whether a folder is one of MLflow's, of a run or of runs, or holds a JSON file a step, or texts alone."""
+    return folder.is_dir() and (bool(_runs(folder) or _texts(folder)) or len(_of_steps(folder)) >= FEWEST)
+
+
+def read_folder(folder: Path) -> pd.DataFrame:
+    """Return the curves of such a folder: a row a value with `run` and `metric` of MLflow, a row a file, or a line.
+
+    Raises:
+        ValueError: a file is not what MLflow writes, or holds no JSON object.
+    """
+    runs = _runs(folder)
+    if runs:
+        return pd.DataFrame([row for run in runs for row in _metrics(run)])
+    if texts := _texts(folder):
+        return pd.concat([read_lines(path).assign(run=path.stem) for path in texts], ignore_index=True)
+    rows = [{"step": step, **read_json(path)} for step, path in sorted(_of_steps(folder))]
+    return pd.json_normalize(rows, sep="/")
+
+
+def _runs(folder: Path) -> list[Path]:
+    """Return the folders of runs: this one, those in it, or those of the experiments in it."""
+    places = (pattern for pattern in (META, f"*/{META}", f"*/*/{META}"))
+    found = (
+        [path.parent for path in sorted(folder.glob(place)) if (path.parent / METRICS).is_dir()] for place in places
+    )
+    return next((runs for runs in found if runs), [])
+
+
+def _texts(folder: Path) -> list[Path]:
+    """Return the texts in a folder of texts: where checkpoints or other folders lie beside them, it is another one."""
+    files = [path for path in sorted(folder.iterdir()) if not path.name.startswith(".")]
+    return files if all(path.is_file() and path.suffix in TEXTS for path in files) else []
+
+
+def _metrics(run: Path) -> Iterator[dict[str, Any]]:
+    name = run / NAME
+    label = name.read_text(encoding="utf8").strip() if name.is_file() else run.name
+    for path in sorted(each for each in (run / METRICS).rglob("*") if each.is_file()):
+        metric = path.relative_to(run / METRICS).as_posix()
+        for line in path.read_text(encoding="utf8").splitlines():
+            try:
+                _, value, step = line.split()[:3]
+                yield {"run": label, "metric": metric, "step": int(step), "value": float(value)}
+            except ValueError as reason:
+                raise ValueError(f"{path}: MLflow writes a time, a value and a step, this is {line[:80]!r}") from reason
+
+
+def _of_steps(folder: Path) -> list[tuple[int, Path]]:
+    paths = sorted(folder.glob("*.json"))
+    readings = zip(read_names([path.stem for path in paths]), paths, strict=True)
+    return [(reading.at.step, path) for reading, path in readings if reading.at is not None]

@@ -1,0 +1,70 @@
+"""One file as a source: the checkpoints that a script collected in a list or a mapping, or the only one that it is."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from stagewise.checkpoints._architectures import architecture_from
+from stagewise.checkpoints._weight_files import contents_of, described_in, load_file, stem, weights_by_name
+from stagewise.checkpoints.names import GIVE_PARSE, Coordinates, Parse, is_step, read_names
+from stagewise.checkpoints.sources import Source, in_memory, of_path
+
+STEPS = ("step", "iter", "epoch")
+"""What stands in the key of the steps beside a list of checkpoints, the best first."""
+
+
+def in_file(path: Path, parse: Parse | str | None = None) -> Source:
+    """Find the checkpoints in a file: those of a list, or of a mapping from steps or from names; or its only one.
+
+    Raises:
+        ValueError: the file is damaged, or holds one checkpoint and no step of it.
+    """
+    saved = {} if path.suffix == ".safetensors" else load_file(path, inertly=True)
+    parts, steps, where = _several(saved)
+    if not parts:
+        (reading,) = read_names([stem(path)], parse)
+        step = None if reading.at or not saved else contents_of(saved, path).step
+        at = reading.at if step is None else Coordinates(step)
+        if at is None:
+            raise ValueError(f"{path} holds one checkpoint, and no step of it ({reading.why}): {GIVE_PARSE}")
+        return Source(stem(path), (of_path(path, at),))
+    held = [contents_of(part, path) for part in parts]
+    if steps is None and all(one.step is not None for one in held):
+        steps, where = [one.step or 0 for one in held], "beside their weights"
+    if steps is None:
+        steps, where = range(len(held)), "counted, as the file says none: they are entries of the list, not updates"
+    told = f"{path.name} -> {len(held)} checkpoints, steps {', '.join(map(str, [*steps][:3]))}, ... {where}"
+    config, pairs = described_in(saved), zip(steps, (one.weights for one in held), strict=True)
+    source = in_memory(sorted(pairs, key=lambda pair: pair[0]), stem(path))
+    architecture = None if config is None else architecture_from(config)
+    return dataclasses.replace(source, architecture=architecture, names=(told,))
+
+
+def _several(saved: Any) -> tuple[Sequence[Any], Sequence[int] | None, str]:
+    """Return several checkpoints in one object, none where it is one, with their steps and where these were found."""
+    if _are_checkpoints(saved):
+        return saved, None, ""
+    if not isinstance(saved, Mapping) or not saved:
+        return (), None, ""
+    keys, values = list(saved), list(saved.values())
+    if _are_checkpoints(values):
+        steps = keys if all(map(is_step, keys)) else [one.at and one.at.step for one in read_names([*map(str, keys)])]
+        if all(map(is_step, steps)):
+            return values, [step for step in steps if step is not None], "by their keys"
+    lists = [value for value in values if _are_checkpoints(value)]
+    if len(lists) != 1:
+        return (), None, ""
+    for word in STEPS:
+        for key, value in saved.items():
+            numbers = value.tolist() if isinstance(value, Tensor) and value.ndim == 1 else value
+            counted = isinstance(numbers, list) and len(numbers) == len(lists[0]) and all(map(is_step, numbers))
+            if counted and word in str(key) and len(set(numbers)) == len(numbers):
+                return lists[0], numbers, f"of its {key}"
+    return lists[0], None, ""
+
+
+def _are_checkpoints(saved: Any) -> bool:
+    return isinstance(saved, list | tuple) and bool(saved) and all(weights_by_name(each) for each in saved)

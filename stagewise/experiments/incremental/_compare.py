@@ -1,0 +1,138 @@
+"""Draw runs that differ in one thing: loss with a band over seeds, stage boundaries with intervals, the best step."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from stagewise.experiments.incremental._summary import over_seeds
+from stagewise.findings._frames import families
+from stagewise.plot._colours import marker, ordered_colours
+from stagewise.plot._step_axis import curve, label_ends, new_axes, set_step_axis
+from stagewise.table import select
+
+_SPREAD = 0.12
+"""Distance between the seeds of a variant, in the distance between variants."""
+
+_LEGEND = 0.9
+"""Room for the legend below the last variant, in the same unit."""
+
+
+def compare(tables: Mapping[str, pd.DataFrame], summary: pd.DataFrame, best: bool = False) -> Figure:
+    """Draw the excess loss and the ends of the stages of every variant; with `best`, the best checkpoints too.
+
+    Args:
+        tables: of the runs, by name.
+        summary: a row a run: `run`, `variant`, and the numbers of `run_numbers`.
+        best: whether to mark the best checkpoints, and to compare them with the trained restricted-context models:
+            the closest of those shows how many stages were complete.
+    """
+    figure = Figure(figsize=(16.5 if best else 12, 4.2), layout="constrained")
+    left, middle, *rest = figure.subplots(1, 2 + best, width_ratios=[1.35, 1, *[1] * best])
+    excess_curves(tables, summary, best, left)
+    boundaries(summary, int(max(table["step"].max() for table in tables.values())), middle)
+    for right in rest:
+        kl_at_best(tables, summary, right)
+    return figure
+
+
+def excess_curves(
+    tables: Mapping[str, pd.DataFrame], summary: pd.DataFrame, best: bool = False, ax: Axes | None = None
+) -> Axes:
+    """Draw the excess loss (nats) of every variant over training: the mean of its seeds, and their range as a band.
+
+    With `best`, a star marks the lowest excess of every run.
+    """
+    ax = new_axes(ax)
+    colours = ordered_colours(list(summary["variant"].unique()))
+    losses = {name: select(table, "Loss", "excess").set_index("step")["value"] for name, table in tables.items()}
+    set_step_axis(ax, pd.concat(list(losses.values())).index.to_series())
+    for i, (variant, rows) in enumerate(summary.groupby("variant", sort=False)):
+        seeds = pd.concat([losses[name] for name in rows["run"]], axis=1)
+        band = {"value": seeds.mean(axis=1), "lo": seeds.min(axis=1), "hi": seeds.max(axis=1)}
+        curve(ax, pd.DataFrame(band).reset_index(), str(variant), colours[variant], marker(i))
+        if best:
+            ax.plot(rows["best_step"], rows["best_excess"], "*", color=colours[variant], markersize=11, label="_best")
+    ax.set_ylabel("excess loss, nats")
+    ax.set_ylim(0, 1.1 * max(float(loss.iloc[0]) for loss in losses.values()))
+    ax.set_title(_title("loss", "mean and range", summary) + ("; ★ best step" if best else ""), loc="left", fontsize=9)
+    label_ends(ax)
+    return ax
+
+
+def boundaries(summary: pd.DataFrame, last: int, ax: Axes | None = None) -> Axes:
+    """Draw where the stages of every variant end: each run with its own interval, and the mean of the seeds above.
+
+    A mean has its 95 % interval (Student's t) where there are several seeds. A stage that did not end is not there.
+
+    Args:
+        summary: a row a run, with `variant` and its `end_1`, `end_1_lo`, `end_1_hi`, ...
+        last: the last step of the axis.
+        ax: where to draw.
+    """
+    ax = new_axes(ax)
+    set_step_axis(ax, [last])
+    ends = [name for name in summary.columns if name.startswith("end_") and name.count("_") == 1]
+    colours = ordered_colours(ends)
+    averages = over_seeds(summary)
+    names = [str(name) for name in summary["variant"].unique()]
+    for i, variant in enumerate(names):
+        runs = summary[summary["variant"] == variant]
+        for end in ends:
+            for j, row in enumerate(runs.dropna(subset=end).to_dict("records"), start=1):
+                ax.plot([row[f"{end}_lo"], row[f"{end}_hi"]], [i + j * _SPREAD] * 2, color=colours[end], linewidth=0.8)
+                ax.plot(row[end], i + j * _SPREAD, marker(ends.index(end)), color=colours[end], markersize=3)
+            _mean(ax, averages[(averages["variant"] == variant) & (averages["quantity"] == end)], i, colours[end], last)
+        if runs[ends].isna().all(axis=None):
+            ax.text(0.02, i, "no stage ends", transform=ax.get_yaxis_transform(), va="center", fontsize=8)
+    for i, end in enumerate(ends):
+        ax.plot([], [], marker(i), color=colours[end], label=f"end of stage {end.removeprefix('end_')}")
+    ax.set_yticks(range(len(names)), names)
+    ax.set_ylim(len(names) + _LEGEND - 0.4, -0.5)
+    ax.set_title(_title("ends of stages", "mean, 95 % interval; below it each run", summary), loc="left", fontsize=9)
+    if ends:
+        ax.legend(frameon=False, fontsize=8, loc="lower left")
+    return ax
+
+
+def _mean(ax: Axes, average: pd.DataFrame, height: int, colour: str, last: int) -> None:
+    for row in average[average["n"] > 0].to_dict("records"):
+        ax.plot(row["mean"], height, "D", color=colour, markersize=6)
+        if row["n"] > 1:
+            ax.plot(np.clip([row["lo"], row["hi"]], 0, last), [height] * 2, color=colour, linewidth=2.2)
+
+
+def kl_at_best(tables: Mapping[str, pd.DataFrame], summary: pd.DataFrame, ax: Axes | None = None) -> Axes:
+    """Draw KL to each trained restricted model at the best step (nats, log scale): mean and range over seeds."""
+    ax = new_axes(ax)
+    values = pd.DataFrame(
+        {row["run"]: _trained_at(tables[row["run"]], row["best_step"]) for row in summary.to_dict("records")}
+    ).T
+    by_variant = values.groupby(summary.set_index("run")["variant"], sort=False)
+    mean, low, high = by_variant.mean(), by_variant.min(), by_variant.max()
+    colours = ordered_colours(list(values.columns))
+    for i, context in enumerate(values.columns):
+        reach = [mean[context] - low[context], high[context] - mean[context]]
+        ax.errorbar(
+            range(len(mean)), mean[context], reach, fmt=f"{marker(i)}-", color=colours[context], label=str(context),
+            capsize=3,
+        )  # fmt: skip
+    ax.set_xticks(range(len(mean)), [str(name) for name in mean.index])
+    ax.set_yscale("log")
+    ax.set_ylabel("KL(trained restricted ‖ model), nats")
+    ax.set_title(_title("at the best step", "mean and range", summary), loc="left", fontsize=9)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.legend(frameon=False, fontsize=8)
+    return ax
+
+
+def _trained_at(table: pd.DataFrame, step: int) -> pd.Series:
+    kl = select(table, "KLToReference", "kl", step=step)
+    return kl[kl["reference"].isin(families(kl)["trained"])].set_index("reference")["value"]
+
+
+def _title(what: str, of_several: str, summary: pd.DataFrame) -> str:
+    seeds = int(summary.groupby("variant").size().max())
+    return f"{what}, {seeds} seeds: {of_several}" if seeds > 1 else f"{what}, one seed"

@@ -1,0 +1,120 @@
+"""Two runs compared: what came in both, how much later in the second; and what came in one alone."""
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.optimize import linear_sum_assignment
+
+from stagewise.event import Event
+from stagewise.findings._frames import InWords, typed
+from stagewise.findings.replicates import replicates_of
+from stagewise.findings.stages import Stages
+from stagewise.table import Quantities
+from stagewise.words import _comparison as words
+
+EVENTS = {
+    **{"event": "int64", "kind": "str"},
+    **dict.fromkeys(("step", "lo", "hi", "other", "other_lo", "other_hi"), "float64"),
+    **dict.fromkeys(("later", "later_lo", "later_hi"), "float64"),
+}
+"""Columns of the frame of events of two runs, with their types."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Comparison(InWords):
+    """The stages of two runs, aligned. Steps are optimiser updates.
+
+    Args:
+        runs: the names of both.
+        events: a row an event: the `event` by its place in `catalogue` and its `kind`, its `step` in the first run
+            with its 95 % interval (`lo`, `hi`) and in the second one (`other`, `other_lo`, `other_hi`); how many steps
+            `later` it came in the second, and between which numbers, if both intervals hold (`later_lo`, `later_hi`).
+            What one of the runs does not have is missing.
+        roles: the head of each run that has each role, as `paired_roles` returns them.
+        unknown: why no stages can be found in a run, by its name, where it has too few checkpoints: what it does not
+            have may have come all the same.
+        catalogue: the events; a head goes by its role, which has its number in the first run.
+        quantities: what the numbers are that the events were found in.
+    """
+
+    runs: tuple[str, str]
+    events: pd.DataFrame
+    roles: pd.DataFrame
+    unknown: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    catalogue: tuple[Event, ...] = ()
+    quantities: Quantities = dataclasses.field(default_factory=dict)
+
+    @property
+    def names(self) -> list[str]:
+        """The events of the catalogue in words; a head that has another name in the second run by that too."""
+        return words.names(self.catalogue, self.quantities, self.roles, self.runs[1])
+
+    def words(self) -> str:
+        """Return what came, in sentences: in both runs first, boundaries and then what differs most; count the rest."""
+        return "\n".join(words.comparison(self.events, self.names, self.runs, self.unknown))
+
+    @property
+    def shared(self) -> pd.DataFrame:
+        """The events of both runs."""
+        return self.events[self.events["later"].notna()]
+
+
+def compare_stages(first: Stages, second: Stages, roles: pd.DataFrame) -> Comparison:
+    """Align the boundaries and onsets of two runs: by what they are, heads by their roles.
+
+    Where a curve has several onsets of one direction, those nearest to each other in log(1 + step) correspond.
+
+    Args:
+        first: of the run that the other one is compared with.
+        second: of that other run; the names of the runs must differ.
+        roles: from `paired_roles` of both tables together.
+
+    Raises:
+        ValueError: both runs have one name.
+    """
+    aligned = replicates_of([first, second], roles)
+    kind = [aligned.catalogue[event].unnumbered for event in aligned.findings["event"]]
+    place = {event: i for i, event in enumerate(dict.fromkeys(kind))}
+    groups = aligned.findings.groupby([place[event] for event in kind], sort=False)
+    events = typed((_event_of(pair) for _, rows in groups for pair in _pairs(rows, first.run)), EVENTS)
+    order = events["step"].fillna(events["other"]).argsort(kind="stable")
+    unknown = {one.run: one.unknown for one in (first, second) if one.unknown}
+    ordered = events.iloc[order].reset_index(drop=True)
+    return Comparison((first.run, second.run), ordered, roles, unknown, aligned.catalogue, aligned.quantities)
+
+
+Finding = dict[Any, Any]
+
+
+def _pairs(rows: pd.DataFrame, first: str) -> Iterator[tuple[Finding | None, Finding | None]]:
+    """Yield the findings of one kind that correspond, and those of one run alone."""
+    of_first, of_second = (part.to_dict("records") for part in (rows[rows["run"] == first], rows[rows["run"] != first]))
+    times = [np.log1p([row["step"] for row in part]) for part in (of_first, of_second)]
+    places = linear_sum_assignment(np.abs(np.subtract.outer(*times)))
+    pairs = dict(zip(*(place.tolist() for place in places), strict=True))
+    for i, row in enumerate(of_first):
+        yield row, of_second[pairs[i]] if i in pairs else None
+    for j, row in enumerate(of_second):
+        if j not in pairs.values():
+            yield None, row
+
+
+def _event_of(pair: tuple[Finding | None, Finding | None]) -> dict[str, Any]:
+    first, second = pair
+    named = first or second or {}
+    record = {name: named[name] for name in ("event", "kind")}
+    if first is not None:
+        record |= {name: first[name] for name in ("step", "lo", "hi")}
+    if second is not None:
+        record |= {"other": second["step"], "other_lo": second["lo"], "other_hi": second["hi"]}
+    return {**record, **dict(_later(record))}
+
+
+def _later(record: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    if {"step", "other"} <= record.keys():
+        yield "later", record["other"] - record["step"]
+        yield "later_lo", record["other_lo"] - record["hi"]
+        yield "later_hi", record["other_hi"] - record["lo"]

@@ -1,0 +1,208 @@
+"""Stages of a run with nested reference solutions: one ends where KL to a reference has its minimum."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from stagewise.event import Causes
+from stagewise.findings._frames import families, typed
+from stagewise.findings._known_causes import cause_during, cause_within
+from stagewise.findings._transitions import RunTransition, fall_times
+from stagewise.statistics import Curve, StageCriteria, Turn, TurnVerdict, turning_point
+from stagewise.statistics._noise.differences import smoothed
+from stagewise.statistics._turning_points import from_first_peak, has_tail, rate_of, slowdown
+from stagewise.table import check_steps, select
+
+POINTS = {
+    **{"reference": "str", "step": "int64", "lo": "int64", "hi": "int64"},
+    **dict.fromkeys(("start", "value", "fall", "rise", "p_value", "slowdown"), "float64"),
+    **{"verdict": "str", "boundary": "bool", "ends_stage": "Int64", "cause": "str"},
+}
+"""Columns of the frame of turning points, with their types."""
+
+Curves = Mapping[str, pd.DataFrame]
+"""Name -> rows in the order of the steps."""
+
+
+def nested_references(table: pd.DataFrame) -> tuple[str, ...]:
+    """Return the nested references that the table has KL to, the complete one last."""
+    return tuple(families(table[table["probe"] == "KLToReference"])["nested"]) if "reference" in table else ()
+
+
+def turning_points(
+    table: pd.DataFrame, references: Sequence[str], criteria: StageCriteria, causes: Causes | None = None
+) -> pd.DataFrame:
+    """Return a row a curve: where KL to each reference has its minimum, whether a stage ends there, and why.
+
+    A minimum whose interval holds the step of a cause, or that lies in a cause that lasts some steps, names it, since
+    that may have timed it.
+
+    First the nested references, in their order, then the other curves of the table, which may corroborate.
+
+    Raises:
+        ValueError: the table has no KL to one of the references, several values of it at a step, or too few
+            checkpoints.
+    """
+    kl = select(table, "KLToReference", "kl")
+    others = {str(name): rows for name, rows in kl.groupby("reference", sort=False)}
+    if not references or (unknown := set(references) - set(others)):
+        raise ValueError(f"the table has no KL to {references and sorted(unknown)}; it has {', '.join(others)}")
+    if (number := kl["step"].nunique()) < criteria.checkpoints:
+        raise ValueError(f"stages need at least {criteria.checkpoints} checkpoints, the table has {number}")
+    for name, rows in others.items():
+        check_steps(rows, f"KL to {name}")
+    nested = {name: others.pop(name) for name in references}
+    records = _of_nested(nested, criteria, causes or {})
+    boundaries = typed((record for record in records if record["boundary"]), POINTS)
+    records += _of_others({**others, **_restricted(table)}, boundaries, criteria)
+    return typed(records, POINTS)
+
+
+def boundaries_of(table: pd.DataFrame, references: Sequence[str], points: pd.DataFrame) -> list[RunTransition]:
+    """Return where each stage of the run ends by its turning points, with the times of the fall that follows."""
+    rows = points[points["boundary"]].to_dict("records")
+    ends = [*(row["step"] for row in rows[1:]), int(table["step"].max())][: len(rows)]
+    return [
+        RunTransition(
+            step=int(row["step"]),
+            lo=int(row["lo"]),
+            hi=int(row["hi"]),
+            left=row["reference"],
+            begins=float(row["step"]),
+            times=times_of_fall(table, references[-1], row["step"], end),
+        )
+        for row, end in zip(rows, ends, strict=True)
+    ]
+
+
+def times_of_fall(table: pd.DataFrame, complete: str, start: int, end: int) -> dict[str, float]:
+    """Return when 10, 50 and 90 % of the fall of KL to the complete reference between two steps had happened."""
+    curve = select(table, "KLToReference", "kl", reference=complete)
+    part = curve[curve["step"].between(start, end)]
+    return fall_times(part["step"].to_numpy(float), part["value"].to_numpy(float))
+
+
+def levels_of_kl(
+    table: pd.DataFrame, references: Sequence[str], points: pd.DataFrame, rows: Sequence[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Return rows of the stage table with KL to the reference of each: at first, at the end, and where it is lowest."""
+    levels = []
+    for row in rows:
+        kl = select(table, "KLToReference", "kl", reference=row["reference"]).set_index("step")["value"]
+        after = float(kl[kl.index <= row["end"]].iloc[-1])
+        lowest = _left_at(points, row["reference"]) if row["reference"] == references[-1] else None
+        lowest = after if lowest is None else lowest
+        levels.append({**row, "kl_first": float(kl.iloc[0]), "kl_end": after, "kl_lowest": lowest})
+    return levels
+
+
+def _of_nested(curves: Curves, criteria: StageCriteria, causes: Causes) -> list[dict[str, Any]]:
+    *_, complete = curves
+    records: list[dict[str, Any]] = []
+    previous: Turn | None = None
+    stage = 0
+    # One curve tells its noise's correlation from few checkpoints; all of them were measured on the same models.
+    whole = [_arrays(curve) for curve in curves.values() if _not_finite_at(curve) is None]
+    rates = [rate_of(curve) for curve in whole if has_tail(curve)]
+    rate = float(np.median(rates)) if len(rates) > 1 else 0.0
+    for name, curve in curves.items():
+        if (step := _not_finite_at(curve, curves[complete])) is not None:
+            records.append(_unjudged(name, curve, step))
+            continue
+        lowest = turning_point(_arrays(curve), criteria, rate=rate)
+        slow = slowdown(_arrays(curves[complete]), lowest.lo, lowest.hi, criteria)
+        verdict = _verdict(lowest, slow, previous, criteria)
+        if name == complete:
+            verdict = TurnVerdict.OVERFITS if lowest.rejection(criteria) is None else TurnVerdict.COMPLETE
+        elif verdict.ends_stage and _further(curves[complete], lowest.step) < criteria.further:
+            verdict = TurnVerdict.OVERFITS
+        cause = cause_within(causes, lowest.lo, lowest.hi, lowest.step)
+        cause = cause or cause_during(causes, lowest.step, curve["step"].tolist())
+        if verdict.ends_stage:
+            previous, stage = lowest, stage + 1
+        record = _record(name, lowest, verdict, stage if verdict.ends_stage else None)
+        records.append(record | {"slowdown": slow, "cause": cause})
+    return records
+
+
+def _further(complete: pd.DataFrame, step: int) -> float:
+    """Return how far KL to the complete reference falls after a step, as a part of its whole fall."""
+    smooth = smoothed(complete["value"].to_numpy(float))
+    here, fall = int((complete["step"] >= step).to_numpy().argmax()), smooth[0] - smooth.min()
+    return float((smooth[here] - smooth[here:].min()) / fall) if fall > 0 else 0.0
+
+
+def _verdict(lowest: Turn, slow: float, previous: Turn | None, criteria: StageCriteria) -> TurnVerdict:
+    """Decide on a partial solution: the model must have come close or paused, later than at the reference before."""
+    if against := lowest.rejection(criteria):
+        return against
+    if slow > criteria.slowdown and lowest.value > criteria.close * lowest.start:
+        return TurnVerdict.PASSED
+    if previous is not None and not lowest.is_later_than(previous):
+        return TurnVerdict.OUT_OF_ORDER
+    return TurnVerdict.PLATEAU if slow <= criteria.slowdown else TurnVerdict.CLOSE
+
+
+def _of_others(curves: Curves, boundaries: pd.DataFrame, criteria: StageCriteria) -> list[dict[str, Any]]:
+    """Return the records of the other curves; one that has its minimum near a boundary corroborates it."""
+    records = []
+    for name, curve in curves.items():
+        if (step := _not_finite_at(curve)) is not None:
+            records.append(_unjudged(name, curve, step))
+            continue
+        lowest = turning_point(_arrays(curve), criteria)
+        against = lowest.rejection(criteria)
+        stage = None if against else _stage_ended_near(lowest, boundaries, criteria.nearby)
+        near = TurnVerdict.ELSEWHERE if stage is None else TurnVerdict.CORROBORATES
+        records.append(_record(name, lowest, against or near, stage))
+    return records
+
+
+def _arrays(rows: pd.DataFrame) -> Curve:
+    resampled = "resamples" in rows and rows["resamples"].notna().all()
+    resamples = np.stack(rows["resamples"].to_list()).T if resampled else None
+    return Curve(rows["step"].to_numpy(float), rows["value"].to_numpy(float), resamples)
+
+
+def _not_finite_at(*curves: pd.DataFrame) -> int | None:
+    """Return the first step at which one of the curves is not finite, None where all are."""
+    steps = [int(step) for curve in curves for step in curve.loc[~np.isfinite(curve["value"]), "step"]]
+    return min(steps, default=None)
+
+
+def _unjudged(name: str, curve: pd.DataFrame, step: int) -> dict[str, Any]:
+    unknown = dict.fromkeys(("value", "fall", "rise", "p_value"), float("nan"))
+    lowest = Turn(step, step, step, start=float(curve["value"].iloc[0]), **unknown)
+    return _record(name, lowest, TurnVerdict.NOT_FINITE, None)
+
+
+def _record(name: str, lowest: Turn, verdict: TurnVerdict, stage: int | None) -> dict[str, Any]:
+    decision = {"verdict": str(verdict), "boundary": verdict.ends_stage, "ends_stage": stage, "cause": ""}
+    return {"reference": name, **lowest._asdict(), **decision}
+
+
+def _stage_ended_near(lowest: Turn, boundaries: pd.DataFrame, ratio: float) -> int | None:
+    gap = np.maximum(boundaries["lo"], lowest.lo) / np.minimum(boundaries["hi"], lowest.hi)
+    near = boundaries[gap <= ratio]
+    if near.empty:
+        return None
+    nearest = (near["step"] - lowest.step).abs().to_numpy().argmin()
+    return int(near["ends_stage"].iloc[nearest])
+
+
+def _restricted(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    if "RestrictedContextKL" not in set(table["probe"].unique()):
+        return {}
+    rows = select(table, "RestrictedContextKL", "kl")
+    return {
+        f"restricted c={context}": curve.iloc[-len(from_first_peak(_arrays(curve)).steps) :]
+        for context, curve in rows.groupby("context", sort=False)
+    }
+
+
+def _left_at(points: pd.DataFrame, complete: str) -> float | None:
+    """Return the smallest KL to the complete reference if the model leaves it again, beyond noise."""
+    (row,) = points[points["reference"] == complete].to_dict("records")
+    return float(row["value"]) if row["verdict"] == TurnVerdict.OVERFITS else None

@@ -1,0 +1,45 @@
+"""What the model could do before and after each transition: the levels of the curves that are of all of it."""
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from stagewise.findings._frames import typed
+from stagewise.findings._scores import of_whole_model
+from stagewise.statistics import StageCriteria
+
+LEVELS = {
+    **{"stage": "int64", "probe": "str", "quantity": "str"},
+    **dict.fromkeys(("before", "after", "smallest"), "float64"),
+}
+"""Columns of the frame of levels, with their types."""
+
+
+def levels_of(table: pd.DataFrame, begins: Sequence[float], last: int, criteria: StageCriteria) -> pd.DataFrame:
+    """Return a row a stage and curve of the model as a whole, as its loss or accuracy, that has only finite values.
+
+    `before` is its value at the checkpoint up to which the stage had not begun, `after` the one at which the next stage
+    has not; `smallest` is the least change of it that counts.
+
+    Args:
+        table: of one run.
+        begins: the steps at which stages begin, of the first one the first step.
+        last: the last step.
+        criteria: of `find_stages`.
+    """
+    ends = [*begins, last]
+    records = []
+    for curve in (each.until_finite for each in of_whole_model(table)):
+        values = curve.rows["value"].to_numpy(float)
+        if not np.isfinite(values).all():
+            continue
+        at = [values[max(int(np.searchsorted(curve.steps, step, side="right")) - 1, 0)] for step in ends]
+        smallest = curve.thresholds(criteria).smallest
+        of_curve = {"probe": curve.probe, "quantity": curve.quantity, "smallest": smallest}
+        records += [
+            {**of_curve, "stage": stage, "before": before, "after": after}
+            for stage, (before, after) in enumerate(itertools.pairwise(at), start=1)
+        ]
+    return typed(records, LEVELS)

@@ -1,0 +1,230 @@
+"""What curves over training share: a step axis that shows step 0, shaded stages, ribbons, labelled ends."""
+
+import math
+from collections.abc import Sequence
+
+import matplotlib
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from stagewise.findings.stages import Stages
+from stagewise.plot._colours import ink
+from stagewise.statistics._noise.differences import monotone
+
+_SHADES = ("#eceef4", "#f9f9fb")
+"""Odd and even stages."""
+
+ALONE = "_all"
+"""Label, which matplotlib hides, of the only curve of its axes: what the axis says names it."""
+
+LABEL_SIZE = 9
+"""Points."""
+
+LABEL_LEFT = 1.035
+"""Where labels of lines begin, in widths of the axes."""
+
+_TICK_ROOM = 22
+"""Points between the labels of two ticks."""
+
+_FEW_TICKS = 5
+"""Steps between ticks of a linear axis, at most."""
+
+_LINEAR_PART = 0.35
+"""Width of the axis from step 0 to where it becomes logarithmic, in decades."""
+
+
+def new_axes(ax: Axes | None, width: float = 7.6, height: float = 3.4) -> Axes:
+    """Return the given axes, or those of a new figure (inches), which no global state knows of."""
+    if ax is not None:
+        return ax
+    return Figure(figsize=(width, height), layout="constrained").subplots()
+
+
+def check_one_run(rows: pd.DataFrame) -> None:
+    """Raise ValueError for rows of several runs, whose curves would be joined into one."""
+    if "run" in rows and rows["run"].nunique() > 1:
+        raise ValueError(
+            f"a figure shows one run, the table has {rows['run'].nunique()}: select one by its `run` column"
+        )
+
+
+def _linear_until(last: int) -> int:
+    """Return the step up to which the axis is linear: the power of ten below the root of the last.
+
+    >>> _linear_until(900), _linear_until(143_000)
+    (10, 100)
+    """
+    return int(10 ** math.floor(math.log10(max(last, 1)) / 2))
+
+
+def _step_ticks(last: int) -> list[int]:
+    """Return 0, then 1 and 3 times the powers of ten, and the last step.
+
+    >>> _step_ticks(900)
+    [0, 10, 30, 100, 300, 900]
+    """
+    start = _linear_until(last)
+    decades = range(int(math.log10(start)), int(math.log10(max(last, 1))) + 1)
+    ticks = [factor * 10**decade for decade in decades for factor in (1, 3)]
+    return [0, *(tick for tick in ticks if tick < last / 1.6), last]
+
+
+def step_label(step: int) -> str:
+    """Write a step shortly.
+
+    >>> step_label(900), step_label(30_000), step_label(143_000)
+    ('900', '30k', '143k')
+    """
+    return f"{step // 1000}k" if step >= 1000 and step % 1000 == 0 else str(step)
+
+
+def set_step_axis(ax: Axes, steps: Sequence[int] | pd.Series | np.ndarray) -> None:
+    """Make the x axis one of optimiser steps: logarithmic, with step 0 at its left end."""
+    last = max(int(np.max(steps)), 1)
+    ax.set_xscale("symlog", linthresh=_linear_until(last), linscale=_LINEAR_PART)
+    ax.set_xlim(0, last)
+    ticks = _with_room(ax, _step_ticks(last))
+    ax.set_xticks(ticks, [step_label(tick) for tick in ticks])
+    ax.set_xticks([], minor=True)
+    ax.set_xlabel("step (log scale; linear near 0)")
+    ax.spines[["top", "right"]].set_visible(False)
+
+
+def set_linear_step_axis(ax: Axes, last: int | float) -> None:
+    """Make the x axis one of optimiser steps from 0 to the last, with few ticks: their labels do not touch."""
+    ax.set(xlim=(0, max(last, 1)), xlabel="step")
+    ax.xaxis.set_major_locator(MaxNLocator(_FEW_TICKS, integer=True))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda step, _: step_label(round(step))))
+    ax.spines[["top", "right"]].set_visible(False)
+
+
+def _with_room(ax: Axes, ticks: Sequence[int]) -> list[int]:
+    """Leave out ticks whose labels would touch; the first and the last stay."""
+    width, _ = size_in_points(ax)
+    *others, last = ticks
+    spaced = [others[0]]
+    for tick in others[1:]:
+        left, here, right = (width * _axes_position(ax, x, 0.0)[0] for x in (spaced[-1], tick, last))
+        if min(here - left, right - here) > _TICK_ROOM:
+            spaced.append(tick)
+    return [*spaced, last]
+
+
+def shade_stages(ax: Axes, stages: Stages | None, numbers_only: bool = False) -> None:
+    """Shade the stages, hatch the interval of each boundary, name the stages above; of one stage, nothing."""
+    if stages is None or len(stages.table) < 2:
+        return
+    names, boundaries = [], []
+    for row in stages.table.to_dict("records"):
+        number, start, end = int(row["stage"]), float(row["start"]), float(row["end"])
+        ax.axvspan(start, end, color=_SHADES[(number + 1) % 2], linewidth=0, zorder=0)
+        left, right = (_axes_position(ax, x, 0.0)[0] for x in (start, end))
+        wide = (right - left) * ax.get_window_extent().width > 65 * ax.figure.dpi / 72
+        names.append(((left + right) / 2, f"stage {number}" if wide and not numbers_only else str(number)))
+        if number > 1:
+            _mark_boundary(ax, start, float(row["start_lo"]), float(row["start_hi"]))
+            boundaries.append((left, f"{start:.0f}"))
+    _write_above(ax, names, [] if numbers_only else boundaries)
+
+
+def _mark_boundary(ax: Axes, step: float, lo: float, hi: float) -> None:
+    with matplotlib.rc_context({"hatch.linewidth": 0.5}):
+        ax.axvspan(lo, hi, facecolor="#dfe1ea", edgecolor="#9a9db0", hatch="/////", linewidth=0, zorder=0.5)
+    ax.axvline(step, color="#5c5f70", linewidth=0.9, zorder=0.6)
+
+
+def _write_above(ax: Axes, names: Sequence[tuple[float, str]], boundaries: Sequence[tuple[float, str]]) -> None:
+    """Write the stages' names above the axes, and the boundaries' steps where these touch nothing."""
+    em = ax.figure.dpi / 72 / ax.get_window_extent().width
+    taken: list[tuple[float, float]] = []
+    labels = [(*name, LABEL_SIZE, "#444444") for name in names]
+    for position, text, size, colour in labels + [(*step, 8.5, "#5c5f70") for step in boundaries]:
+        half = 0.35 * (len(text) + 0.5) * size * em
+        if all(abs(position - other) > half + width for other, width in taken):
+            taken.append((position, half))
+            ax.text(position, 1.02, text, transform=ax.transAxes, ha="center", fontsize=size, color=colour)
+
+
+def curve(ax: Axes, rows: pd.DataFrame, label: str, colour: str, mark: str = "", theory: bool = False) -> None:
+    """Draw one line of the table with its interval as a ribbon; of a theory's, dashed."""
+    rows = rows.sort_values("step")
+    steps, values = rows["step"].to_numpy(float), rows["value"].to_numpy(float)
+    every = (0.02 + 0.013 * len(ax.get_lines()), 0.09)
+    style = "--" if theory else "-"
+    ax.plot(
+        steps, values, style, color=colour, label=label, marker=mark or None, markevery=every, markersize=4.8,
+        markeredgecolor="white", markeredgewidth=0.4, linewidth=1.4,
+    )  # fmt: skip
+    if {"lo", "hi"} <= set(rows.columns) and rows["lo"].notna().all():
+        lo, hi = rows["lo"].to_numpy(float), rows["hi"].to_numpy(float)
+        ax.fill_between(steps, lo, hi, color=colour, alpha=0.22, linewidth=0)
+
+
+def label_ends(ax: Axes) -> None:
+    """Write each line's label at its right end, moved apart where they would overlap. Call it last."""
+    lines = [line for line in ax.get_lines() if not str(line.get_label()).startswith("_")]
+    if not lines:
+        return
+    ax.set_ylim(ax.get_ylim())
+    ends = [_end(ax, line) for line in lines]
+    _, height = size_in_points(ax)
+    heights = spread(ends, 1.2 * LABEL_SIZE / height)
+    for line, label_height in zip(lines, heights, strict=True):
+        ax.text(
+            LABEL_LEFT, label_height, str(line.get_label()), transform=ax.transAxes, va="center", fontsize=LABEL_SIZE,
+            color=ink(str(line.get_color())),
+        )  # fmt: skip
+    # Lines, not the arrows of annotations, whose ends matplotlib searches for at each of several layouts.
+    leaders = LineCollection(
+        [[(1, end), (LABEL_LEFT - 0.005, label_height)] for end, label_height in zip(ends, heights, strict=True)],
+        colors=[str(line.get_color()) for line in lines], linewidths=0.7, transform=ax.transAxes, clip_on=False,
+    )  # fmt: skip
+    leaders.set_in_layout(False)
+    ax.add_artist(leaders)
+
+
+def spread(places: Sequence[float], gap: float) -> list[float]:
+    """Move numbers in [0, 1] apart by at least `gap`, in their order, as little as possible in squares.
+
+    >>> [round(place, 2) for place in spread([0.5, 0.1, 0.5], 0.2)]
+    [0.4, 0.1, 0.6]
+    """
+    order = np.argsort(places, kind="stable")
+    steps = min(gap, 1 / max(len(places) - 1, 1)) * np.arange(len(places))
+    top = max(1 - steps[-1], 0)
+    moved = monotone(np.asarray(places, dtype=float)[order] - steps).clip(0, top) + steps
+    positions = np.empty(len(places))
+    positions[order] = moved
+    return [float(position) for position in positions]
+
+
+def size_in_points(ax: Axes) -> tuple[float, float]:
+    """Return the width and the height of axes in points, of which an inch has 72."""
+    extent = ax.get_window_extent()
+    return extent.width / ax.figure.dpi * 72, extent.height / ax.figure.dpi * 72
+
+
+def _end(ax: Axes, line: Line2D) -> float:
+    x, y = (np.asarray(data, dtype=float)[-1] for data in line.get_data())
+    return float(np.clip(_axes_position(ax, x, y)[1], 0, 1))
+
+
+def _axes_position(ax: Axes, x: int | float, y: int | float) -> tuple[float, float]:
+    across, up = (ax.transData + ax.transAxes.inverted()).transform((x, y))
+    return float(across), float(up)
+
+
+def cell_edges(steps: Sequence[int] | np.ndarray) -> np.ndarray:
+    """Return the edges of cells around checkpoints, halfway between neighbours in log(1 + step).
+
+    >>> cell_edges([0, 3, 15]).round(1).tolist()
+    [0.0, 1.0, 7.0, 15.0]
+    """
+    logs = np.log1p(np.asarray(steps, dtype=float))
+    edges: np.ndarray = np.expm1(np.concatenate([logs[:1], (logs[1:] + logs[:-1]) / 2, logs[-1:]]))
+    return edges

@@ -1,0 +1,65 @@
+"""One sequence with its tokens as text, and what heads attend to in it at each boundary of stages and at the end."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import numpy as np
+
+from stagewise.checkpoints.run_folder import EXAMPLE, write
+from stagewise.checkpoints.series import CheckpointSeries
+from stagewise.findings.stages import Stages
+from stagewise.measurement.engine import measure
+from stagewise.plot.maps import patterns
+from stagewise.probes import MeanPattern
+from stagewise.reporting._viewer import CIRCUITSVIS_VALUES, DIGITS, boundary_checkpoints, moved_most
+from stagewise.table import head_label, heads_in
+from stagewise.task import AbstractTask, Batch
+from stagewise.tasks import RepeatedTokens
+
+POSITIONS = 64
+"""Of the sequence, the first ones that are shown."""
+
+
+def write_example(
+    folder: Path,
+    series: CheckpointSeries,
+    stages: Stages | None,
+    task: AbstractTask | None = None,
+    batch: Batch | None = None,
+    device: str = "cpu",
+) -> None:
+    """Write the attention in one sequence of the probe batch, for the report of a folder.
+
+    Of many heads those are written whose attention in it moved most over training.
+
+    Args:
+        folder: of the run.
+        series: its checkpoints, of which a few are read.
+        stages: whose boundaries are shown, beside the last checkpoint.
+        task: that draws the sequence and writes its tokens; None for `RepeatedTokens` of the model's size, or, with
+            a batch, for their numbers.
+        batch: of one's own, in place of the task's.
+        device: where to run the model.
+    """
+    if batch is None:
+        task = task or RepeatedTokens.for_model(series.architecture)
+        batch = task.probe_batch(1, seed=0)
+    one = batch[:1]
+    boundaries = boundary_checkpoints(series.steps, stages)
+    steps = tuple(sorted({series.steps[0], *boundaries}))
+    few = dataclasses.replace(series, steps=steps, source=series.source and series.source.only(steps))
+    table = measure(few, [MeanPattern(POSITIONS)], one, device=device, resamples=0, progress=False)
+    heads, maps = heads_in(table), np.stack([patterns(table, step, None) for step in steps])
+    places = moved_most(maps[[0, -1]], CIRCUITSVIS_VALUES // (maps[0, 0].size * len(boundaries)))
+    (tokens,) = one.tokens[:, : maps.shape[-1]]
+    ids = list(range(len(tokens))) if tokens.is_floating_point() else tokens.tolist()
+    words = [str(each) for each in ids] if task is None or tokens.is_floating_point() else task.as_text(ids)
+    rounded = maps[:, places].astype(float).round(DIGITS)
+    page = {
+        "tokens": words,
+        "heads": [head_label(*heads[place]) for place in places],
+        "attention": {str(step): rounded[steps.index(step)].tolist() for step in boundaries},
+    }
+    text = json.dumps(page)
+    write(folder / EXAMPLE, lambda partial: partial.write_text(text, encoding="utf8"))

@@ -1,0 +1,219 @@
+"""One figure of the report: its SVG inside the page and as a file, its caption, and its rows to download."""
+
+import html
+import io
+import re
+import urllib.parse
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import matplotlib
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+from matplotlib.ticker import FixedFormatter
+
+from stagewise.checkpoints._digest import short_digest
+from stagewise.checkpoints.run_folder import write
+from stagewise.plain_text import plain_name
+from stagewise.reporting._cursor import cursor_attribute, name_curves
+from stagewise.table import KEYS, NUMBERS, VALUES, maps_in
+
+FONTS = ["DejaVu Sans", "Helvetica Neue", "Arial", "sans-serif"]
+"""Labels are placed by the first one's widths; a browser's fallback is narrower."""
+
+LOOK: dict[str, Any] = {
+    "font.family": FONTS[:1],
+    "font.size": 9.5,
+    "axes.labelsize": 9,
+    "xtick.labelsize": 9,
+    "ytick.labelsize": 9,
+    "axes.edgecolor": "#666666",
+    "axes.labelcolor": "#333333",
+    "xtick.color": "#555555",
+    "ytick.color": "#555555",
+    "figure.facecolor": "none",
+}
+
+CSV_BYTES = 300_000
+"""Rows that take more are not embedded; they are in the run folder's table."""
+
+CSV_ROWS = 15_000
+"""More of them take more: a row has no fewer than 20 characters."""
+
+NARROWEST = 460
+"""Pixels to which a wide figure shrinks before it scrolls in its box."""
+
+ENLARGED = 1.1
+"""Width in the page over the width drawn, at 96 pixels an inch."""
+
+COORDINATES = re.compile(r' (?:d|x|y)="[^"]*"')
+HUNDREDTHS = re.compile(r"(\.\d\d)\d+")
+"""Coordinates are written to a hundredth of a point, not to a millionth: half of a page is coordinates."""
+
+
+LONGEST = 40
+"""Letters of a name in that of a figure's file."""
+
+WRITTEN = (100, 40, 24, 16)
+"""Letters of a line in a figure: the first number that leaves room for its axes."""
+
+MATH = re.compile(r"(?<!\\)\$(?!\\mathdefault\{)")
+"""What begins a formula that no axis writes by itself: a name is no formula."""
+
+SVG_DPI = 72
+"""At which matplotlib lays out an SVG."""
+
+DIGITS = 6
+"""Of the places of axes, as parts of the figure: far below a pixel, far above rounding."""
+
+
+class Plot(NamedTuple):
+    """A figure of the report: panels by label ("" for a single one), the rows that it shows, its caption."""
+
+    name: str
+    panels: Mapping[str, Axes | Figure]
+    rows: pd.DataFrame
+    caption: str
+
+
+def figure_html(plot: Plot, folder: Path, origin: str = "") -> str:
+    """Write the plot's SVG files into folder/figures, and return it as HTML with everything embedded.
+
+    Args:
+        plot: the figure.
+        folder: of the run.
+        origin: the run and the batch that it shows, written into each SVG as its description.
+    """
+    drawings, links = [], [_csv_link(plot.name, plot.rows)]
+    for label, panel in plot.panels.items():
+        name = plot.name + (f"-{identifier(label)}" if label else "")
+        figure = _figure_of(panel)
+        name_curves(figure)
+        drawing = svg(figure, name)
+        described = drawing.replace(">", f"><desc>{html.escape(origin)}</desc>", 1) if origin else drawing
+        path = folder / "figures" / f"{name}.svg"
+        write(path, lambda partial, text=described: partial.write_text(text, encoding="utf8"))  # type: ignore[misc]
+        attributes = f'{cursor_attribute(figure)} data-label="{html.escape(label)}" tabindex="0"'
+        drawings.append(f'<div class="panel" id="figure-{name}"{attributes}>{drawing}</div>')
+        text = html.escape(f"SVG {label}".strip())
+        links.append(f'<a href="figures/{name}.svg" download="{name}.svg" data-svg="figure-{name}">{text}</a>')
+    return (
+        f'<figure class="plot"><div class="panels">{"".join(drawings)}</div>'
+        f'<figcaption>{plot.caption}<span class="files">{" ".join(links)}</span></figcaption></figure>'
+    )
+
+
+def _figure_of(panel: Axes | Figure) -> Figure:
+    figure = panel if isinstance(panel, Figure) else panel.figure
+    if not isinstance(figure, Figure):
+        raise TypeError(f"a panel must belong to a matplotlib Figure, got {type(figure).__name__}")
+    return figure
+
+
+def svg(figure: Figure, name: str) -> str:
+    """Return a figure as an `<svg>` element: same figure, same bytes; its ids start with its name."""
+    buffer = io.StringIO()
+    for letters in WRITTEN:
+        _as_text(figure, letters)
+        if _settle(figure):
+            break
+    with matplotlib.rc_context({"svg.hashsalt": name, "svg.fonttype": "none"}):
+        # Not savefig, which draws twice, to lay out first: drawing lays out.
+        canvas: Any = FigureCanvasSVG(figure)
+        canvas.print_svg(buffer, metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
+    text = buffer.getvalue()
+    text = COORDINATES.sub(lambda match: HUNDREDTHS.sub(r"\1", match[0]), text[text.index("<svg") :])
+    # Nothing refers to an image's id, and two images of the same pixels have the same one.
+    text = re.sub(r'(<image\b[^>]*?) id="[^"]*"', r"\1", text)
+    # Matplotlib names a clip after the last bits of its place, in which a constrained layout is not reproducible.
+    for number, clip in enumerate(re.findall(r'<clipPath id="([^"]+)"', text)):
+        text = text.replace(f'id="{clip}"', f'id="clip{number}"').replace(f"#{clip})", f"#clip{number})")
+    text = re.sub(r'\bid="', f'id="{name}-', text)
+    text = re.sub(r'(url\(|href=")#', rf"\g<1>#{name}-", text)
+    text = text.replace(f"'{FONTS[0]}'", ", ".join(f"'{font}'" for font in FONTS[:-1]) + f", {FONTS[-1]}")
+    width, height = (round(96 * ENLARGED * inches) for inches in figure.get_size_inches())
+    size = f'width="{width}" height="{height}" style="min-width:{min(width, NARROWEST)}px"'
+    return re.sub(r'width="[\d.]+pt" height="[\d.]+pt"|height="[\d.]+pt" width="[\d.]+pt"', size, text, count=1)
+
+
+def _as_text(figure: Figure, letters: int) -> None:
+    """Let what a figure writes be text in short lines, and no formula."""
+    for axis in (axis for ax in figure.axes for axis in (ax.xaxis, ax.yaxis)):
+        if isinstance(formatter := axis.get_major_formatter(), FixedFormatter):
+            formatter.seq = [_in_short_lines(str(label), letters) for label in formatter.seq]
+        axis.get_ticklabels(which="both")  # makes them
+    for text in figure.findobj(Text):
+        text.set_text(_in_short_lines(text.get_text(), letters))
+        if MATH.search(text.get_text().replace("}$", "")):
+            text.set_parse_math(False)
+
+
+def _in_short_lines(text: str, letters: int) -> str:
+    return "\n".join(plain_name(line, letters) for line in text.split("\n"))
+
+
+def _settle(figure: Figure) -> bool:
+    """Lay the figure out once, round where its axes are, and return whether what is written leaves room for them.
+
+    A constrained layout is solved in an order that depends on where its variables lie in memory: by its last bits a
+    marker on an edge is drawn or not.
+    """
+    engine = figure.get_layout_engine()
+    if engine is None:
+        return True
+    dpi, figure.dpi = figure.dpi, SVG_DPI
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        engine.execute(figure)
+    figure.dpi = dpi
+    if any("not applied" in str(each.message) for each in said):
+        return False
+    figure.set_layout_engine("none")
+    for ax in figure.axes:
+        x, y, width, height = (round(float(bound), DIGITS) for bound in ax.get_position(original=True).bounds)
+        ax.set_position((x, y, width, height))
+    return True
+
+
+def _csv_link(name: str, rows: pd.DataFrame) -> str:
+    """Return a link that holds the rows as CSV (five significant digits), or says where too many rows are."""
+    what, size = ("maps", int(rows["map"].map(len).sum())) if "map" in rows else ("rows", len(rows))
+    if size > CSV_ROWS or len(text := _csv(_cells(rows) if what == "maps" else rows)) > CSV_BYTES:
+        return f"<span>{len(rows)} {what}: in tables/measurements.parquet</span>"
+    quoted = urllib.parse.quote(text, safe=",.:()*+-_ ").replace(" ", "%20")
+    return f'<a href="data:text/csv;charset=utf-8,{quoted}" download="{name}.csv">{len(rows)} {what} (CSV)</a>'
+
+
+def _cells(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return a row a cell of rows of maps, with its query and its key."""
+    maps = maps_in(rows)
+    queries, keys = np.indices(maps.shape[1:])
+    each = rows.drop(columns="map").loc[np.repeat(rows.index, maps[0].size)]
+    return each.assign(
+        query=np.tile(queries.ravel(), len(maps)), key=np.tile(keys.ravel(), len(maps)), value=maps.ravel()
+    )
+
+
+def _csv(rows: pd.DataFrame) -> str:
+    axes = [column for column in rows.columns if column not in KEYS + VALUES]
+    columns = [column for column in (*KEYS, *axes, *NUMBERS) if column in rows and rows[column].notna().any()]
+    text: str = rows[columns].to_csv(index=False, float_format="%.5g", lineterminator="\n")
+    return text
+
+
+def identifier(text: str) -> str:
+    """Return text as a part of a file's name or of an id in the page.
+
+    >>> identifier("share of L0H1 (<b>)")
+    'share-of-L0H1-b'
+    """
+    plain = re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-")
+    return (
+        plain if plain and len(plain) <= LONGEST and text.isascii() else f"{plain[:LONGEST]}-{short_digest(text)[:6]}"
+    )

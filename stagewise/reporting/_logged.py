@@ -1,0 +1,73 @@
+"""Curves that a training of one's own logged, in a folder whose stages and report are those of any measured run."""
+
+import functools
+import re
+from pathlib import Path
+
+from stagewise.checkpoints._digest import short_digest
+from stagewise.checkpoints.logged_curves import is_log as is_log
+from stagewise.checkpoints.logged_curves import name_of, read_log
+from stagewise.checkpoints.run_folder import ANALYSIS, TABLE, claim_for, write, write_json
+from stagewise.findings._logged_causes import causes_in
+from stagewise.plain_text import file_part
+
+NO_BATCH = {"relations": {}, "size": [], "first_query": 0, "references": []}
+"""What `measured.batch_record` would say of a batch, where there is none; a record has it as `measured.RECORDED`."""
+
+
+NO_FILE_NAME = r'[\\/:*?"<>|]'
+"""Characters that names of files have on no system."""
+
+
+LONGEST = 80
+"""Characters of a run's name that its folder has."""
+
+
+def logged_folders(source: str | Path, folder: str | Path | None = None, steps: str | None = None) -> list[Path]:
+    """Write the curves of a file as the table of a folder, with the changes of a logged learning rate as known causes.
+
+    Args:
+        source: a file, as `read_log` takes it.
+        folder: None takes one in `runs/`, after the file. Of several runs each has a folder in its `runs`, by its name.
+        steps: the column of steps, as `read_log` takes it.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it holds no curves, or the folder the measurements of another source.
+
+    Returns the folders, one a run.
+    """
+    table, identity = read_log(source, steps), str(Path(source).resolve())
+    runs = [(str(run), rows) for run, rows in table.groupby("run", sort=False)]
+    name = f"curves-{file_part(name_of(Path(source)))}-{short_digest(identity)[:8]}"
+    whole = Path("runs", name) if folder is None else Path(folder)
+    folders = [whole if len(runs) == 1 else whole / "runs" / _file_name(run) for run, _ in runs]
+    for path, (run, rows) in zip(folders, runs, strict=True):
+        rows.attrs = table.attrs
+        claim_for(path, identity if len(runs) == 1 else f"{identity}, {run}")
+        write(path / TABLE, functools.partial(rows.to_parquet, index=False))
+        write_json(path / ANALYSIS, {"recipe": {}, "causes": causes_in(rows), "batch": NO_BATCH})
+    return folders
+
+
+def _file_name(run: str) -> str:
+    """Name a folder by its run; by a hash besides where the run's name is none for a folder.
+
+    >>> _file_name("seed=1"), _file_name("lr/1")
+    ('seed=1', 'lr-1-c3c1dd')
+    """
+    name = re.sub(NO_FILE_NAME, "-", run).strip(". ")[:LONGEST]
+    return file_part(name) if name == run else f"{file_part(name)}-{short_digest(run)[:6]}".lstrip("-")
+
+
+def logged_folder(source: str | Path) -> Path:
+    """Write the curves of one run as `logged_folders` does, and return their folder.
+
+    Raises:
+        ValueError: the file holds several runs, or what `logged_folders` refuses.
+    """
+    first, *others = logged_folders(source)
+    if others:
+        names = ", ".join(each.name for each in (first, *others))
+        raise ValueError(f"{source} holds several runs ({names}): `stagewise report {source}` is on all of them")
+    return first

@@ -1,0 +1,223 @@
+"""What a report is made from: a run's record, its metrics, its table, its stages, and where relations lie.
+
+A section reads its own rows from the table on disk and drops them when it is made: a report takes the memory of its
+largest section, not of the table.
+"""
+
+import concurrent.futures
+import json
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from stagewise.checkpoints._json_files import read_json
+from stagewise.checkpoints._parquet_files import read_parquet
+from stagewise.checkpoints._table_file import TableFile, chosen
+from stagewise.checkpoints.run_folder import (
+    BATCH,
+    COEFFICIENTS,
+    COMPARISONS,
+    EXAMPLE,
+    INTERVENTIONS,
+    METRICS,
+    REPEATED,
+    read_record,
+    table_file,
+    write,
+)
+from stagewise.findings._frames import families
+from stagewise.findings.batch_familiarity import LOSSES, BatchFamiliarity, familiarity_of_run
+from stagewise.findings.lineage import Lineage
+from stagewise.findings.stages import Stages
+from stagewise.saved_findings import load_lineage, load_stages
+
+if TYPE_CHECKING:
+    from stagewise.task import Batch
+
+RECORDED = "batch"
+"""Key under which the record of a run describes its probe batch, where `write_batch` wrote it: see `_batch_record`."""
+
+PROVENANCE = "provenance"
+"""Key in that description, of what decided the measurement beside its probes."""
+
+SEQUENCES = 4
+"""Sequences of a task to inspect: a relation at other positions in one of them is not outlined in a map."""
+
+
+class Measured(NamedTuple):
+    """What a run folder holds.
+
+    Args:
+        run: the record of the run: recipe, versions, and of checkpoints that were trained elsewhere the audit.
+        metrics: of training, where there are any.
+        table: all that was measured, or the part of it that `only` chose.
+        stages: None where the table cannot show any.
+        relations: name -> Bool[query key], of those that lie in the same place in every sequence.
+        first_query: the first one whose prediction is scored.
+        repeated: what was measured on repeated random tokens besides.
+        references: names of the references of the task, where known.
+        whole: all that was measured, where the table is a part of it.
+        lineage: None where the table has no patterns of heads.
+        interventions: delays of transitions where heads were held, of runs that continue from this one's checkpoints.
+        comparisons: of checkpoints with each other, which are no measurements of one.
+        coefficients: local learning coefficients of the checkpoints.
+        example: what `example.write_example` wrote of one sequence.
+    """
+
+    run: Mapping[str, Any]
+    metrics: pd.DataFrame | None
+    table: pd.DataFrame
+    stages: Stages | None
+    relations: Mapping[str, np.ndarray]
+    first_query: int
+    repeated: pd.DataFrame | None = None
+    references: Sequence[str] = ()
+    whole: pd.DataFrame | TableFile | None = None
+    lineage: Lineage | None = None
+    interventions: pd.DataFrame | None = None
+    comparisons: pd.DataFrame | None = None
+    coefficients: pd.DataFrame | None = None
+    example: Mapping[str, Any] | None = None
+
+    def only(
+        self, names: Collection[str], steps: Collection[int] | None = None, arrays: Collection[str] = ()
+    ) -> "Measured":
+        """Return the same with only these rows of the whole as its table; arguments are those of `TableFile.read`."""
+        whole = self.table if self.whole is None else self.whole
+        if isinstance(whole, TableFile):
+            return self._replace(table=whole.read(names, steps, arrays), whole=whole)
+        return self._replace(table=chosen(whole, names, steps), whole=whole)
+
+    @property
+    def familiarity(self) -> BatchFamiliarity | None:
+        """Whether the models know sequences like those of the probe batch; None for a run on its own task."""
+        return familiarity_of_run(self.run, self.only(LOSSES).table)
+
+    @property
+    def provenance(self) -> Mapping[str, Any]:
+        """What decided the measurement beside its probes: batch, sequences, positions, device, threads, code."""
+        recorded = self.run.get(RECORDED, {}).get(PROVENANCE, {})
+        return {**recorded, **self.whole.provenance} if isinstance(self.whole, TableFile) else recorded
+
+    @property
+    def origin(self) -> str:
+        """What a figure of this run says of itself: the run, the batch, the versions, the code."""
+        known = {**self.run.get(RECORDED, {}).get(PROVENANCE, {}), **self.run.get("versions", {})}
+        parts = [f"{name} {known[name]}" for name in ("batch", "stagewise", "torch", "git") if name in known]
+        return ", ".join([f"run {self.table['run'].iloc[0]}" if len(self.table) else "run", *parts])
+
+    def has(self, name: str) -> bool:
+        """Whether the table has rows of a probe, as in "Loss", or of one of its quantities, as in "Loss.excess"."""
+        probe, _, quantity = name.partition(".")
+        rows = self.table["probe"] == probe
+        return bool((rows & (self.table["quantity"] == quantity) if quantity else rows).any())
+
+    @property
+    def has_relations(self) -> bool:
+        """Whether the task is known to name relations that a head should attend to."""
+        return bool(self.relations) or ("relation" in self.table and bool(self.table["relation"].notna().any()))
+
+    def families(self) -> dict[str, list[str]]:
+        """Return the references that KL was measured to, sorted by `findings.frames.families`; none without rows."""
+        rows = self.only(["KLToReference.kl"]).table
+        return families(rows) if len(rows) else {}
+
+
+class _BatchOutline(NamedTuple):
+    """What is known of a run's task: where relations lie, its first scored query, its references."""
+
+    relations: Mapping[str, np.ndarray]
+    first_query: int
+    references: Sequence[str]
+
+
+def read_measured(folder: Path, executor: concurrent.futures.Executor | None = None) -> Measured:
+    """Read a measured run, find its stages, and know where relations lie: from a record of its batch, or its task.
+
+    Args:
+        folder: of the run.
+        executor: whose processes find the stages and the lineage; None finds them here.
+
+    Raises:
+        FileNotFoundError: the folder holds no run, or no table.
+    """
+    run, file = read_record(folder), table_file(folder)
+    future = None if executor is None else executor.submit(load_lineage, folder)
+    if (folder / BATCH).exists():
+        run[RECORDED] = read_json(folder / BATCH, f"measure again, with `stagewise measure {folder}`")
+    outline, example = _outline_of(run), folder / EXAMPLE
+    return Measured(
+        run=run,
+        metrics=_rows_if_any(folder / METRICS, "delete it to report without the training loss"),
+        table=file.outline,
+        stages=load_stages(folder, executor=executor),
+        relations=outline.relations,
+        first_query=outline.first_query,
+        repeated=_rows_if_any(folder / REPEATED, "measure it anew"),
+        references=outline.references,
+        whole=file,
+        lineage=load_lineage(folder) if future is None else future.result(),
+        interventions=_rows_if_any(folder / INTERVENTIONS, "delete it, and run `stagewise intervene` again"),
+        comparisons=_rows_if_any(folder / COMPARISONS, "delete it, and run `stagewise trajectory` again"),
+        coefficients=_rows_if_any(folder / COEFFICIENTS, "delete it, and run `stagewise llc` again"),
+        example=read_json(example, f"delete {example} to report without it") if example.exists() else None,
+    )
+
+
+def _rows_if_any(path: Path, fix: str) -> pd.DataFrame | None:
+    """Return the rows of a file, None where there is none; `fix` says what to do about a damaged one."""
+    return read_parquet(path, fix) if path.exists() else None
+
+
+def _batch_record(batch: "Batch", provenance: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return what a report needs to know of a probe batch, as plain data for the record of a run.
+
+    Only relations that lie in the same place in every sequence have an outline; it is written as (query, key) pairs.
+    """
+    outline = _outline(batch)
+    outlines = {name: np.argwhere(mask).tolist() for name, mask in outline.relations.items()}
+    size = list(next(iter(outline.relations.values())).shape) if outline.relations else []
+    return {
+        "relations": outlines,
+        "size": size,
+        "first_query": outline.first_query,
+        "references": list(outline.references),
+        PROVENANCE: dict(provenance or {}),
+    }
+
+
+def write_batch(folder: Path, batch: "Batch", provenance: Mapping[str, Any] | None = None) -> None:
+    """Write beside the table of a folder what a report needs to know of the probe batch: then it rebuilds no task."""
+    text = json.dumps(_batch_record(batch, provenance))
+    write(folder / BATCH, lambda partial: partial.write_text(text, encoding="utf8"))
+
+
+def _outline_of(run: Mapping[str, Any]) -> _BatchOutline:
+    """Return the description of the probe batch in the record of a run; else of its task, if it can be rebuilt."""
+    if recorded := run.get(RECORDED):
+        masks = {name: np.zeros(recorded["size"], dtype=bool) for name in recorded["relations"]}
+        for name, pairs in recorded["relations"].items():
+            masks[name][tuple(np.array(pairs, dtype=int).reshape(-1, 2).T)] = True
+        return _BatchOutline(masks, recorded["first_query"], recorded["references"])
+    # A task computes with torch, which costs seconds: a record of the batch spares them.
+    from stagewise import tasks
+    from stagewise.recipe import rebuild
+    from stagewise.task import AbstractTask
+
+    described = (run.get("recipe") or {}).get("task")
+    try:
+        task = rebuild(described, [value for value in vars(tasks).values() if isinstance(value, type)])
+    except (TypeError, ValueError):
+        return _BatchOutline({}, 0, ())  # checkpoints trained elsewhere are reported without their task
+    # The data of a task whose relations move may be a text that is no longer there: nothing can be outlined anyway.
+    if not isinstance(task, AbstractTask) or task.relations_move:
+        return _BatchOutline({}, 0, ())
+    return _outline(task.probe_batch(SEQUENCES, 0))
+
+
+def _outline(batch: "Batch") -> _BatchOutline:
+    still = {name: mask[0].numpy() for name, mask in batch.relations.items() if bool((mask == mask[:1]).all())}
+    return _BatchOutline(still, int(batch.scored[0].numpy().argmax()), tuple(batch.references))

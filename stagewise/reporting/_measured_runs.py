@@ -1,0 +1,191 @@
+"""Several measured runs, read for a page on all of them: their names, their evidence, their stages, their heads."""
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import matplotlib.style
+import pandas as pd
+from matplotlib.axes import Axes
+
+from stagewise.checkpoints.run_folder import table_file
+from stagewise.findings._roles import head_roles, with_roles
+from stagewise.findings._scores import evidence, quantities_of
+from stagewise.findings.batch_familiarity import BatchFamiliarity
+from stagewise.findings.replicates import Replicates, replicates_of
+from stagewise.findings.stages import Stages
+from stagewise.plot._quantities import quantity_of
+from stagewise.reporting._figure import LOOK, Plot, figure_html, identifier
+from stagewise.reporting._html import Page
+from stagewise.reporting._prose import NONE, html_table, in_words, stage_rows
+from stagewise.reporting.page import Part, page_html, write_page
+from stagewise.saved_findings import familiarity_in, load_stages
+from stagewise.table import Head, declare, head_label, select
+from stagewise.words._familiarity import CAVEAT, qualified, warned
+from stagewise.words._grammar import capital, count
+
+FOREIGN = "The probe batch is foreign to these models"
+"""Headline of a page on runs where it is so of one."""
+
+
+class MeasuredRuns(NamedTuple):
+    """Measured runs: a name that no other one has, what stages are found in, the stages, whether the batch is known.
+
+    Args:
+        names: of the runs.
+        tables: of each run, its rows of evidence under its name.
+        stages: of each run.
+        familiarities: of each run; None for a run on its task.
+    """
+
+    names: tuple[str, ...]
+    tables: tuple[pd.DataFrame, ...]
+    stages: tuple[Stages, ...]
+    familiarities: tuple[BatchFamiliarity | None, ...]
+
+    @property
+    def whole(self) -> pd.DataFrame:
+        """The rows of all runs."""
+        return pd.concat(self.tables, ignore_index=True)
+
+    @property
+    def foreign(self) -> BatchFamiliarity | None:
+        """What is known of the first run to which its batch is foreign; None where all know theirs."""
+        return _first_foreign(self.familiarities)
+
+    def aligned(self, roles: pd.DataFrame) -> pd.DataFrame:
+        """Return the rows of all runs, with each head's role in place of its index."""
+        pairs = zip(self.names, self.tables, strict=True)
+        rows = [with_roles(table, roles[roles["run"] == name]) for name, table in pairs]
+        table = pd.concat(rows, ignore_index=True)
+        for one in self.tables:
+            declare(table, quantities_of(one))
+        return table
+
+
+def write_runs(
+    out: Path, runs: MeasuredRuns, parts: Iterable[Part], *, of: str, name: str, headline: str, finding: str, words: str
+) -> Page:
+    """Write one page on several runs; where the batch is foreign to one, each section warns of it.
+
+    Args:
+        out: the folder of the page and its figures.
+        runs: that it is on.
+        parts: its sections, which are drawn here.
+        of: what a run is called, as "run" or "seed".
+        name, headline, finding, words: as `page_html` takes them.
+    """
+    with matplotlib.style.context(["default", LOOK]):
+        sections = list(parts)
+    if foreign := runs.foreign:
+        headline, finding = FOREIGN, f"Of one {of}: {foreign}"
+        sections = [part._replace(body=f'<p class="caveat">{CAVEAT}.</p>\n{part.body}') for part in sections]
+    page = page_html(
+        name=name,
+        headline=headline,
+        finding=finding,
+        kind="foreign" if foreign else "finding",
+        words=words,
+        parts=sections,
+        steps={"steps": sorted(int(step) for step in runs.whole["step"].unique())},
+    )
+    return write_page(out, page)
+
+
+def stages_part(of: str, stages: Sequence[Stages]) -> Part:
+    """Return the section with the stages of several runs in one table, behind a column for the run's name."""
+    rows = [[one.run, *row[:3], one.unknown or row[-1]] for one in stages for row in stage_rows(one)]
+    table = html_table((of, "stage", "from step", "to step", "what happened"), rows)
+    return Part("stages", f"The stages of each {of}", table)
+
+
+def heads_by_role(roles: pd.DataFrame, runs: Sequence[str]) -> dict[Head, list[str]]:
+    """Return, for each layer and role, the name of the head that has it in each run; a dash where none has."""
+    heads = {
+        (row["layer"], row["role"], row["run"]): head_label(row["layer"], row["head"])
+        for row in roles.to_dict("records")
+    }
+    pairs = sorted({(layer, role) for layer, role, _ in heads})
+    return {pair: [heads.get((*pair, run), NONE) for run in runs] for pair in pairs}
+
+
+def curve_parts(
+    table: pd.DataFrame,
+    out: Path,
+    kind: str,
+    draw: Callable[[pd.DataFrame, str, str], Axes],
+    caption: str,
+    drawable: Callable[[pd.DataFrame], object] = len,
+) -> Iterator[Part]:
+    """Yield a section a quantity that all runs have: its curves in one figure.
+
+    Args:
+        table: of all runs.
+        out: the folder of the page.
+        kind: what the names of the figures' files begin with.
+        draw: from table, probe and quantity to a figure.
+        caption: of each, as HTML.
+        drawable: whether rows of a quantity have something to draw.
+    """
+    for probe, name in table[["probe", "quantity"]].drop_duplicates().itertuples(index=False):
+        rows = select(table, probe, name)
+        if rows["run"].nunique() == table["run"].nunique() and rows["value"].notna().any() and drawable(rows):
+            identity = identifier(f"{probe}-{name}")
+            title = f"{capital(quantity_of(table, probe, name).label)} ({in_words(probe).lower()})"
+            figure = Plot(f"{kind}-{identity}", {"": draw(table, probe, name)}, rows, caption)
+            yield Part(f"curve-{identity.lower()}", title, figure_html(figure, out))
+
+
+def read_runs(folders: Sequence[Path]) -> MeasuredRuns:
+    """Read measured runs.
+
+    Raises:
+        FileNotFoundError: a folder holds no table.
+        ValueError: a run in which no stages can be looked for.
+    """
+    names = _names(folders)
+    files = [table_file(folder) for folder in folders]
+    tables = (file.read(evidence(file.outline)).assign(run=name) for file, name in zip(files, names, strict=True))
+    stages = (_stages(folder, name) for folder, name in zip(folders, names, strict=True))
+    return MeasuredRuns(names, tuple(tables), tuple(stages), tuple(map(familiarity_in, folders)))
+
+
+def over_seeds(seeds: MeasuredRuns) -> tuple[Replicates, pd.DataFrame]:
+    """Return what recurs in runs that differ in their seeds, and the rows of all with roles in place of heads.
+
+    Raises:
+        ValueError: the runs' heads differ.
+    """
+    roles = head_roles(seeds.whole)
+    aligned = seeds.aligned(roles)
+    return replicates_of(seeds.stages, roles), aligned
+
+
+def seeds_in_words(
+    stages: Sequence[Stages], replicates: Replicates, familiarities: Sequence[BatchFamiliarity | None] = ()
+) -> str:
+    """Say the stages of each seed and what recurs over them; with the caveat where the batch is foreign to one."""
+    familiarities = familiarities or (None,) * len(stages)
+    each = "\n".join(
+        f"{one.run}\n{warned(str(one), familiarity)}" for one, familiarity in zip(stages, familiarities, strict=True)
+    )
+    over = qualified(str(replicates), _first_foreign(familiarities))
+    return f"{each}\nover {count(len(stages), 'seed')}:\n{over}"
+
+
+def _first_foreign(familiarities: Sequence[BatchFamiliarity | None]) -> BatchFamiliarity | None:
+    """Return what is known of the first run to which its batch is foreign; None where all know theirs."""
+    return next((familiarity for familiarity in familiarities if familiarity is not None and familiarity.foreign), None)
+
+
+def _names(folders: Sequence[Path]) -> tuple[str, ...]:
+    names = [str(table_file(folder).outline["run"].iloc[0]) for folder in folders]
+    return tuple(names if len(set(names)) == len(names) else (folder.as_posix() for folder in folders))
+
+
+def _stages(folder: Path, name: str) -> Stages:
+    stages = load_stages(folder)
+    if stages is None:
+        raise ValueError(f"{folder} has neither references nor scores over four checkpoints: leave it out")
+    return dataclasses.replace(stages, run=name)

@@ -1,0 +1,264 @@
+"""The answer, before everything else: how many transitions, when, what the model could do before and after, by whom."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from stagewise.event import labels_of
+from stagewise.table import Quantity
+from stagewise.words._grammar import capital, count, numeral
+from stagewise.words._onsets import Context, Row, by_cause, cause, change, largest, level, onset, timed
+from stagewise.words._stages import edge, events_in, head_events
+
+EPISODES = {
+    "spike": "{label} goes from {before} to {after} at step {start:.0f}, and is back by step {end:.0f}: a spike.",
+    "diverges": "{label} is not finite from step {start:.0f} on.",
+    "overfits": "{label} rises from {before} at step {start:.0f} to {after}, while {beside} goes on falling: "
+    "overfitting.",
+    "groks": "{label} is half-way at step {end:.0f}, {beside} at step {start:.0f}: grokking.",
+}
+"""Kind of episode -> what is said of it."""
+
+NAMED = 3
+"""Heads, and curves of the whole model, that are named in a sentence."""
+
+NARROW = 0.2
+"""Width of the interval of a transition, in e-folds of steps, above which finer checkpoints are proposed."""
+
+MOST = 0.5
+"""Part of the onsets of a transition above which, where they are not over, it is not."""
+
+PART = 1 / 3
+"""Part of the largest change of a head in a transition from which on others are named beside it."""
+
+SHARE = (0, 1)
+
+TINY = 1e-12
+"""Change of a level below which it is rounding."""
+
+
+class Found(NamedTuple):
+    """The findings of a run that its answer is made from: frames of `Stages`, and where an onset could be seen."""
+
+    table: pd.DataFrame
+    turning_points: pd.DataFrame
+    events: pd.DataFrame
+    onsets: pd.DataFrame
+    levels: pd.DataFrame
+    episodes: pd.DataFrame
+    visible: tuple[float, float]
+    context: Context
+
+    def of_stage(self, stage: int) -> pd.DataFrame:
+        """Return the onsets of the transition that a stage begins with."""
+        return self.onsets[self.onsets["starts_stage"] == stage] if len(self.onsets) else self.onsets
+
+    def of_weights(self, onsets: pd.DataFrame) -> np.ndarray:
+        """Return which onsets are of what is read from weights alone."""
+        return np.array([self.context.quantity(row).weights for row in onsets.to_dict("records")], bool)
+
+
+def answer(found: Found) -> list[str]:
+    """Return the answer in sentences: the number of transitions, a sentence each, and what is not certain."""
+    transitions = found.table.iloc[1:].to_dict("records")
+    if not transitions:
+        return ["No transition was found.", *_gradual(found), *_beside(found), _power(found)]
+    lead = "One transition was" if len(transitions) == 1 else f"{numeral(len(transitions))} transitions were"
+    return [f"{lead} found.", *(_transition(row, found) for row in transitions), *_beside(found), _uncertain(found)]
+
+
+def _transition(row: Row, found: Found) -> str:
+    parts = [
+        ", ".join(_levels(found, row["stage"])),
+        *(_heads(found, row["stage"]) or head_events(events_in(found.events, found.table, row["stage"]))),
+        *_meanwhile(found, row["stage"]),
+        *_closest(found, row),
+    ]
+    if not any(parts) and len(began_here := found.of_stage(row["stage"])):
+        parts = timed(largest(began_here, NAMED), found.context)
+    what = "; ".join(part for part in parts if part)
+    return f"{_when(row)}{_context(row, found)}" + (f": {what}." if what else ".")
+
+
+def _meanwhile(found: Found, stage: int) -> list[str]:
+    """Say that a curve of the whole model goes and comes back within a transition."""
+    curves = found.of_stage(stage)
+    curves = curves[curves["layer"].isna()].sort_values("t50") if len(curves) else curves
+    ends = [(first, last) for first, *_, last in _of_each_curve(curves) if _up(first) != _up(last)]
+    named = [(found.context.quantity(first), first, last) for first, last in ends]
+    return [
+        f"meanwhile {change(labels_of(first), what, up=_up(first))}, "
+        f"and is back at {level(last['after'], _size(first))}"
+        for what, first, last in sorted(named, key=lambda each: not _is_certain(each[0]))[:1]
+    ]
+
+
+def _of_each_curve(onsets: pd.DataFrame) -> list[list[Row]]:
+    """Return the onsets of each curve of the whole model that has several."""
+    curves: list[list[Row]] = [[*of.to_dict("records")] for _, of in onsets.groupby(["probe", "quantity"], sort=False)]
+    return [rows for rows in curves if len(rows) > 1]
+
+
+def _up(row: Row) -> bool:
+    return bool(row["after"] >= row["before"])
+
+
+def _closest(found: Found, row: Row) -> list[str]:
+    """Say that another reference is the closest one after a transition."""
+    before = found.table.loc[found.table["stage"] == row["stage"] - 1, "closest"].item()
+    return [f"{row['closest']} becomes the closest reference, after {before}"] if row["closest"] != before else []
+
+
+def _when(row: Row) -> str:
+    at = edge(row, "start")
+    if np.isnan(row["t50"]):
+        return f"At step {at}"
+    if not row["left"]:
+        return f"Half-way at step {at}"
+    half = f", half-way at {row['t50']:.0f}" if np.isfinite(row["t50"]) else ""
+    return f"At step {at} the model leaves {row['left']}{half}"
+
+
+def _context(row: Row, found: Found) -> str:
+    """Name what was done to the run at a transition, which may have timed it."""
+    of_onsets = [each["cause"] for each in found.of_stage(row["stage"]).to_dict("records")]
+    points = found.turning_points
+    of_points = points.loc[points["reference"] == row["left"], "cause"] if row["left"] else []
+    names = [name for name in dict.fromkeys([*of_points, *of_onsets]) if name]
+    return "".join(f" ({cause(name, found.context.causes)}, which may have timed it)" for name in names[:1])
+
+
+def _levels(found: Found, stage: int | None = None) -> list[str]:
+    """Say from where to where curves of the whole model went, in a stage or in all of the run, shares first."""
+    rows = found.levels if stage is None else found.levels[found.levels["stage"] == stage]
+    curves = [_ends(of) for _, of in rows.groupby(["probe", "quantity"], sort=False)]
+    named = [(found.context.quantity(row), row) for row in curves]
+    moved = [(what, row) for what, row in named if _size(row) >= max(row["smallest"], TINY)]
+    if stage is None:
+        least = {_name_of(row): found.context.criteria.peak * row["noise"] for row in found.onsets.to_dict("records")}
+        moved = [each for each in moved if _size(each[1]) >= least.get(_name_of(each[1]), 0)]
+    else:
+        curves_with_onset = {_name_of(row) for row in found.of_stage(stage).to_dict("records")}
+        moved = [each for each in moved if _is_certain(each[0]) or _name_of(each[1]) in curves_with_onset]
+    moved.sort(key=lambda each: (each[0].range != SHARE, -_size(each[1]) / max(map(abs, _levels_of(each[1])))))
+    return [f"{what.label} from {_way(row, ' to ')}" for what, row in moved[:NAMED]]
+
+
+def _is_certain(what: Quantity) -> bool:
+    """Whether a change has a size that counts on its own: that of a curve without unit and bounds may be noise."""
+    return bool(what.unit) or what.range[0] is not None
+
+
+def _name_of(row: Row) -> tuple[str, str]:
+    return row["probe"], row["quantity"]
+
+
+def _levels_of(row: Row) -> tuple[float, float]:
+    return row["before"], row["after"]
+
+
+def _ends(rows: pd.DataFrame) -> Row:
+    first, *_, last = (rows.iloc[0], rows.iloc[-1])
+    return {**first.to_dict(), "after": last["after"]}
+
+
+def _way(row: Row, between: str) -> str:
+    return between.join(level(row[name], abs(row["after"] - row["before"])) for name in ("before", "after"))
+
+
+def _heads(found: Found, stage: int) -> list[str]:
+    """Name the heads whose attention or output changes most: by what they turn to, not by what they leave."""
+    began_here = found.of_stage(stage)
+    rows = began_here[~found.of_weights(began_here)].to_dict("records")
+    rows = [row for row in rows if pd.notna(row["head"])]
+    rows.sort(key=lambda row: (row["after"] < row["before"], -_size(row)))
+    one_a_head = [*{(row["layer"], row["head"]): row for row in reversed(rows)}.values()][::-1]
+    large = [row for row in one_a_head if _size(row) >= PART * max(map(_size, one_a_head))]
+    chosen = sorted(large[:NAMED], key=lambda row: row["t50"])
+    return [onset(row, found.context.quantity(row), found.context.criteria) for row in chosen]
+
+
+def _size(row: Row) -> float:
+    return float(abs(row["after"] - row["before"]))
+
+
+def _beside(found: Found) -> list[str]:
+    """Say what changed in weights alone, at a time of its own, and what the schedule alone explains."""
+    if not len(found.onsets):
+        return []
+    alone = found.onsets[found.onsets["onset"] & found.onsets["starts_stage"].isna()]
+    if found.table["left"].any():  # what comes before is of the approach to the first reference
+        alone = alone[alone["t50"] >= found.table["start_lo"].iloc[1]]
+    of_weights = found.of_weights(alone)
+    lines, small = (timed(alone[which].head(NAMED), found.context) for which in (of_weights, ~of_weights))
+    causes = found.context.causes
+    explained = by_cause(found.onsets, causes)
+    done = [cause(name, causes) for name, at in causes.items() if not isinstance(at, Sequence)]
+    named = {*explained, *(cause(name, causes) for name in found.onsets["cause"][found.onsets["onset"]])}
+    others = [what for what in done if what not in named]
+    episodes = found.episodes.head(NAMED).to_dict("records")
+    return [
+        *(_episode(row, found.context) for row in episodes),
+        *([f"In weights alone, {'; '.join(lines)}."] if lines else []),
+        *([f"Beside, and small: {'; '.join(small)}."] if small else []),
+        *(f"What {count(number, 'curve')} did at {what} is explained by that." for what, number in explained.items()),
+        *([f"Done to the run, without a transition: {', '.join(others[:NAMED])}."] if others else []),
+    ]
+
+
+def _episode(row: Row, context: Context) -> str:
+    size = abs(row["after"] - row["before"])
+    ends = {name: level(row[name], size) for name in ("before", "after") if np.isfinite(size)}
+    return EPISODES[row["kind"]].format(**{**row, **ends}, label=capital(context.quantity(row).label))
+
+
+def _gradual(found: Found) -> list[str]:
+    """Say what moved all the same, from where to where."""
+    heads = []
+    if len(found.onsets):
+        curves = found.onsets[~found.onsets["onset"] & found.onsets["head"].notna()]
+        curves = curves[~found.of_weights(curves)]  # those have no scale of their own
+        moved = (curves["after"] - curves["before"]).abs()
+        most = moved[moved >= found.context.criteria.growth].sort_values(ascending=False, kind="stable").index
+        for row in curves.loc[most[:NAMED]].to_dict("records"):
+            what = change(labels_of(row), found.context.quantity(row), up=_up(row))
+            heads.append(f"{what} ({_way(row, ' -> ')})")
+    parts = [*_levels(found), *heads]
+    return [f"Gradually, or too unlike a step to be told: {'; '.join(parts)}."] if parts else ["Nothing moved by much."]
+
+
+def _power(found: Found) -> str:
+    """Say which change could have been seen with these checkpoints and this noise."""
+    criteria, (first, last) = found.context.criteria, found.visible
+    if not first < last:
+        return f"With so few checkpoints no transition can be seen: it takes {criteria.preceding} on either side of it."
+    noise = found.onsets["noise"].median() if len(found.onsets) else np.nan
+    least = np.nanmax([criteria.smallest, criteria.peak * noise])
+    return (
+        f"A change of {least:.2g} or more, {criteria.share:.0%} of it within a ratio of {criteria.local:g} in steps, "
+        f"would have been seen between steps {first:.0f} and {last:.0f}."
+    )
+
+
+def _uncertain(found: Found) -> str:
+    """Say what is not certain: that it is one run, what was not over, where finer checkpoints would tell most."""
+    rows = found.table.iloc[1:].to_dict("records")
+    widest = max(rows, key=lambda row: np.log1p(row["start_hi"]) - np.log1p(row["start_lo"]))
+    finer = ""
+    if np.log1p(widest["start_hi"]) - np.log1p(widest["start_lo"]) > NARROW:
+        finer = f"; finer checkpoints between steps {widest['start_lo']} and {widest['start_hi']} would tell most"
+    last = found.of_stage(rows[-1]["stage"])
+    moving = "; the last one was not over at the end" if len(last) and np.isinf(last["t90_hi"]).mean() > MOST else ""
+    return capital(f"this is one run{moving}{finer}.")
+
+
+def headline(transitions: Sequence[Row]) -> str:
+    """Say in a few words how many transitions there are, and at which steps."""
+    if not transitions:
+        return "No transition was found"
+    steps = [f"{row['start']}" for row in transitions]
+    if len(steps) == 1:
+        return f"One transition, at step {steps[0]}"
+    return f"{numeral(len(steps))} transitions, at steps {', '.join(steps[:-1])} and {steps[-1]}"

@@ -1,0 +1,93 @@
+"""Findings about heads and about what emerged in which order, in words: the other part of `words`."""
+
+import itertools
+from collections.abc import Mapping, Sequence
+
+import pandas as pd
+
+from stagewise.event import HEAD_KINDS, HalfWay
+from stagewise.statistics import DEFAULT, Interval, StageCriteria
+from stagewise.statistics._crossings import Rise
+from stagewise.words._onsets import Row, half_way, head, no_onset
+
+
+def emergence(events: Sequence[HalfWay], rise: Rise | None) -> str:
+    """Say how long the plateau was, when it ended, and what came half-way first, then, and last."""
+    if not events:
+        return "Nothing emerged in this run: neither accuracy nor attention grew; a longer budget may show it."
+    plateau = "The accuracy did not rise."
+    if rise is not None:
+        most = "the end" if rise.most.censored else f"step {rise.most.hi:g}"
+        until = (
+            f"The plateau lasts until step {rise.tenth.lo:g}" if rise.tenth.lo > rise.first else "No plateau is seen"
+        )
+        plateau = (
+            f"{until}; the accuracy is half-way between steps {_steps(rise.half, ' and ')} and has nine tenths of its "
+            f"rise by {most}."
+        )
+    firsts = {event.kind: event for event in reversed(events)}
+    order = sorted(firsts.values(), key=lambda event: event.interval)
+    words = f" Half-way came {_first(order[0])}"
+    for before, event in itertools.pairwise(order):
+        words += (", then " if event.interval.lo >= before.interval.hi else ", together with ") + _first(event)
+    return f"{plateau}{words}."
+
+
+def _first(event: HalfWay) -> str:
+    of = f"{event.what}: " if event.what != event.kind else ""
+    return f"{event.kind} ({of}steps {_steps(event.interval, ' to ')})"
+
+
+def _steps(interval: Interval, between: str) -> str:
+    return f"{interval.lo:g}{between}{interval.hi:g}"
+
+
+def heads(onsets: pd.DataFrame, last: int, criteria: StageCriteria = DEFAULT) -> str:
+    """Say which heads of each kind there are, since when, and which kind came first, if their intervals do not overlap.
+
+    Args:
+        onsets: from `head_onsets`.
+        last: the last step.
+        criteria: the criteria of `find_onsets`.
+    """
+    parts, first = [], {}
+    for kind in HEAD_KINDS:
+        of_kind = onsets[onsets["kind"] == kind]
+        named = of_kind[of_kind["named"]].sort_values("t50", kind="stable").to_dict("records")
+        if named:
+            first[kind] = named[0]
+            since = ", ".join(f"{head(row)} ({half_way(row)})" for row in named)
+            parts.append(f"{kind} heads, and the step at which each had risen half-way: {since}")
+        else:
+            *_, best = of_kind.sort_values("largest").to_dict("records")
+            parts.append(f"no {kind} head by step {last} (the largest mass is {best['largest']:.2f}, of {head(best)})")
+    return " ".join([f"{'; '.join(parts)}.", *_which_first(first, onsets, criteria)])
+
+
+def _which_first(first: Mapping[str, Row], onsets: pd.DataFrame, criteria: StageCriteria) -> list[str]:
+    if not first:
+        return []
+    early, *others = sorted(first, key=lambda kind: float(first[kind]["t50"]))
+    if not others:
+        (late,) = (kind for kind in HEAD_KINDS if kind != early)
+        if onsets.loc[onsets["kind"] == late, "largest"].max() >= criteria.named:
+            return []
+        return [f"So {early} heads come before {late} heads, if any form."]
+    (late,) = others
+    if first[early]["t50_hi"] <= first[late]["t50_lo"]:
+        return [f"So {early} heads come before {late} heads."]
+    return [f"Which kind came first cannot be decided: the intervals of {early} and {late} heads overlap."]
+
+
+def head_rows(onsets: pd.DataFrame, batch: str) -> list[list[object]]:
+    """Return the report's cells on one batch: heads with a name, and the best one of each kind."""
+    best = onsets.groupby("kind")["largest"].transform("max")
+    shown = onsets[onsets["named"] | (onsets["largest"] == best)]
+    order = shown["kind"].map(list(HEAD_KINDS).index)
+    return [
+        [
+            *(batch, row["kind"], head(row), f"{row['before']:.2f}", f"{row['largest']:.2f}", f"{row['last']:.2f}"),
+            half_way(row) if row["onset"] else f"no onset: {no_onset(row)}",
+        ]
+        for row in shown.assign(order=order).sort_values(["order", "t50"], kind="stable").to_dict("records")
+    ]

@@ -1,0 +1,96 @@
+"""Every sentence about findings over seeds, and the names of events."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from stagewise.event import Event, EventKind
+from stagewise.table import Quantities, Quantity
+from stagewise.words._onsets import LISTED, Row, change, head
+
+SURE = 0.05
+"""The p-value below which one event is reported to come before another one."""
+
+
+def names(
+    catalogue: Sequence[Event], quantities: Quantities, name_head: Callable[[Mapping[Any, Any]], str] = head
+) -> list[str]:
+    """Name events, each another way: where two would have one name, by their probes and quantities too.
+
+    Args:
+        catalogue: the events.
+        quantities: what their numbers are; what is not among them goes by its probe and quantity.
+        name_head: names the head that labels are of.
+    """
+    unnumbered = list(dict.fromkeys(event.unnumbered for event in catalogue))
+    plain = {event: _name(event, quantities, name_head) for event in unnumbered}
+    times = Counter(plain.values())
+    told = {
+        event: name if times[name] == 1 else f"{name} ({event.probe} {event.quantity})" for event, name in plain.items()
+    }
+    return [numbered(told[event.unnumbered], event.number) for event in catalogue]
+
+
+def _name(event: Event, quantities: Quantities, name_head: Callable[[Mapping[Any, Any]], str]) -> str:
+    if event.kind is EventKind.BOUNDARY:
+        return f"end of the stage of {event.reference}"
+    quantity = quantities.get(event.probe, {}).get(event.quantity) or Quantity(f"{event.probe} {event.quantity}")
+    return change(dict(event.labels), quantity, up=event.up, name_head=name_head)
+
+
+def numbered(name: str, number: int) -> str:
+    """Name one of several changes of a curve in one direction: the first has no number.
+
+    >>> numbered("the loss falls", 2)
+    'the loss falls (number 2)'
+    """
+    return name + (f" (number {number})" if number > 1 else "")
+
+
+def events(frame: pd.DataFrame, runs: int, names: Sequence[str]) -> list[str]:
+    """Say of each event that recurs in how many seeds it was found, and when; count the others."""
+    recurring = frame[frame["recurs"]]
+    lines = [_event(row, runs, names[row["event"]]) for row in recurring.head(LISTED).to_dict("records")]
+    return [
+        *(lines or [f"nothing recurs in half of the {runs} seeds"]),
+        *_more(len(recurring) - len(lines), "events"),
+        *_more(len(frame) - len(recurring), "in fewer than half of the seeds"),
+    ]
+
+
+def order(frame: pd.DataFrame, names: Sequence[str]) -> list[str]:
+    """Say what came before what, and in how many seeds; where it cannot be decided, that."""
+    lines = [_order(row, names) for row in frame.head(LISTED).to_dict("records")]
+    return [*lines, *_more(len(frame) - len(lines), "pairs of events")]
+
+
+def _event(row: Row, runs: int, name: str) -> str:
+    where = f"{name}: in {row['seeds']} of {runs} seeds, at step"
+    if not row["told"]:
+        return f"{where} {between(row)}"
+    interval = f"{row['step']:.0f} [{row['lo']:.0f}, {row['hi']:.0f}]"
+    return f"{where} {interval}; another seed: {row['new_lo']:.0f} to {row['new_hi']:.0f}"
+
+
+def between(row: Row) -> str:
+    """Say the mean step of an event, and the range of its seeds, which is no interval.
+
+    >>> between({"step": 67.2, "least": 60.0, "most": 75.0, "seeds": 3})
+    '67 (60 to 75 in these seeds)'
+    """
+    range_of = f" ({row['least']:.0f} to {row['most']:.0f} in these seeds)" if row["seeds"] > 1 else ""
+    return f"{row['step']:.0f}{range_of}"
+
+
+def _order(row: Row, names: Sequence[str]) -> str:
+    before, after = names[row["before"]], names[row["after"]]
+    number = f"{round(row['share'] * row['seeds'])} of {row['seeds']} seeds"
+    if row["p_value"] < SURE:
+        return f"{before} comes before {after}, in {number} (p = {row['p_value']:.2g})"
+    return f"{before} or {after}, which comes first cannot be told: the former in {number}"
+
+
+def _more(number: int, what: str) -> list[str]:
+    return [f"and {number} more {what}"] if number > 0 else []

@@ -1,0 +1,192 @@
+"""Every sentence about stages and turning points, from the rows that hold them."""
+
+import numpy as np
+import pandas as pd
+
+from stagewise.event import DIFFUSE, Causes
+from stagewise.statistics import DEFAULT, OnsetVerdict, StageCriteria, TurnVerdict
+from stagewise.table import head_label
+from stagewise.words._grammar import interval
+from stagewise.words._onsets import (
+    LISTED,
+    Context,
+    Row,
+    _scores,
+    cause,
+    largest,
+    no_onsets,
+    not_judged,
+    onsets,
+    timed,
+    with_causes,
+)
+
+NO_STAGES = "no stages can be found: there are no scores over at least four checkpoints"
+
+FEW = (
+    "no stages can be found: with {checkpoints} checkpoint{s} no onset can be distinguished from noise, which takes "
+    "{fewest} or more; save more of them (`trainer_callbacks.save_on`)"
+)
+
+TURNS = {
+    TurnVerdict.PLATEAU: "has its minimum after a plateau",
+    TurnVerdict.CLOSE: "has its minimum with the model close to the reference, without a plateau",
+    TurnVerdict.COMPLETE: "is the complete reference: it ends no stage",
+    TurnVerdict.PASSED: "is only passed: the model neither came close nor paused (learning slows to {slowdown:.0%})",
+    TurnVerdict.OUT_OF_ORDER: "has its minimum, within its error, no later than the reference before it",
+    TurnVerdict.NOT_APPROACHED: "is not approached: it falls by {fall:.2g} of {start:.2g} nats before its minimum",
+    TurnVerdict.NOT_FINITE: "cannot be judged: KL to it, or to the complete reference, is not finite at step {step}",
+    TurnVerdict.NO_RISE: "has no turning point: it rises by less than {criteria.depth:.0%} of its fall",
+    TurnVerdict.NOISE: "has no turning point: noise alone could cause such a rise",
+    TurnVerdict.OVERFITS: "rises again with the complete reference: what was learned is lost, which ends no stage",
+    TurnVerdict.CORROBORATES: "has its minimum at the end of stage {ends_stage}",
+    TurnVerdict.ELSEWHERE: "has its minimum away from every boundary",
+}
+
+
+def stages(
+    table: pd.DataFrame, points: pd.DataFrame, events: pd.DataFrame, onsets: pd.DataFrame, context: Context
+) -> list[str]:
+    """Say from when to when each stage lasts, what happened in it, and where there is one stage alone, why.
+
+    Args:
+        table: a row a stage.
+        points: the turning points; none where the stages come from onsets.
+        events: what heads did.
+        onsets: of scores.
+        context: of all of them.
+    """
+    few = too_few(onsets, context.criteria) if points.empty else ""
+    if few:
+        return [few]
+    lines = [
+        f"stage {row['stage']}, steps {edge(row, 'start')} to {edge(row, 'end')}{_half_way(row)}: {text}"
+        for row, text in zip(table.to_dict("records"), summaries(table, events, onsets, context), strict=True)
+    ]
+    if len(table) == 1:
+        why = [*_no_boundaries(points, context), *no_onsets(onsets, context)]
+        lines += ["no separate stages:", *(f"  {line}" for line in why)]
+    return [*lines, *with_causes(onsets, context.causes), *not_judged(onsets, context)]
+
+
+def _half_way(row: Row) -> str:
+    """Say when a transition from a reference was half-way; the others begin where they are."""
+    return f", half-way at {row['t50']:.0f}" if row["left"] and np.isfinite(row["t50"]) else ""
+
+
+def summaries(table: pd.DataFrame, events: pd.DataFrame, onsets: pd.DataFrame, context: Context) -> list[str]:
+    """Say what happened in each stage."""
+    rows = table.to_dict("records")
+    closed = [after["left"] != "" for after in rows[1:]] + [True]
+    return [
+        _summary(row, events_in(events, table, row["stage"]), onsets, context, closed=ends)
+        for row, ends in zip(rows, closed, strict=True)
+    ]
+
+
+def events_in(events: pd.DataFrame, table: pd.DataFrame, stage: int) -> pd.DataFrame:
+    """Return the changes of heads from the beginning of a stage's transition up to that of the next one."""
+    begins = [*table["begins"], np.inf]
+    step = events["first_step_after"]
+    after = step.gt(begins[stage - 1]) | (stage == 1)
+    return events[after & step.le(begins[stage])]
+
+
+def _summary(row: Row, events: pd.DataFrame, onsets: pd.DataFrame, context: Context, *, closed: bool) -> str:
+    """Say what happened in a stage; `closed`, if KL to its reference is lowest at its end."""
+    if row["left"] or (row["stage"] == 1 and row["reference"] and closed):
+        phrases = head_events(events)
+    elif row["stage"] == 1:
+        phrases = head_events(events) or [_before_onsets(onsets)]
+    else:
+        began_here = onsets[onsets["starts_stage"] == row["stage"]].sort_values("t50", kind="stable")
+        phrases = [onset_stage(began_here, context, spread=row["spread"])]
+    closest = [f"closest to {row['closest']}"] if row["closest"] else []
+    kl = [kl_to_reference(row)] if row["reference"] and closed else []
+    return "; ".join([*filter(None, phrases), *closest, *kl])
+
+
+def too_few(onsets: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> str:
+    """Say that there are too few checkpoints to find any onset, where that is so; else nothing."""
+    if onsets.empty or not (onsets["verdict"] == OnsetVerdict.FEW_CHECKPOINTS).all():
+        return ""
+    return _few_checkpoints(int(onsets["checkpoints"].max()), criteria.fewest)
+
+
+def _few_checkpoints(checkpoints: int, fewest: int) -> str:
+    """Say that so many checkpoints are too few to find any onset."""
+    return FEW.format(checkpoints=checkpoints, s="" if checkpoints == 1 else "s", fewest=fewest)
+
+
+def edge(row: Row, name: str) -> str:
+    """Write an end of a stage with its interval."""
+    return interval(*(row[name + suffix] for suffix in ("", "_lo", "_hi")))
+
+
+def turning_point(row: Row, criteria: StageCriteria = DEFAULT, causes: Causes | None = None) -> str:
+    """Return the decision on a turning point in words.
+
+    >>> turning_point({"verdict": "not approached", "fall": 0.1, "start": 2.0})
+    'is not approached: it falls by 0.1 of 2 nats before its minimum'
+    >>> turning_point({"verdict": "not approached", "fall": 0.0, "start": 0.0})
+    'is not approached: KL to it never falls below its first value'
+    """
+    if row["verdict"] == TurnVerdict.NOT_APPROACHED and row["fall"] == 0:
+        return "is not approached: KL to it never falls below its first value"
+    at = f" ({cause(row['cause'], causes or {})}, which may have timed it)" if row.get("cause") else ""
+    return TURNS[TurnVerdict(row["verdict"])].format(**row, criteria=criteria) + at
+
+
+def turning_points(points: pd.DataFrame, context: Context) -> list[str]:
+    """Return the decision on every turning point in words."""
+    return [turning_point(row, context.criteria, context.causes) for row in points.to_dict("records")]
+
+
+def _no_boundaries(points: pd.DataFrame, context: Context) -> list[str]:
+    """Say of each curve of KL why it ends no stage."""
+    reasons = turning_points(points, context)
+    return [f"{name} {reason}" for name, reason in zip(points["reference"], reasons, strict=True)]
+
+
+def kl_to_reference(row: Row) -> str:
+    """Say how close the model came to the reference of a stage, and whether it left it again.
+
+    Args:
+        row: the stage, with KL to its reference at the first checkpoint, at its end, and where it was lowest.
+    """
+    goal, before, lowest, after = (row[name] for name in ("reference", "kl_first", "kl_lowest", "kl_end"))
+    again = f", then rises to {after:.2g}" if after > lowest else ""
+    return f"KL to {goal} {'falls to' if lowest < before else 'is'} {lowest:.2g}{again}"
+
+
+def head_events(events: pd.DataFrame) -> list[str]:
+    """Say what the heads did, heads that did the same together."""
+    phrases = []
+    for (before, after), rows in events.groupby(["before", "after"], sort=False):
+        heads = ", ".join(map(head_label, rows["layer"], rows["head"]))
+        take, leave = ("take", "leave") if len(rows) > 1 else ("takes", "leaves")
+        if before == DIFFUSE:
+            phrases.append(f"{heads} {take} {after}")
+        else:
+            phrases.append(f"{heads} {leave} {before}" + ("" if after == DIFFUSE else f" for {after}"))
+    return phrases
+
+
+def _before_onsets(onsets: pd.DataFrame) -> str:
+    """Say what the first stage is: the time before the first onset, or all of it."""
+    return "before the first onset" if onsets["onset"].any() else f"no onset in {_scores(onsets)}"
+
+
+def onset_stage(began_here: pd.DataFrame, context: Context, *, spread: bool = False) -> str:
+    """Say what began at the start of a stage, of many onsets the largest; where there are several, with their times.
+
+    Args:
+        began_here: the onsets of the stage, in the order of t50.
+        context: of the onsets.
+        spread: whether they follow one another over a period.
+    """
+    shown = largest(began_here, LISTED)
+    phrases = (timed if len(began_here) > 1 else onsets)(shown, context)
+    times, more = began_here["t50"], len(began_here) - len(shown)
+    over = f"one after another, steps {times.iloc[0]:.0f} to {times.iloc[-1]:.0f}: " if spread else ""
+    return over + "; ".join([*phrases, *([f"and {more} more"] if more else [])])
