@@ -124,6 +124,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return together(MIXED, tmp_path_factory.mktemp("whole"))
 
 
+@pytest.mark.one_of(3)
 @pytest.mark.parametrize("steps", [(0,), (4,), (2, 7)], ids=str)
 def test_runs_stopped_and_resumed_together_have_the_bits_of_runs_never_stopped(
     steps: tuple[int, ...], whole: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -136,6 +137,7 @@ def test_runs_stopped_and_resumed_together_have_the_bits_of_runs_never_stopped(
     assert list(map(contents, together(MIXED, tmp_path))) == list(map(contents, whole))
 
 
+@pytest.mark.one_of(3)
 @pytest.mark.parametrize("saves", [1, 4, 8])
 def test_runs_stopped_between_their_saves_have_the_bits_of_runs_never_stopped(
     saves: int, whole: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -84,6 +84,7 @@ def test_what_is_there_is_not_sampled_again(run: Path) -> None:
     assert pd.read_parquet(run / TABLE).equals(before)
 
 
+@pytest.mark.slow
 def test_checkpoints_trained_elsewhere_are_sampled_too(checkpoints: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     status, printed = call(str(checkpoints), "--out", str(out), *SHORT)

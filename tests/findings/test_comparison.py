@@ -48,6 +48,7 @@ def test_an_event_of_both_runs_is_later_by_the_planted_steps(runs: tuple[pd.Data
     assert f"{row['later']:.0f} [{row['later_lo']:.0f}, {row['later_hi']:.0f}] steps later" in found.words()
 
 
+@pytest.mark.slow
 def test_of_a_run_of_too_few_checkpoints_it_is_not_said_that_something_did_not_come(
     runs: tuple[pd.DataFrame, pd.DataFrame],
 ) -> None:
@@ -84,6 +85,7 @@ def test_heads_have_their_names_in_both_runs_and_pairs_that_are_not_sure_are_sai
     assert second_event.startswith("L0H1 attends")
 
 
+@pytest.mark.slow
 def test_the_other_order_turns_the_signs(runs: tuple[pd.DataFrame, pd.DataFrame]) -> None:
     first, second = map(find_stages, runs)
     there = compare_stages(first, second, paired_roles(pd.concat(runs))).shared.iloc[0]

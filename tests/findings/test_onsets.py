@@ -76,6 +76,7 @@ NULLS: dict[str, Callable[[np.random.Generator], np.ndarray]] = {
 }
 
 
+@pytest.mark.one_of(3)
 @pytest.mark.one_of(2)
 @pytest.mark.parametrize("heads", [6, pytest.param(24, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("null", NULLS)
@@ -255,6 +256,7 @@ def test_what_was_done_after_an_onset_does_not_dismiss_it(step: int, onset: bool
     ]
 
 
+@pytest.mark.one_of(3)
 @pytest.mark.parametrize("seed", [0, 1, 3])
 def test_a_fall_while_the_learning_rate_warms_up_is_its(seed: int) -> None:
     rate = np.minimum(np.arange(10_001) / 500, 1)
@@ -301,6 +303,7 @@ def test_the_levels_of_an_onset_are_possible_values() -> None:
     assert onsets["after"].le(1).all()
 
 
+@pytest.mark.one_of(4)
 @pytest.mark.parametrize("time", [20, 50, 100, 400])
 def test_a_fall_that_follows_the_drop_of_the_learning_rate_is_its(time: int) -> None:
     steps = np.arange(0, 6001, 50)

@@ -59,6 +59,8 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return count
 
 
+@pytest.mark.one_of(3)
+@pytest.mark.each_value
 @pytest.mark.parametrize("memory", [None, 1], ids=["at once", "in slices"])
 @pytest.mark.parametrize("first", [["AttentionTo", "Loss"], NAMES[::-1], ["HeadAblation"]], ids=" ".join)
 def test_only_what_earlier_ones_lack_is_measured_and_the_table_is_that_of_all_at_once(

@@ -87,6 +87,7 @@ def test_attention_far_outside_the_context_can_still_be_cut_away(subject: Make) 
     torch.testing.assert_close(one.edited((RestrictContext(1),)), expected, atol=CUT, rtol=0)
 
 
+@pytest.mark.one_of(4)
 def test_ablating_every_head_leaves_the_output_bias_of_attention(added_as_written: str, subject: Make) -> None:
     one = subject(added_as_written, 2)
     edit = tuple(AblateHead(1, head) for head in range(4))

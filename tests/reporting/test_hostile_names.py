@@ -85,9 +85,11 @@ def test_a_log_with_hostile_names_is_reported_as_text(
 
 
 @pytest.mark.filterwarnings("ignore:Glyph:UserWarning", "ignore:constrained_layout not applied:UserWarning")
+@pytest.mark.parametrize("fixture", ["undrawn", pytest.param("tmp_path", marks=pytest.mark.slow)])
 def test_a_folder_with_hostile_names_is_reported_as_text(
-    small_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fixture: str, small_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
+    request.getfixturevalue(fixture)  # no drawings, or all of them
     monkeypatch.setattr("stagewise.measurement.probe_batch._RUN_SEQUENCES", 16)
     bad = "".join(HOSTILE)
     ignored = shutil.ignore_patterns("SHA256SUMS")

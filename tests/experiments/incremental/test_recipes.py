@@ -17,6 +17,7 @@ from stagewise.training import train
 pytestmark = pytest.mark.usefixtures("unchecked")
 
 
+@pytest.mark.one_of(2)
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_every_run_can_be_sampled_and_is_found_by_a_figure(setting: str) -> None:
     known = variants(setting)

@@ -81,6 +81,7 @@ def test_a_run_without_them_has_no_section_and_misses_none(folder: Path) -> None
     assert DEGENERATE not in report(folder).read_text(encoding="utf8")
 
 
+@pytest.mark.one_of(2)
 @pytest.mark.parametrize(("drift", "moved"), [(0.2, False), (3.0, True)])
 def test_a_run_with_them_has_one_that_says_whether_chains_moved(drift: float, moved: bool, folder: Path) -> None:
     write(folder / COEFFICIENTS, coefficients(drift).to_parquet)
