@@ -76,6 +76,7 @@ def test_together_each_run_is_what_it_is_by_itself(kind: str, optimiser: str, tm
         assert_same_run(folder, tmp_path / "alone" / folder.name, 8)
 
 
+@pytest.mark.slow
 def test_together_in_bfloat16_each_run_is_near_what_it_is_by_itself(tmp_path: Path) -> None:
     recipes = seeds(changed(KINDS["full"], save=()), 0, 1)
     exact, narrow = (together(recipes, tmp_path / name, dtype=name) for name in ("float32", "bfloat16"))

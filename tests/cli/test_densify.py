@@ -49,6 +49,7 @@ def test_new_checkpoints_are_measured_with_the_others(run: Path) -> None:
     assert "report: " in printed
 
 
+@pytest.mark.slow
 def test_what_the_table_holds_is_measured_again_with_its_parameters(run: Path, small_recipe: Recipe) -> None:
     measure_run(small_recipe, run, probes=[Loss(), QKOffset(offset=2)], extra_probes=[LogitLens()], progress=False)
     before = read_table(run)

@@ -40,6 +40,7 @@ def test_a_lineage_is_said_in_words_and_as_data(tmp_path: Path) -> None:
     assert (code, json.loads(printed)) == (0, json.loads(json.dumps({**found.plain, "probe_batch": None})))
 
 
+@pytest.mark.slow
 def test_what_a_foreign_batch_shows_stands_below_a_line_that_says_so(foreign: Path) -> None:
     code, printed = call("stages", str(foreign))
     first, caveat, *lines = printed.splitlines()

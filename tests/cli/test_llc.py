@@ -56,6 +56,7 @@ def test_without_a_table_of_measurements_there_is_no_report(run: Path) -> None:
     assert set(pd.read_parquet(run / TABLE)["step"]) == {0, 6}
 
 
+@pytest.mark.slow
 def test_a_single_chain_has_no_interval(run: Path) -> None:
     status, printed = call(str(run), "--checkpoints", "2", "--draws", "2", "--burn-in", "0", "--chains", "1", "--quiet")
     assert status == 0, printed
@@ -76,6 +77,7 @@ def test_a_burn_in_that_is_too_short_is_named_before_anything_is_sampled(run: Pa
     assert "burn-in" not in patient
 
 
+@pytest.mark.slow
 def test_what_is_there_is_not_sampled_again(run: Path) -> None:
     call(str(run), *SHORT)
     before = pd.read_parquet(run / TABLE)

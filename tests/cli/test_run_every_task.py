@@ -198,6 +198,7 @@ def test_elsewhere_it_says_what_to_pass(own: tuple[Path, str], tmp_path: Path) -
     call_in(tmp_path, "measure", str(folder), "--task", "moved:ModularAddition", "--only", "Loss", "--quiet")
 
 
+@pytest.mark.slow
 def test_runs_of_several_seeds_are_measured_on_the_task_that_is_named(own: tuple[Path, str], tmp_path: Path) -> None:
     shutil.copy(OWN, tmp_path / "moved.py")
     for name in ("a", "b"):

@@ -87,6 +87,7 @@ def test_noise_around_a_constant_has_no_separate_stages(seed: int, noise: float)
     assert len(find_stages(table(curves))) == 1
 
 
+@pytest.mark.slow
 def test_a_random_walk_downwards_has_no_separate_stages_more_often_than_not() -> None:
     generator = np.random.default_rng(0)
     lengths = []

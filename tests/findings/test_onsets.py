@@ -77,7 +77,6 @@ NULLS: dict[str, Callable[[np.random.Generator], np.ndarray]] = {
 
 
 @pytest.mark.one_of(3)
-@pytest.mark.one_of(2)
 @pytest.mark.parametrize("heads", [6, pytest.param(24, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("null", NULLS)
 def test_heads_with_eight_scores_each_of_a_null_show_no_onset(null: str, heads: int) -> None:
@@ -171,6 +170,7 @@ def test_a_curve_that_is_not_finite_is_named_and_the_others_go_on() -> None:
     assert rows.loc[1, "onset"]
 
 
+@pytest.mark.slow
 def test_other_processes_find_the_same_onsets(monkeypatch: pytest.MonkeyPatch) -> None:
     curves = 0.05 + 0.7 * np.array([sigmoid(at) for at in (100, 200, 400)] + [0 * STEPS] * 4)
     curves[5, 10] = np.nan

@@ -48,14 +48,16 @@ def planted(name: str, tokens: Tensor, sharpness: float, generator: torch.Genera
     return softmax(logits)
 
 
-@pytest.mark.parametrize("sharpness", [pytest.param(5.0, marks=pytest.mark.slow), 7.0])
-def test_planted_heads_are_named(sharpness: float) -> None:
+@pytest.mark.parametrize(
+    ("sharpness", "one_of"), [(7.0, 3), *(pytest.param(each, 1, marks=pytest.mark.slow) for each in (5.0, 7.0))]
+)
+def test_planted_heads_are_named(sharpness: float, one_of: int) -> None:
     generator = torch.Generator().manual_seed(int(sharpness))
-    tokens = sequences(64, generator)
-    heads = torch.stack([planted(name, tokens, sharpness, generator) for name in KINDS], 1)
+    tokens, kinds = sequences(64, generator), KINDS[::one_of]
+    heads = torch.stack([planted(name, tokens, sharpness, generator) for name in kinds], 1)
     found = explain_attention(heads, tokens)["relation"].tolist()
-    missed = {name: got for name, got in zip(KINDS, found, strict=True) if got != name}
-    assert len(missed) <= len(KINDS) // 10, missed
+    missed = {name: got for name, got in zip(kinds, found, strict=True) if got != name}
+    assert len(missed) <= len(kinds) // 10, missed
 
 
 @pytest.mark.parametrize("one_of", [5, pytest.param(1, marks=pytest.mark.slow)])

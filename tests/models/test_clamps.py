@@ -81,6 +81,7 @@ def test_what_is_held_stays_and_the_other_head_trains(kind: str, optimiser: str,
     assert all(not torch.equal(last[f"blocks.0.attn.{part}"][1], start[f"blocks.0.attn.{part}"][1]) for part in free)
 
 
+@pytest.mark.one_of(2)
 @pytest.mark.parametrize("made", [FULL, ROTARY], ids=["full", "rotary, shared keys"])
 def test_a_head_held_at_uniform_attends_evenly_and_one_held_out_writes_nothing(
     made: Architecture, tmp_path: Path

@@ -39,6 +39,7 @@ def truncated(subject: Any, context: int) -> Tensor:
     return torch.stack(columns, 1)
 
 
+@pytest.mark.one_of(4)
 @pytest.mark.each_value
 @pytest.mark.parametrize("layers", [1, 2, 3])
 def test_a_restricted_context_is_attention_to_the_last_keys_in_every_layer(

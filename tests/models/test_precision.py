@@ -67,7 +67,6 @@ def rounded_weights(one: Any) -> float:
 
 
 @pytest.mark.one_of(4)
-@pytest.mark.one_of(2)
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=NO_GPU)])
 def test_a_clean_pass_is_near_that_in_float32_and_shown_in_float32(
     any_kind: str, device: str, subject: Callable[..., Any]

@@ -75,6 +75,7 @@ def test_both_runs_are_on_one_page(folders: list[Path], tmp_path: Path) -> None:
     assert found._repr_html_().startswith("<iframe")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("undrawn")
 def test_the_page_says_in_which_run_no_stages_can_be_found(folders: list[Path], tmp_path: Path) -> None:
     table = pd.read_parquet(folders[1] / TABLE)

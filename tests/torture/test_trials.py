@@ -104,6 +104,7 @@ def test_a_disk_that_refuses_is_named_in_a_line_and_costs_nothing(
     assert differing(work, reference) == []
 
 
+@pytest.mark.one_of(2)
 @times
 @pytest.mark.parametrize("name", ["train", "measure"])
 def test_of_two_writers_one_writes_and_the_other_says_who(

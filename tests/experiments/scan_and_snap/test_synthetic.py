@@ -59,6 +59,7 @@ def test_attention_freezes_after_the_phase_transition() -> None:
     assert change == pytest.approx(recorded, abs=1e-3)
 
 
+@pytest.mark.one_of(3)
 @pytest.mark.parametrize("seed", [2, 3, 4])
 def test_frequent_distinct_tokens_win_and_a_larger_ratio_ends_denser(seed: int) -> None:
     # Check T10.

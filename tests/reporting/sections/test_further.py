@@ -23,6 +23,7 @@ pytestmark = pytest.mark.usefixtures("few_sequences", "undrawn", "unchecked")
 TITLE = "Checkpoints held against each other"
 
 
+@pytest.mark.slow
 def test_the_comparisons_of_a_run_are_in_its_report(small_folder: Path, small_recipe: Recipe, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(small_folder, tmp_path / "run"))
     measure_run(small_recipe, folder, probes=[Loss()], progress=False)
