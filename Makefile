@@ -66,9 +66,11 @@ format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# The documents as a site, into build/site; a warning is an error. In an environment of its own, without the library.
-docs: .venv-docs/.ready
+# The documents as a site, into build/site, by an environment of its own without the library; a warning is an error.
+# Then what they show is run.
+docs: .venv-docs/.ready $(READY)
 	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict --quiet
+	$(BIN)/python -m pytest -n 2 -m docs tests
 	@echo build/site/index.html
 
 .venv-docs/.ready: constraints.txt

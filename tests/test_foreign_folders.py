@@ -279,7 +279,10 @@ def trapped(measured: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-@pytest.mark.parametrize("command", ["audit .", "measure . --sequences 8 --workers 2 --only Loss --quiet"])
+@pytest.mark.parametrize(
+    "command",
+    ["audit .", pytest.param("measure . --sequences 8 --workers 2 --only Loss --quiet", marks=pytest.mark.slow)],
+)
 def test_a_process_and_its_workers_import_nothing_of_the_folder_they_start_in(trapped: Path, command: str) -> None:
     start = ["-m", "stagewise"] if command.startswith("audit") else [str(trapped / "bin" / "stagewise")]
     words = [sys.executable, *start, *command.split()]

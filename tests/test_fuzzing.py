@@ -74,7 +74,7 @@ def paths_of(described: Any, path: str = "") -> list[str]:
     return [path] * bool(path) + [p for name, each in inner for p in paths_of(each, f"{path}.{name}".strip("."))]
 
 
-@pytest.mark.parametrize("examples", [25, pytest.param(1500, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("examples", [8, pytest.param(1500, marks=pytest.mark.slow)])
 def test_settings_make_a_recipe_or_are_refused(examples: int, small_recipe: Recipe) -> None:
     paths = [*paths_of(describe(small_recipe)), "", ".", "plan..steps", "task.type.type", "plan.nothing", "é"]
 

@@ -178,6 +178,15 @@ def test_statistics_imports_numpy_and_scipy_and_nothing_of_the_rest() -> None:
     assert others == set()
 
 
+def test_importing_the_package_imports_no_torch(imported: Imported) -> None:
+    assert not {"torch", "pandas"} & imported["the package"]
+
+
+def test_importing_processes_does_not_import_torch(imported: Imported) -> None:
+    assert "stagewise.processes" in imported["processes"]
+    assert "torch" not in imported["processes"]
+
+
 def test_importing_statistics_imports_neither_torch_nor_pandas(imported: Imported) -> None:
     assert {"scipy", "numpy"} <= imported["statistics"]
     assert not {"torch", "pandas"} & imported["statistics"]

@@ -76,7 +76,11 @@ def test_a_module_without_the_name_has_none_and_its_own_lookup_is_not_asked(monk
     allow({})
 
 
-@pytest.mark.parametrize("command", [["-m", "stagewise"], ["-m", "stagewise", "audit", "."]], ids=" ".join)
+@pytest.mark.parametrize(
+    "command",
+    [["-m", "stagewise"], pytest.param(["-m", "stagewise", "audit", "."], marks=pytest.mark.slow)],
+    ids=" ".join,
+)
 def test_python_m_does_not_take_the_folder_it_runs_in(tmp_path: Path, command: list[str]) -> None:
     for name in ("torch", "numpy", "typer", "re", "pathlib"):
         (tmp_path / f"{name}.py").write_text("open('written', 'w')")

@@ -173,6 +173,7 @@ def read(page: Path) -> None:
         names["trainer"].train()
 
 
+@pytest.mark.docs
 @pytest.mark.filterwarnings("ignore:.*the step is:UserWarning")
 @pytest.mark.usefixtures("place", "few_probes")
 @pytest.mark.parametrize("page", WITH_BLOCKS, ids=lambda page: page.name)

@@ -5,7 +5,6 @@ import concurrent.futures
 import pytest
 
 from stagewise.processes import ROWS, cores, readers, several, worker_pool
-from tests.fixtures.imported import Imported
 from tests.fixtures.runs import AtOnce
 
 IMPORTED = "'torch' in __import__('sys').modules"
@@ -63,8 +62,3 @@ def test_one_worker_is_this_process_and_more_are_a_pool() -> None:
 
 def test_there_is_a_core() -> None:
     assert cores() >= 1
-
-
-def test_the_module_does_not_import_torch(imported: Imported) -> None:
-    assert "stagewise.processes" in imported["processes"]
-    assert "torch" not in imported["processes"]

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 import stagewise
-from tests.fixtures.imported import Imported
 
 STUB = Path(stagewise.__file__).with_suffix(".pyi")
 ROOT = Path(__file__).parents[1]
@@ -55,10 +54,6 @@ def test_the_reference_lists_every_name_by_what_one_wants_to_do() -> None:
     table = re.findall(r"^\| \w+: .*", (ROOT / "docs" / "api.md").read_text(encoding="utf8"), re.MULTILINE)
     names = [name for row in table for name in re.findall(r"`(\w+)`", row.split("|")[2])]
     assert sorted(names) == sorted(name for name, module in LISTED.items() if module)
-
-
-def test_importing_the_package_imports_no_torch(imported: Imported) -> None:
-    assert not {"torch", "pandas"} & imported["the package"]
 
 
 ROOT = Path(__file__).parents[1]

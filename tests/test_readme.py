@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 
 
+@pytest.mark.docs
 def test_the_python_example_runs_as_it_stands_and_prints_three_stages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

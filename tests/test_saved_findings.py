@@ -55,19 +55,19 @@ def test_a_stage_that_is_not_over_is_loaded_as_such(attention: pd.DataFrame, tmp
     assert np.isinf(_read_saved(Stages, tmp_path).onsets["t90_hi"]).any()
 
 
-def test_stages_of_a_folder_are_found_once(folder: Path, both: pd.DataFrame) -> None:
+def test_stages_of_a_folder_are_found_once(folder: Path, both: pd.DataFrame, stages_of_both: Stages) -> None:
     stages = load_stages(folder)
     assert stages is not None
-    assert_equal(stages, find_stages(both))
+    assert_equal(stages, stages_of_both)
     marked = dataclasses.replace(stages, run="the saved one")
     save_stages(marked, folder)
     assert_equal(load_stages(folder) or stages, marked)
     assert_equal(load_stages(both, folder=folder) or stages, marked)
 
 
-def test_what_the_record_of_a_folder_says_was_done_to_its_run_is_a_cause(folder: Path, both: pd.DataFrame) -> None:
+def test_what_the_record_of_a_folder_says_was_done_to_its_run_is_a_cause(folder: Path, stages_of_both: Stages) -> None:
     assert len(load_stages(folder) or ()) == 3
-    first = int(find_stages(both).turning_points["step"].iloc[0])
+    first = int(stages_of_both.turning_points["step"].iloc[0])
     plan = {"steps": 2 * first, "cooldown": first, "warmup": 2}
     write_json(folder / RUN, {"format": FORMAT, "recipe": {"plan": plan}})
     stages = load_stages(folder)

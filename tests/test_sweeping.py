@@ -262,6 +262,7 @@ def test_workers_have_imported_what_they_need_and_this_process_environment(
         assert frame["imported"].tolist() == ["forkserver" in multiprocessing.get_all_start_methods()]
 
 
+@pytest.mark.slow
 def test_workers_take_one_thread_and_serve_several_runs(tmp_path: Path) -> None:
     frame = sweep(threads_of_torch, parameter_grid(x=[1, 2, 3]), tmp_path, workers=1, progress=False)
     assert frame["threads"].tolist() == [1, 1, 1]

@@ -19,6 +19,7 @@ from stagewise.training import train
 from tests.fixtures.interruptible import MINIMAL, PLAN, RECIPES, contents, interrupt
 
 
+@pytest.mark.one_of(2)
 @pytest.mark.each_value
 @pytest.mark.parametrize("name", RECIPES)
 @pytest.mark.parametrize("steps", [(0,), (1,), (3,), (4,), (7,), (2, 4, 6)], ids=str)

@@ -76,6 +76,7 @@ def test_together_each_run_is_what_it_is_by_itself(kind: str, optimiser: str, tm
         assert_same_run(folder, tmp_path / "alone" / folder.name, 8)
 
 
+@pytest.mark.slow
 def test_together_in_bfloat16_each_run_is_near_what_it_is_by_itself(tmp_path: Path) -> None:
     recipes = seeds(changed(KINDS["full"], save=()), 0, 1)
     exact, narrow = (together(recipes, tmp_path / name, dtype=name) for name in ("float32", "bfloat16"))
@@ -124,6 +125,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return together(MIXED, tmp_path_factory.mktemp("whole"))
 
 
+@pytest.mark.one_of(3)
 @pytest.mark.parametrize("steps", [(0,), (4,), (2, 7)], ids=str)
 def test_runs_stopped_and_resumed_together_have_the_bits_of_runs_never_stopped(
     steps: tuple[int, ...], whole: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -136,6 +138,7 @@ def test_runs_stopped_and_resumed_together_have_the_bits_of_runs_never_stopped(
     assert list(map(contents, together(MIXED, tmp_path))) == list(map(contents, whole))
 
 
+@pytest.mark.one_of(3)
 @pytest.mark.parametrize("saves", [1, 4, 8])
 def test_runs_stopped_between_their_saves_have_the_bits_of_runs_never_stopped(
     saves: int, whole: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -136,6 +136,7 @@ def test_a_loss_that_is_not_finite_stops_and_leaves_the_checkpoints_before_it(tm
     assert all(weight.isfinite().all() for _, state in series for weight in state.values())
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("rate", [1e30, 3e38], ids=["the loss overflows", "the weights do"])
 @pytest.mark.parametrize(("steps", "save"), [(1, ()), (3, (1, 2)), (3, (0, 3))], ids=["last", "every", "late"])
 def test_a_model_that_is_not_finite_is_never_saved_not_even_after_the_last_update(

@@ -42,6 +42,7 @@ def test_a_config_of_ones_own_is_trained_to_three_stages(tmp_path: Path, monkeyp
 
 
 @hooked_only
+@pytest.mark.docs
 @pytest.mark.usefixtures("few_sequences", "undrawn")
 def test_a_config_of_ones_own_runs_to_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -51,6 +52,7 @@ def test_a_config_of_ones_own_runs_to_the_report(tmp_path: Path, monkeypatch: py
 
 
 @hooked_only
+@pytest.mark.docs
 def test_a_loop_of_ones_own_is_found_to_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     batch, said = walk(BLOCKS[1], {})["said"]
@@ -58,6 +60,7 @@ def test_a_loop_of_ones_own_is_found_to_copy(tmp_path: Path, monkeypatch: pytest
     assert re.search(r"L\dH\d becomes an induction head", said)
 
 
+@pytest.mark.docs
 @pytest.mark.filterwarnings("ignore:.* the step is 'step':UserWarning")
 def test_a_folder_of_text_logs_is_reported_by_its_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

@@ -16,6 +16,7 @@ CHEAP = (
 )
 
 
+@pytest.mark.one_of(6)
 @pytest.mark.parametrize("name", CHEAP)
 def test_a_cheap_case_is_answered_rightly_and_read_again_as_it_was(name: str, tmp_path: Path) -> None:
     row = answers.asked(f"log: {name}", tmp_path)

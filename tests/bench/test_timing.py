@@ -45,6 +45,7 @@ def test_peak_memory_counts_what_the_work_held_beyond_its_preparation() -> None:
     assert 95e6 < memory.peak - memory.prepared < 130e6
 
 
+@pytest.mark.slow
 def test_the_memory_of_a_command_is_that_of_all_its_processes() -> None:
     hold = "b'x' * 100_000_000; import time; time.sleep(1)"
     code = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {f'held = {hold}'!r}]); held = {hold}"

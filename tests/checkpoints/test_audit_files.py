@@ -82,6 +82,7 @@ def test_buffers_of_a_hooked_transformers_own_state_dict_are_no_weights(position
     assert audited(tmp_path).clean
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("text", ["[]", "3", '"text"', "{", "", "null"])
 @pytest.mark.parametrize("name", ["config.json", "trainer_state.json"])
 def test_a_record_of_the_wrong_type_is_listed_and_the_audit_goes_on(

@@ -13,6 +13,7 @@ def stale_in(checkpoints: Series) -> list[Deviation]:
     return stale(sketches_of(checkpoints), paths, common, range(0, 10 * len(checkpoints), 10))
 
 
+@pytest.mark.one_of(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_there_are_none_on_a_path_that_was_not_touched(kind: str) -> None:
     checkpoints = series(kind, n=30)

@@ -71,6 +71,7 @@ def missed(series: Path, other: Path, names: Iterable[str]) -> tuple[int, list[s
     return applied, unnamed, elsewhere
 
 
+@pytest.mark.slow
 def test_a_clean_series_is_clean_whole_and_in_part_and_corruptions_of_it_are_named(tmp_path: Path) -> None:
     series, other = both("hooked", tmp_path)
     source = find(series)

@@ -48,6 +48,7 @@ def refused(verb: str, source: object, tmp_path: Path) -> str:
     return line
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("verb", ["audit", "measure", "report"])
 @pytest.mark.parametrize(("fault", "reason"), [("error", "500 Internal Server Error"), ("hang", "timed out")])
 def test_a_hub_that_does_not_answer(

@@ -69,6 +69,7 @@ def test_a_series_of_which_no_checkpoint_fits_is_not_called_clean(path: dict[int
         found(renamed)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("step", [10, 50, 80])
 @pytest.mark.parametrize("change", [permuted, layers_exchanged, negated])
 def test_a_checkpoint_whose_function_lies_off_the_path_is_named(

@@ -84,8 +84,11 @@ def test_a_log_may_have_a_row_a_value(names: str) -> None:
 SEEDS = {3: LOG, 1: LOG.assign(accuracy=np.concatenate([RISE[:7], RISE[:-7]])).iloc[:40]}
 
 
-@pytest.mark.parametrize("way", ["columns", "values", "Weights & Biases"])
-def test_runs_beside_each_other_are_told_apart(way: str) -> None:
+WAYS = ["columns", "values", "Weights & Biases"]
+
+
+def beside(way: str) -> pd.DataFrame:
+    """The logs of two seeds in one frame."""
     frame = pd.concat([log.assign(seed=seed) for seed, log in SEEDS.items()])
     if way == "values":
         frame = frame.melt(["Step", "seed"], ["accuracy", "loss"], var_name="metric")
@@ -96,12 +99,22 @@ def test_runs_beside_each_other_are_told_apart(way: str) -> None:
         ]
         extremes = {f"seed=3 - loss__{end}": RISE for end in ("MIN", "MAX")}
         frame = pd.concat(wide, axis=1).assign(**extremes, **{"seed=3 - _step": STEPS}).reset_index()
-    table = read_log(frame)
+    return frame
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_runs_beside_each_other_are_told_apart(way: str) -> None:
+    table = read_log(beside(way))
     assert table["run"].unique().tolist() == ["seed=3", "seed=1"]
     for seed, log in SEEDS.items():
         own = table[table["run"] == f"seed={seed}"].reset_index(drop=True)
         pd.testing.assert_frame_equal(own, read_log(log, run=f"seed={seed}"))
-    assert set(find_replicates(table).names) == {"accuracy rises", "loss falls"}
+
+
+@pytest.mark.one_of(3)
+@pytest.mark.parametrize("way", WAYS)
+def test_what_runs_beside_each_other_have_in_common_is_found(way: str) -> None:
+    assert set(find_replicates(read_log(beside(way))).names) == {"accuracy rises", "loss falls"}
 
 
 def test_a_curve_of_one_run_alone_is_that_runs() -> None:
@@ -215,6 +228,7 @@ def test_curves_may_have_steps_of_their_own() -> None:
     assert find_onsets(table)["onset"].tolist() == [True, True]
 
 
+@pytest.mark.one_of(2)
 @pytest.mark.parametrize("at", [100, 40_000])
 def test_a_log_of_every_step_is_averaged_and_keeps_its_onset(at: int) -> None:
     steps = np.arange(50_000)

@@ -7,6 +7,7 @@ from stagewise.checkpoints._misplaced import all_distances, exchanged
 from tests.checkpoints.walks import KINDS, common_of, series
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seed", range(4))
 def test_nothing_is_exchanged_on_a_path_that_was_not_touched(kind: str, seed: int) -> None:

@@ -23,6 +23,7 @@ def rows(checkpoints: Series) -> set[tuple[int | str, ...]]:
     return {(one.checkpoint, *(one.weights or [""])) for one in found}
 
 
+@pytest.mark.one_of(5)
 @pytest.mark.each_value
 @every_kind
 @pytest.mark.parametrize("seed", range(5))
@@ -106,6 +107,7 @@ def test_a_small_start_that_grows_is_no_foreign_end() -> None:
     assert not [*foreign_ends(common, paths)]
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("bits", [6, 8])
 @every_kind
 def test_weights_of_few_bits_round_to_zero_now_more_now_fewer(kind: str, bits: int) -> None:

@@ -54,6 +54,7 @@ def test_checkpoint_folders_are_a_series_in_the_order_of_their_steps(
         assert all(torch.equal(weight, expected[name]) for name, weight in series.weights(step).items())
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("ending", ["safetensors", "pt", "pth"])
 @pytest.mark.parametrize("wrapper", [None, "model", "state_dict"])
 def test_a_folder_of_weight_files_is_a_series(ending: str, wrapper: str | None, tmp_path: Path) -> None:
@@ -370,6 +371,7 @@ def test_what_lies_beside_the_weights_is_named_and_no_damage(tmp_path: Path) -> 
     assert "note: step_5.pt: cfg (numpy" in str(found)
 
 
+@pytest.mark.one_of(2)
 @pytest.mark.parametrize("kind", ["HookedTransformer", "GPT2"])
 def test_a_model_that_was_saved_whole_is_its_weights_and_its_config(
     kind: str, tmp_path: Path, hugging_face: Callable[..., Any]

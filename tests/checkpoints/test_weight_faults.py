@@ -26,6 +26,7 @@ def kinds(found: Audit) -> set[tuple[Kind, tuple[int, ...]]]:
     return {(one.kind, one.steps) for one in found.findings}
 
 
+@pytest.mark.one_of(3)
 @pytest.mark.parametrize("kind", ["drift", "walk", "noise"])
 def test_a_series_that_was_not_touched_has_none(kind: str) -> None:
     assert found_in(series(kind, n=20)).clean
@@ -122,6 +123,7 @@ def test_series_of_any_type_are_clean(dtype: torch.dtype) -> None:
     assert found.clean, str(found)
 
 
+@pytest.mark.one_of(5)
 @pytest.mark.parametrize("equal", [12, 15, 19, 20, 21])
 def test_copies_are_found_where_most_checkpoints_are_one(equal: int) -> None:
     checkpoints = series("walk", n=21)

@@ -49,6 +49,7 @@ def test_new_checkpoints_are_measured_with_the_others(run: Path) -> None:
     assert "report: " in printed
 
 
+@pytest.mark.slow
 def test_what_the_table_holds_is_measured_again_with_its_parameters(run: Path, small_recipe: Recipe) -> None:
     measure_run(small_recipe, run, probes=[Loss(), QKOffset(offset=2)], extra_probes=[LogitLens()], progress=False)
     before = read_table(run)
@@ -60,6 +61,7 @@ def test_what_the_table_holds_is_measured_again_with_its_parameters(run: Path, s
     pd.testing.assert_frame_equal(after[after["step"] != 3].reset_index(drop=True), before)
 
 
+@pytest.mark.slow
 def test_a_table_of_so_many_sequences_stays_one_and_others_are_asked_for(run: Path, small_recipe: Recipe) -> None:
     measure_run(small_recipe, run, probes=[Loss()], sequences=11, progress=False)
     status, printed = call(str(run), "--between", "3", "4", "--quiet")
@@ -70,6 +72,7 @@ def test_a_table_of_so_many_sequences_stays_one_and_others_are_asked_for(run: Pa
     assert (recorded_sequences(run), set(read_table(run)["n"])) == (13, {13})
 
 
+@pytest.mark.slow
 def test_a_table_in_bfloat16_stays_one(run: Path, small_recipe: Recipe) -> None:
     measure_run(small_recipe, run, probes=[Loss()], dtype="bfloat16", progress=False)
     before = read_table(run)
@@ -99,6 +102,7 @@ def test_a_probe_of_ones_own_is_asked_for_before_anything_is_replayed(run: Path,
     assert read_table(run).query("step == 3")["probe"].unique().tolist() == ["Loss", "Mine"]
 
 
+@pytest.mark.slow
 def test_only_and_without_choose_of_the_table_and_the_default_probes(run: Path, small_recipe: Recipe) -> None:
     measure_run(small_recipe, run, probes=[Loss(), Mine()], progress=False)
     status, printed = call(str(run), "--between", "3", "4", "--quiet", "--without", "Mine")

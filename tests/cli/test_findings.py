@@ -40,6 +40,7 @@ def test_a_lineage_is_said_in_words_and_as_data(tmp_path: Path) -> None:
     assert (code, json.loads(printed)) == (0, json.loads(json.dumps({**found.plain, "probe_batch": None})))
 
 
+@pytest.mark.slow
 def test_what_a_foreign_batch_shows_stands_below_a_line_that_says_so(foreign: Path) -> None:
     code, printed = call("stages", str(foreign))
     first, caveat, *lines = printed.splitlines()
@@ -83,6 +84,7 @@ def test_of_several_seeds_what_recurs_is_said_in_words_and_as_data(one_onset: pd
     assert data["over_seeds"]["catalogue"][event["event"]]["words"] == "L0H0 attends more to the previous token"
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_file_of_curves_has_stages_and_a_report_and_is_not_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -108,17 +110,27 @@ def test_a_file_of_curves_has_stages_and_a_report_and_is_not_measured(
         assert (code, expected in printed) == (0, True)
     code, printed = call("stages", "page", "--step-column", "epoch")
     assert (code, "--step-column names a column of a file of logged curves; page holds none" in printed) == (2, True)
+    code, printed = call("measure", "mine.csv")
+    assert (code, "mine.csv holds curves and no checkpoints: `stagewise report mine.csv` shows them" in printed) == (
+        2,
+        True,
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("undrawn")
+def test_a_file_of_curves_of_several_seeds_has_what_recurs_and_a_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    steps = range(0, 2000, 50)
+    log = pd.DataFrame({"step": steps, "accuracy": [0.1 + 0.8 * (step > 900) + step / 1e6 for step in steps]})
     seeds = pd.concat([log.assign(seed=seed, accuracy=log["accuracy"].shift(seed).bfill()) for seed in range(3)])
     seeds.to_csv("seeds.csv", index=False)
     code, printed = call("stages", "seeds.csv")
     assert (code, "accuracy rises: in 3 of 3 seeds" in printed) == (0, True)
     code, printed = call("report", "seeds.csv", "--out", "seeds")
     assert (code, printed.splitlines()[-1]) == (0, "report: seeds/report.html")
-    code, printed = call("measure", "mine.csv")
-    assert (code, "mine.csv holds curves and no checkpoints: `stagewise report mine.csv` shows them" in printed) == (
-        2,
-        True,
-    )
 
 
 def test_stages_are_printed_in_words_or_as_data(capsys: pytest.CaptureFixture[str]) -> None:

@@ -55,6 +55,7 @@ def test_without_a_table_of_measurements_there_is_no_report(run: Path) -> None:
     assert set(pd.read_parquet(run / TABLE)["step"]) == {0, 6}
 
 
+@pytest.mark.slow
 def test_a_single_chain_has_no_interval(run: Path) -> None:
     status, printed = call(str(run), "--checkpoints", "2", "--draws", "2", "--burn-in", "0", "--chains", "1", "--quiet")
     assert status == 0, printed
@@ -75,6 +76,7 @@ def test_a_burn_in_that_is_too_short_is_named_before_anything_is_sampled(run: Pa
     assert "burn-in" not in patient
 
 
+@pytest.mark.slow
 def test_what_is_there_is_not_sampled_again(run: Path) -> None:
     call(str(run), *SHORT)
     before = pd.read_parquet(run / TABLE)
@@ -83,6 +85,7 @@ def test_what_is_there_is_not_sampled_again(run: Path) -> None:
     assert pd.read_parquet(run / TABLE).equals(before)
 
 
+@pytest.mark.slow
 def test_checkpoints_trained_elsewhere_are_sampled_too(checkpoints: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     status, printed = call(str(checkpoints), "--out", str(out), *SHORT)

@@ -44,8 +44,8 @@ KINDS = {
 }
 """The four kinds that every task gets, and the titles of their sections."""
 
-PAGES = ("markov", "sparse-regression", "windows")
-"""A task of nested references, one without tokens, one without relations: the pages of the others are alike."""
+PAGES = ("sparse-regression",)
+"""A task without tokens: the slow suite has the pages of the others."""
 
 LACKING = {"windows": {"AttentionTo"}}
 """What a task has not: windows name no relation."""
@@ -73,6 +73,7 @@ def test_every_task_of_the_command_line_is_run() -> None:
     assert set(TASKS) == set(TINY)
 
 
+@pytest.mark.one_of(3)
 @pytest.mark.parametrize("task", sorted(set(TINY) - {"wikitext", *PAGES}))
 def test_a_run_measures_every_kind(
     task: str, letters: str, tokenizer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -116,6 +117,7 @@ def test_a_run_on_text_ends_in_a_report_with_every_kind(letters: str, tmp_path: 
     assert all(f">{title}</h2>" in page for title in [*KINDS.values(), "What it learned of the text"])
 
 
+@pytest.mark.one_of(2)
 @pytest.mark.usefixtures("no_workers")
 @pytest.mark.parametrize("contexts", [[], ["--contexts", "1,3"]], ids=["those of the task", "chosen ones"])
 def test_restricted_context_models_are_an_option_of_every_task_of_tokens(
@@ -196,6 +198,7 @@ def test_elsewhere_it_says_what_to_pass(own: tuple[Path, str], tmp_path: Path) -
     call_in(tmp_path, "measure", str(folder), "--task", "moved:ModularAddition", "--only", "Loss", "--quiet")
 
 
+@pytest.mark.slow
 def test_runs_of_several_seeds_are_measured_on_the_task_that_is_named(own: tuple[Path, str], tmp_path: Path) -> None:
     shutil.copy(OWN, tmp_path / "moved.py")
     for name in ("a", "b"):

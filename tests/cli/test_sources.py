@@ -77,7 +77,7 @@ def test_seeds_that_are_measured_are_taken_as_they_are(tmp_path: Path, monkeypat
         ("llc --device nowhere", "torch sees no device"),
         ("llc --heads", "take the whole model"),
         ("llc --checkpoints 1", "the first and the last one at least"),
-        ("llc --dry-run", "updates"),
+        pytest.param("llc --dry-run", "updates", marks=pytest.mark.slow),
         ("trajectory --device nowhere", "torch sees no device"),
         ("trajectory --task recall", "the batch holds token"),
     ],

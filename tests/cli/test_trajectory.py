@@ -26,6 +26,7 @@ def test_a_run_gets_a_table_and_two_figures(small_folder: Path, tmp_path: Path) 
         assert name in result.output
 
 
+@pytest.mark.slow
 def test_checkpoints_trained_elsewhere_are_compared_too(checkpoints: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     result = CliRunner().invoke(app, ["trajectory", str(checkpoints), "--out", str(out), "--quiet"])

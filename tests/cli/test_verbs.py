@@ -57,7 +57,8 @@ print(json.dumps([after_help, sorted(sys.modules), stages]))
 
 def test_a_run_is_trained_measured_and_reported_and_only_the_first_two_import_torch(tmp_path: Path) -> None:
     folder = str(tmp_path / "run")
-    assert call("train", "markov", "--folder", folder, *SHORT)[0] == 0
+    tiny = [word for field in ("d_vocab=4", "spans=[1,1]", "length=4") for word in ("--set", f"task.{field}")]
+    assert call("train", "markov", "--folder", folder, *SHORT, *tiny)[0] == 0
     chosen = ["--without", "HeadAblation", "--probe", "AttentionFreezing", "--memory", "1MB"]
     assert call("measure", folder, "--quiet", *chosen)[0] == 0
     probes = set(read_table(tmp_path / "run")["probe"])

@@ -48,6 +48,7 @@ def test_an_event_of_both_runs_is_later_by_the_planted_steps(runs: tuple[pd.Data
     assert f"{row['later']:.0f} [{row['later_lo']:.0f}, {row['later_hi']:.0f}] steps later" in found.words()
 
 
+@pytest.mark.slow
 def test_of_a_run_of_too_few_checkpoints_it_is_not_said_that_something_did_not_come(
     runs: tuple[pd.DataFrame, pd.DataFrame],
 ) -> None:
@@ -84,6 +85,7 @@ def test_heads_have_their_names_in_both_runs_and_pairs_that_are_not_sure_are_sai
     assert second_event.startswith("L0H1 attends")
 
 
+@pytest.mark.slow
 def test_the_other_order_turns_the_signs(runs: tuple[pd.DataFrame, pd.DataFrame]) -> None:
     first, second = map(find_stages, runs)
     there = compare_stages(first, second, paired_roles(pd.concat(runs))).shared.iloc[0]
@@ -96,14 +98,15 @@ def test_the_other_order_turns_the_signs(runs: tuple[pd.DataFrame, pd.DataFrame]
 
 
 def test_a_run_against_itself_differs_in_nothing(runs: tuple[pd.DataFrame, pd.DataFrame]) -> None:
-    again = runs[0].assign(run="again")
-    found = compare_stages(find_stages(runs[0]), find_stages(again), paired_roles(pd.concat([runs[0], again])))
+    again, first = runs[0].assign(run="again"), find_stages(runs[0])
+    found = compare_stages(first, find_stages(again), paired_roles(pd.concat([runs[0], again])))
     assert found.shared["later"].tolist() == [0.0] * len(found.events)
     assert found.words().count("which is earlier cannot be told: 0 [") == len(found.events)
     with pytest.raises(ValueError, match="runs of different names"):
-        compare_stages(find_stages(runs[0]), find_stages(runs[0]), found.roles)
+        compare_stages(first, first, found.roles)
 
 
+@pytest.mark.slow
 def test_of_several_rises_those_nearest_to_each_other_correspond(step_up: StepUp) -> None:
     of = {"probe": "AttentionTo", "quantity": "mass", "layer": 0, "head": 0, "relation": "induction"}
     late = step_up(600, by=0.4, **of)

@@ -81,6 +81,7 @@ def test_growing_attention_without_its_theory_is_early_by_what_the_weights_still
     assert 0.85 * plateau(flow) < found.step < plateau(flow) < found.hi
 
 
+@pytest.mark.one_of(2)
 @pytest.mark.parametrize("growth", ["attention", "exponential"])
 def test_of_noise_alone_no_more_than_one_in_twenty_has_an_end(growth: Growth) -> None:
     flat = np.full(len(STEPS), 0.1)

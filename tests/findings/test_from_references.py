@@ -66,6 +66,7 @@ def test_the_times_within_a_stage_are_those_of_its_transition() -> None:
     assert third["t50"] == pytest.approx(450, rel=0.05)
 
 
+@pytest.mark.one_of(5)
 @pytest.mark.each_value
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("noise", [0.0, 0.01, 0.1])
@@ -76,6 +77,7 @@ def test_a_smooth_power_law_has_no_separate_stages(seed: int, noise: float) -> N
     assert len(find_stages(table(curves))) == 1
 
 
+@pytest.mark.one_of(5)
 @pytest.mark.each_value
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("noise", [0.01, 0.5])
@@ -85,6 +87,7 @@ def test_noise_around_a_constant_has_no_separate_stages(seed: int, noise: float)
     assert len(find_stages(table(curves))) == 1
 
 
+@pytest.mark.slow
 def test_a_random_walk_downwards_has_no_separate_stages_more_often_than_not() -> None:
     generator = np.random.default_rng(0)
     lengths = []
@@ -180,6 +183,7 @@ def test_nested_references_come_in_their_order_whatever_they_are_called() -> Non
     assert nested_references(measured.assign(probe="Loss")) == ()
 
 
+@pytest.mark.one_of(2)
 @pytest.mark.parametrize("seed", range(4))
 def test_two_references_that_turn_at_one_step_are_one_boundary(seed: int) -> None:
     first, second = drop(60), drop(250)

@@ -45,6 +45,7 @@ def test_a_head_is_named_with_an_interval_that_holds_its_rise() -> None:
     assert named["induction", 1]["largest"] == pytest.approx(0.6, abs=0.02)
 
 
+@pytest.mark.slow
 def test_from_which_attention_a_head_is_named_is_decided_by_the_criteria() -> None:
     assert head_onsets(table(**BOTH), StageCriteria(named=0.7))["named"].sum() == 1
     assert head_onsets(table(**BOTH), StageCriteria(named=0.9))["named"].sum() == 0

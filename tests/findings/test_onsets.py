@@ -76,7 +76,7 @@ NULLS: dict[str, Callable[[np.random.Generator], np.ndarray]] = {
 }
 
 
-@pytest.mark.one_of(2)
+@pytest.mark.one_of(3)
 @pytest.mark.parametrize("heads", [6, pytest.param(24, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("null", NULLS)
 def test_heads_with_eight_scores_each_of_a_null_show_no_onset(null: str, heads: int) -> None:
@@ -170,6 +170,7 @@ def test_a_curve_that_is_not_finite_is_named_and_the_others_go_on() -> None:
     assert rows.loc[1, "onset"]
 
 
+@pytest.mark.slow
 def test_other_processes_find_the_same_onsets(monkeypatch: pytest.MonkeyPatch) -> None:
     curves = 0.05 + 0.7 * np.array([sigmoid(at) for at in (100, 200, 400)] + [0 * STEPS] * 4)
     curves[5, 10] = np.nan
@@ -255,6 +256,7 @@ def test_what_was_done_after_an_onset_does_not_dismiss_it(step: int, onset: bool
     ]
 
 
+@pytest.mark.one_of(3)
 @pytest.mark.parametrize("seed", [0, 1, 3])
 def test_a_fall_while_the_learning_rate_warms_up_is_its(seed: int) -> None:
     rate = np.minimum(np.arange(10_001) / 500, 1)
@@ -301,6 +303,7 @@ def test_the_levels_of_an_onset_are_possible_values() -> None:
     assert onsets["after"].le(1).all()
 
 
+@pytest.mark.one_of(4)
 @pytest.mark.parametrize("time", [20, 50, 100, 400])
 def test_a_fall_that_follows_the_drop_of_the_learning_rate_is_its(time: int) -> None:
     steps = np.arange(0, 6001, 50)

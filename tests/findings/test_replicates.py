@@ -59,6 +59,7 @@ def test_the_order_holds_in_all_seeds_that_have_both(found: Replicates) -> None:
     assert "comes before" in found.words()
 
 
+@pytest.mark.slow
 def test_a_rise_that_one_seed_lacks_does_not_move_the_later_ones(step_up: Callable[..., pd.DataFrame]) -> None:
     of = {"probe": "Accuracy", "quantity": "accuracy"}
     frames = []

@@ -21,30 +21,32 @@ def assert_equal(found: Stages, expected: Stages) -> None:
             pd.testing.assert_frame_equal(getattr(found, field.name), getattr(expected, field.name))
 
 
-def test_columns_of_text_may_be_categories(both: pd.DataFrame) -> None:
+def test_columns_of_text_may_be_categories(both: pd.DataFrame, stages_of_both: Stages) -> None:
     text = dict.fromkeys(("run", "probe", "quantity", "reference", "relation"), "category")
-    assert_equal(find_stages(both.astype(text)), find_stages(both))
+    assert_equal(find_stages(both.astype(text)), stages_of_both)
 
 
-def test_stages_are_found_in_references_where_there_are_two_and_carry_the_onsets_too(both: pd.DataFrame) -> None:
-    stages = find_stages(both)
+def test_stages_are_found_in_references_where_there_are_two_and_carry_the_onsets_too(stages_of_both: Stages) -> None:
+    stages = stages_of_both
     assert stages.references == ("one", "two", "all")
     assert len(stages) == 3
     assert stages.onsets["onset"].sum() == 2
     assert [line for line in stages.words().splitlines() if "becomes" in line] == [" ".join(stages.answer)]
 
 
-def test_a_boundary_and_an_onset_where_something_was_done_to_the_run_name_it_and_count(both: pd.DataFrame) -> None:
-    first = find_stages(both).turning_points["step"].iloc[0]
+def test_a_boundary_and_an_onset_where_something_was_done_to_the_run_name_it_and_count(
+    both: pd.DataFrame, stages_of_both: Stages
+) -> None:
+    first = stages_of_both.turning_points["step"].iloc[0]
     stages = find_stages(both, causes={"a larger batch": int(first), "the drop": 500})
-    pd.testing.assert_frame_equal(stages.table, find_stages(both).table)
+    pd.testing.assert_frame_equal(stages.table, stages_of_both.table)
     assert stages.turning_points["cause"].iloc[0] == "a larger batch"
     assert "(a larger batch at step" in stages.words()
     assert (stages.onsets["cause"] == "the drop").sum() == 1
 
 
-def test_a_boundary_while_something_was_done_to_the_run_names_it(both: pd.DataFrame) -> None:
-    first = int(find_stages(both).turning_points["step"].iloc[0])
+def test_a_boundary_while_something_was_done_to_the_run_names_it(both: pd.DataFrame, stages_of_both: Stages) -> None:
+    first = int(stages_of_both.turning_points["step"].iloc[0])
     during = find_stages(both, causes={"the warm-up": (0, first)}).turning_points
     assert during["cause"].tolist()[0] == "the warm-up"
     assert not (find_stages(both, causes={"the warm-up": (0, first // 4)}).turning_points["cause"] != "").any()

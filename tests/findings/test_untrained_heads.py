@@ -12,6 +12,8 @@ from stagewise.probes import AttentionTo, HeadSpecialisation
 TASKS = ("MarkovChain", "MarkovRegression", "AssociativeRecall", "SequenceClasses", "RepeatedTokens")
 
 
+@pytest.mark.one_of(2)
+@pytest.mark.each_value
 @pytest.mark.parametrize("name", TASKS)
 @pytest.mark.parametrize("n_heads", [4, 8])
 def test_no_head_of_an_untrained_model_has_a_role(name: str, n_heads: int) -> None:

@@ -77,7 +77,11 @@ def differences(whole: pd.DataFrame, narrow: pd.DataFrame) -> pd.Series:
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("memory", [None, 1], ids=["at once", "in slices"])
-@pytest.mark.parametrize("change", [{}, {"positional_embedding_type": "rotary"}], ids=["learned", "rotary"])
+@pytest.mark.parametrize(
+    "change",
+    [{}, pytest.param({"positional_embedding_type": "rotary"}, marks=pytest.mark.slow)],
+    ids=["learned", "rotary"],
+)
 def test_the_table_is_near_that_in_float32(
     change: dict[str, Any], memory: int | None, device: str, series_of: Make, batch: Batch
 ) -> None:
@@ -99,18 +103,16 @@ def test_that_of_a_bridge_is_near_too(kind: str, device: str, hugging_face: Call
     assert apart["Loss", "cross_entropy"] > 0
 
 
-def test_gradients_are_near_those_in_float32(series_of: Make, batch: Batch) -> None:
+@pytest.mark.one_of(3)
+@pytest.mark.parametrize(
+    ("probe", "by_hooks"), [(EdgeAttribution(), False), (HeadAttribution(), False), (HeadAttribution(), True)]
+)
+def test_gradients_are_near_those_in_float32(
+    probe: AbstractProbe, by_hooks: bool, series_of: Make, batch: Batch
+) -> None:
     series = series_of((5,), d_model=48, d_mlp=96, act_fn="gelu")  # whose gradient has no steps
-    ways: list[tuple[AbstractProbe, bool]] = [
-        (EdgeAttribution(), False),
-        (HeadAttribution(), False),
-        (HeadAttribution(), True),
-    ]
-    for probe, by_hooks in ways:
-        tables = [
-            table[table["quantity"] == "estimated_change"] for table in both(series, [probe], batch, by_hooks=by_hooks)
-        ]
-        assert 0 < differences(*tables).item() < NEAR
+    tables = both(series, [probe], batch, by_hooks=by_hooks)
+    assert 0 < differences(*(table[table["quantity"] == "estimated_change"] for table in tables)).item() < NEAR
 
 
 def test_probes_of_the_weights_alone_are_the_same_to_the_bit(series_of: Make, batch: Batch) -> None:
@@ -118,7 +120,7 @@ def test_probes_of_the_weights_alone_are_the_same_to_the_bit(series_of: Make, ba
     pd.testing.assert_frame_equal(narrow, whole, check_exact=True)
 
 
-@pytest.mark.parametrize("memory", [None, 1], ids=["at once", "in slices"])
+@pytest.mark.parametrize("memory", [None, pytest.param(1, marks=pytest.mark.slow)], ids=["at once", "in slices"])
 def test_the_way_of_edited_passes_is_that_of_float32(
     memory: int | None, series_of: Make, batch: Batch, tmp_path: Path
 ) -> None:

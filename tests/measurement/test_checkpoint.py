@@ -71,12 +71,14 @@ def assert_same(one: pd.DataFrame, other: pd.DataFrame) -> None:
         pd.testing.assert_series_equal(one[name], other[name], atol=SAME, rtol=SAME)
 
 
+@pytest.mark.one_of(3)
 def test_lean_passes_and_slices_give_the_numbers_of_hooks_on_the_whole_batch(series: CheckpointSeries) -> None:
     by_hooks = measured(series, by_hooks=True)
     assert_same(measured(series), by_hooks)
     assert_same(measured(series, memory=1), by_hooks)
 
 
+@pytest.mark.one_of(5)
 def test_controls_and_mlps_too(series: CheckpointSeries) -> None:
     controls = HeadAblation(kinds=("zero", "mean", "resample"), random_heads=2, random_direction=True)
     probes = [controls, *([] if series.architecture.config.get("attn_only") else [MLPAblation()])]
@@ -203,6 +205,7 @@ class Patched(AbstractProbe):
         return [Reading("batch edit", kl, "kl", {"edit": range(4)})]
 
 
+@pytest.mark.one_of(5)
 def test_a_probe_may_patch_edges_in_slices_too(series: CheckpointSeries) -> None:
     whole = measured(series, [Patched()])
     assert (whole["value"] > 0).all()

@@ -50,6 +50,7 @@ def test_each_is_compared_with_the_one_before_and_with_the_last() -> None:
         assert values == pytest.approx(expected, abs=1e-6)  # the order of both does not matter
 
 
+@pytest.mark.one_of(4)
 @pytest.mark.parametrize(
     ("subspace", "weight"),
     [("QK queries", "W_Q"), ("QK keys", "W_K"), ("OV reads", "W_V"), ("OV writes", "W_O")],

@@ -59,17 +59,19 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return count
 
 
+@pytest.mark.one_of(3)
+@pytest.mark.each_value
 @pytest.mark.parametrize("memory", [None, 1], ids=["at once", "in slices"])
 @pytest.mark.parametrize("first", [["AttentionTo", "Loss"], NAMES[::-1], ["HeadAblation"]], ids=" ".join)
 def test_only_what_earlier_ones_lack_is_measured_and_the_table_is_that_of_all_at_once(
     first: list[str], memory: int | None, series_of: Make, batch: Batch, tmp_path: Path, reads: Counter[str]
 ) -> None:
     probes = [EVERY[NAMES.index(name)] for name in first]
-    measure(series_of(), probes, batch, folder=tmp_path, memory=memory, progress=False)
+    measure(series_of((3, 5)), probes, batch, folder=tmp_path, memory=memory, progress=False)
     reads.clear()
-    table = measure(series_of(), EVERY, batch, folder=tmp_path, memory=memory, progress=False)
+    table = measure(series_of((3, 5)), EVERY, batch, folder=tmp_path, memory=memory, progress=False)
     assert set(reads) == set(NAMES) - set(first)
-    assert_same(table, measure(series_of(), EVERY, batch, memory=memory, progress=False))
+    assert_same(table, measure(series_of((3, 5)), EVERY, batch, memory=memory, progress=False))
 
 
 def test_fewer_probes_measure_nothing_and_leave_no_column_of_the_others(
@@ -88,11 +90,11 @@ def test_rows_of_several_measurements_are_put_together_and_keep_the_way_of_their
     series_of: Make, batch: Batch, tmp_path: Path, reads: Counter[str]
 ) -> None:
     for probe in EVERY:
-        measure(series_of(), [probe], batch, folder=tmp_path, progress=False)
+        measure(series_of((3, 5)), [probe], batch, folder=tmp_path, progress=False)
     reads.clear()
-    table = measure(series_of(), EVERY, batch, folder=tmp_path, save=tmp_path / "all.parquet", progress=False)
+    table = measure(series_of((3, 5)), EVERY, batch, folder=tmp_path, save=tmp_path / "all.parquet", progress=False)
     assert not reads
-    assert_same(table, measure(series_of(), EVERY, batch, progress=False))
+    assert_same(table, measure(series_of((3, 5)), EVERY, batch, progress=False))
     assert TableFile(tmp_path / "all.parquet").provenance["edited passes"] == "lean"
 
 

@@ -115,6 +115,7 @@ def together(series_of: Make, request: pytest.FixtureRequest, batch: Batch) -> t
     return series, measure(series, EVERY_PROBE[::-1], batch, progress=False)
 
 
+@pytest.mark.one_of(3)
 @pytest.mark.each_value
 @pytest.mark.parametrize("probe", EVERY_PROBE, ids=lambda probe: type(probe).__name__)
 def test_a_probe_sees_the_same_numbers_alone_as_among_the_others(
@@ -166,6 +167,7 @@ def test_ablations_are_those_of_the_model_run_by_hand(series_of: Make, batch: Ba
     assert row["value"].item() == pytest.approx(expected, abs=FLOAT32)
 
 
+@pytest.mark.one_of(2)
 @pytest.mark.parametrize("config", [{}, {"positional_embedding_type": "rotary", "rotary_dim": 4}])
 def test_every_value_lies_in_its_interval(series_of: Make, config: dict[str, Any], batch: Batch) -> None:
     table = measure(series_of(**config), EVERY_PROBE, batch, progress=False).dropna(subset=["lo"])

@@ -43,6 +43,7 @@ def test_of_a_rank_deficient_linear_model_it_is_half_the_rank() -> None:
     assert found.mean == pytest.approx(4 / 2, rel=WITHIN)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("power", [2, 3])
 def test_of_an_even_power_it_is_one_over_the_power(power: int) -> None:
     """L = w^2k has 1 / 2k at every temperature: it is homogeneous. So has a sum of ten ten times as much."""
@@ -60,9 +61,10 @@ def reduced_rank(m: int, n: int, h: int, r: int) -> float:
     return (-((h + r) ** 2) - m**2 - n**2 + 2 * (h + r) * m + 2 * (h + r) * n + 2 * m * n) / 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("hidden", "rank", "n"),
-    [(3, 1, 10**4), *(pytest.param(*each, 10**5, marks=pytest.mark.slow) for each in ((3, 1), (2, 0), (4, 2)))],
+    [(3, 1, 10**4), *((*each, 10**5) for each in ((3, 1), (2, 0), (4, 2)))],
 )
 def test_of_reduced_rank_regression_it_is_what_is_known(hidden: int, rank: int, n: int) -> None:
     """Where the loss is flat to second order, weights walk (n beta)^(-1/4) far, in steps of (0.1 / n beta)^(1/2)."""
@@ -123,6 +125,7 @@ def test_samples_are_drawn_by_the_seed() -> None:
     assert len(set(drawn[0])) == 10
 
 
+@pytest.mark.slow
 def test_chains_that_have_not_come_where_they_stay_drift() -> None:
     weights = torch.zeros(40)
     slow = estimate(lambda: weights.square().sum() / 2, weights, step_size=1e-3, draws=500, burn_in=0)
@@ -154,6 +157,7 @@ def test_one_chain_has_no_interval_and_the_temperature_is_what_is_given() -> Non
         Sampler(draws=0)
 
 
+@pytest.mark.slow
 def test_a_stronger_pull_brings_chains_to_rest_sooner() -> None:
     """In flat directions: a quadratic whose curvature is a hundredth of the pull."""
     drifts = []

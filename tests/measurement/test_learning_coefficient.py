@@ -48,6 +48,7 @@ def test_a_head_that_nothing_depends_on_has_zero() -> None:
     assert abs(values[1]) < 1e-3
 
 
+@pytest.mark.slow
 def test_of_the_output_bias_of_a_model_it_is_half_of_the_logits_that_count() -> None:
     """Four tokens that come equally often, of constant logits: the loss curves in all directions but their sum."""
     model, batch = models.build(MADE), BATCH[:4]
@@ -63,6 +64,7 @@ def test_of_the_output_bias_of_a_model_it_is_half_of_the_logits_that_count() -> 
     assert found.mean == pytest.approx((4 - 1) / 2, rel=0.1)
 
 
+@pytest.mark.slow
 def test_some_sequences_a_step_give_about_what_all_give() -> None:
     state = models.weights(models.build(MADE))
     values = []
@@ -74,6 +76,7 @@ def test_some_sequences_a_step_give_about_what_all_give() -> None:
     assert values[1] != values[0]
 
 
+@pytest.mark.one_of(3)
 @pytest.mark.parametrize("kind", ["GPT2", "GPTNeoX", "Llama"])
 def test_a_bridge_is_sampled_as_a_whole_and_its_heads_are_refused(
     kind: str, hugging_face: Callable[..., nn.Module]

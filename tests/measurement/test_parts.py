@@ -69,6 +69,7 @@ def test_the_rows_of_one_probe_are_read_alone(parts: list[Path]) -> None:
     assert_same(rows_of(parts, "Loss"), join(parts).query("probe == 'Loss'").reset_index(drop=True))
 
 
+@pytest.mark.slow
 def test_pages_that_nobody_reads_cost_no_memory(tmp_path: Path) -> None:
     n, copies = 30_000, 80
     cells = {"run": "r", "step": 0, "probe": "Map", "quantity": "q", "query": 3, "value": np.ones(n)}

@@ -69,6 +69,7 @@ def test_sequences_without_a_scored_prediction_are_left_out() -> None:
     assert len(usable(batch)) == 2
 
 
+@pytest.mark.one_of(2)
 @pytest.mark.parametrize("memory", [None, 1])
 def test_a_relation_is_measured_as_on_its_own_sequences_alone(memory: int | None) -> None:
     series = stagewise.open_series([(0, models.build(full(VOCABULARY, LENGTH, n_layers=2)))])

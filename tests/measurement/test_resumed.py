@@ -1,6 +1,7 @@
 """A measurement that was interrupted resumes where it stopped, and reuses no rows but its own."""
 
 import dataclasses
+import shutil
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -104,23 +105,30 @@ CHANGES: dict[str, Callable[[Arguments], Arguments]] = {
 }
 
 
+@pytest.fixture(scope="module")
+def first(series_of: Make, batch: Batch) -> Arguments:
+    return {"series": series_of(), "probes": [Loss(), RestrictedContextKL((1, 2))], "batch": batch}
+
+
+@pytest.fixture(scope="module")
+def parts(first: Arguments, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The rows of the first measurement. Copy them before anything else is measured there."""
+    folder = tmp_path_factory.mktemp("first")
+    measure(**first, folder=folder, progress=False)
+    return folder
+
+
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
 def test_rows_of_another_measurement_are_not_taken_up(
-    series_of: Make,
     change: Callable[[Arguments], Arguments],
-    batch: Batch,
+    first: Arguments,
+    parts: Path,
     tmp_path: Path,
     executions: Counter[int | str],
 ) -> None:
-    first: Arguments = {
-        "series": series_of(),
-        "probes": [Loss(), RestrictedContextKL((1, 2))],
-        "batch": batch,
-    }
-    measure(**first, folder=tmp_path, progress=False)
-    executions.clear()
+    folder = Path(shutil.copytree(parts, tmp_path / "parts"))
     second = {**first, **change(first)}
-    kept = measure(**second, folder=tmp_path, progress=False)
+    kept = measure(**second, folder=folder, progress=False)
     assert executions["embed"] == 3
     fresh = measure(**second, progress=False)
     pd.testing.assert_frame_equal(kept.drop(columns="resamples"), fresh.drop(columns="resamples"), check_exact=True)

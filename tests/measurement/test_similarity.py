@@ -41,6 +41,7 @@ def test_turned_scaled_and_shifted_is_the_same() -> None:
     assert estimate.lo == pytest.approx(1, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_independent_ones_are_at_zero_on_average_however_many_dimensions() -> None:
     values = [linear_cka(vectors(2 * seed, 50), vectors(2 * seed + 1, 50), torch.arange(N)) for seed in range(100)]
     mean = np.mean([each.value for each in values if each is not None])

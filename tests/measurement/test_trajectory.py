@@ -44,6 +44,7 @@ def test_a_circle_has_two_of_the_same_share() -> None:
     assert np.linalg.norm(positions[:, :2], axis=1) == pytest.approx(1)
 
 
+@pytest.mark.slow
 def test_a_random_walk_has_the_shares_and_the_waves_that_are_known_of_it() -> None:
     """Antognini and Sohl-Dickstein (2018): 6 / (pi k)^2 of the variance, and cosines of k half periods."""
     n = 400

@@ -56,6 +56,7 @@ def test_a_restricted_context_is_masked_attention_where_the_model_takes_no_such_
     torch.testing.assert_close(restricted, expected, atol=CUT, rtol=0)
 
 
+@pytest.mark.one_of(3)
 def test_the_residual_stream_after_every_layer_is_hugging_faces_own(
     bridged_kind: str, hugging_face: Callable[..., nn.Module], bridge_of: Make, additive_mask: Callable[[int], Tensor]
 ) -> None:

@@ -52,6 +52,7 @@ def clamp_of(kind: str, layer: int, head: int, start: int) -> ClampHead:
     return ClampHead(layer, head, start, kind, "I(2)" if kind == "relation" else None)  # type: ignore[arg-type]
 
 
+@pytest.mark.one_of(3)
 @pytest.mark.parametrize("kind", _HELD)
 def test_a_clamped_run_is_the_free_one_up_to_its_start_and_another_after_it(
     kind: str, free: CheckpointSeries, tmp_path: Path
@@ -62,6 +63,7 @@ def test_a_clamped_run_is_the_free_one_up_to_its_start_and_another_after_it(
     assert same == [True] * 4 + [False] * 5
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("optimiser", ["adamw", "sgd"])
 @pytest.mark.parametrize("kind", ["out", "weights", "pattern", "uniform"])
 def test_what_is_held_stays_and_the_other_head_trains(kind: str, optimiser: str, tmp_path: Path) -> None:
@@ -79,6 +81,7 @@ def test_what_is_held_stays_and_the_other_head_trains(kind: str, optimiser: str,
     assert all(not torch.equal(last[f"blocks.0.attn.{part}"][1], start[f"blocks.0.attn.{part}"][1]) for part in free)
 
 
+@pytest.mark.one_of(2)
 @pytest.mark.parametrize("made", [FULL, ROTARY], ids=["full", "rotary, shared keys"])
 def test_a_head_held_at_uniform_attends_evenly_and_one_held_out_writes_nothing(
     made: Architecture, tmp_path: Path
@@ -150,6 +153,7 @@ def test_heads_that_are_one_by_symmetry_stay_one_but_for_those_that_a_clamp_part
     torch.testing.assert_close(series.weights(4)["blocks.0.attn.W_V"], start - gradient)
 
 
+@pytest.mark.one_of(2)
 @pytest.mark.parametrize("kind", ["out", "relation"])
 def test_a_clamped_run_that_was_interrupted_resumes_with_the_same_bits(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -184,6 +188,7 @@ def test_a_clamp_that_starts_when_training_has_ended_is_refused() -> None:
         dataclasses.replace(PLAN, clamps=(ClampHead(0, 0, 8),))
 
 
+@pytest.mark.one_of(3)
 @pytest.mark.parametrize("made", [FULL, ROTARY, MINIMAL], ids=["full", "rotary, shared keys", "minimal"])
 def test_after_its_start_a_head_held_at_a_relation_attends_to_that_and_before_it_as_it_has_learnt(
     made: Architecture, tmp_path: Path

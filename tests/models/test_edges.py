@@ -65,6 +65,7 @@ class Run:
         return activations["blocks.2.hook_resid_post"][self.scored]
 
 
+@pytest.mark.one_of(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_estimate_is_the_slope_of_the_exact_change(kind: str) -> None:
     run, share = Run(kind), 0.01

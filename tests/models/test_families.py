@@ -17,13 +17,16 @@ DOCUMENTED = {name: outcomes for name, *outcomes in ROWS[2:]}
 """Families of the table. Listing those of transformers imports all of it: seconds of every collection."""
 
 
-@pytest.mark.parametrize("name", ["gpt_oss", "deepseek_v3", pytest.param("gemma4_text", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "name", ["gpt_oss", *(pytest.param(name, marks=pytest.mark.slow) for name in ("deepseek_v3", "gemma4_text"))]
+)
 def test_sinks_latent_attention_and_tokens_that_are_read_again_come_out_right(name: str) -> None:
     outcomes = tried(family_of(name))
     assert outcomes["ablation"].agrees
     assert outcomes["context"].agrees or "not pattern times values" in outcomes["context"].refused
 
 
+@pytest.mark.slow
 def test_a_query_that_keeps_nothing_of_a_context_beside_a_sink_hinders_no_context() -> None:
     plain = family_of("gpt_oss").small()
     with torch.no_grad():
@@ -37,7 +40,11 @@ def test_a_query_that_keeps_nothing_of_a_context_beside_a_sink_hinders_no_contex
     ("name", "reason"),
     [
         ("falcon, new decoder", "TransformerLens has no bridge for FalconForCausalLM of this config|does not give"),
-        ("jamba", "JambaForCausalLM has no hook .*: TransformerLens shows no attention heads in layer 0"),
+        pytest.param(
+            "jamba",
+            "JambaForCausalLM has no hook .*: TransformerLens shows no attention heads in layer 0",
+            marks=pytest.mark.slow,
+        ),
         ("mamba", "a mamba of this config cannot be measured: it has no attention heads"),
     ],
 )

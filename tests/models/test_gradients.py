@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor
 
@@ -62,6 +63,7 @@ class Run:
         return self.predictions.compare([edited[self.scored]])[0]
 
 
+@pytest.mark.one_of(4)
 def test_estimates_are_the_finite_differences_of_a_small_step(any_kind: str, subject: Callable[..., Any]) -> None:
     run = Run(subject(any_kind, 2))
     expected = torch.stack([torch.stack([run.slope(layer, h) for h in (0, 3)], 1) for layer in (0, 1)], 1)

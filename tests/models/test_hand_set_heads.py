@@ -164,6 +164,7 @@ def scores(made: Architecture, state: Mapping[str, Tensor]) -> pd.DataFrame:
     return measure(CheckpointSeries("hand-set", made, (0,), lambda step: state), [AttentionTo()], batch, progress=False)
 
 
+@pytest.mark.one_of(2)
 @pytest.mark.parametrize("make", [native, gpt2, neox, llama, gemma2])
 def test_hand_set_heads_score_one_and_all_others_little(
     make: Callable[[], tuple[Architecture, Mapping[str, Tensor]]],

@@ -62,6 +62,7 @@ def test_a_held_head_attends_evenly_and_elsewhere_as_its_weights_say(held: Any, 
     torch.testing.assert_close(found[Z][:, :, HEAD], expected @ values, atol=SAME, rtol=SAME)
 
 
+@pytest.mark.one_of(4)
 def test_in_a_context_without_its_keys_it_attends_as_its_weights_say(held: Any) -> None:
     """Keys three back are not among the last three positions, so that nothing is held."""
     edit = (RestrictContext(3),)
@@ -74,6 +75,7 @@ def test_in_a_context_without_its_keys_it_attends_as_its_weights_say(held: Any) 
     assert (held.edited((RestrictContext(4),)) - free).abs().max() > SAME
 
 
+@pytest.mark.one_of(4)
 def test_lean_passes_hold_it_too(held: Any, config_kind: str) -> None:
     names = rotary_hooks(held.built).union(*(models.hooks_for(held.built, edit) for edit in EDITS.values()))
     log_probs, clean = models.clean_pass(held.built, held.tokens, names)

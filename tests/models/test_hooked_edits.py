@@ -39,6 +39,7 @@ def truncated(subject: Any, context: int) -> Tensor:
     return torch.stack(columns, 1)
 
 
+@pytest.mark.one_of(4)
 @pytest.mark.each_value
 @pytest.mark.parametrize("layers", [1, 2, 3])
 def test_a_restricted_context_is_attention_to_the_last_keys_in_every_layer(
@@ -87,6 +88,7 @@ def test_attention_far_outside_the_context_can_still_be_cut_away(subject: Make) 
     torch.testing.assert_close(one.edited((RestrictContext(1),)), expected, atol=CUT, rtol=0)
 
 
+@pytest.mark.one_of(4)
 def test_ablating_every_head_leaves_the_output_bias_of_attention(added_as_written: str, subject: Make) -> None:
     one = subject(added_as_written, 2)
     edit = tuple(AblateHead(1, head) for head in range(4))

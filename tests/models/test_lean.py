@@ -53,6 +53,7 @@ def scored_of(tokens: Tensor, ragged: bool) -> Tensor:
     return (torch.arange(tokens.shape[1]) >= 4).expand(tokens.shape)
 
 
+@pytest.mark.one_of(4)
 @pytest.mark.each_value
 @pytest.mark.parametrize("ragged", [False, True])
 def test_lean_passes_equal_those_with_hooks(any_kind: str, ragged: bool, subject: Callable[..., Any]) -> None:

@@ -21,6 +21,7 @@ TRUNCATED = ("attention only", "LN and MLP", "LNPre", "parallel", "gated", "one 
 Make = Callable[..., Any]
 
 
+@pytest.mark.one_of(4)
 def test_the_clean_pass_is_the_plain_one(kind_or_more: str, subject: Make) -> None:
     one = subject(kind_or_more)
     expected = one.plain()
@@ -65,6 +66,7 @@ def test_an_error_of_a_foreign_forward_pass_names_the_model(subject: Make, monke
         models.clean_pass(one.built, one.tokens, [])
 
 
+@pytest.mark.one_of(4)
 @pytest.mark.each_value
 @pytest.mark.parametrize("beyond", [0, 1000])
 def test_a_context_as_long_as_the_sequence_changes_nothing(any_kind: str, beyond: int, subject: Make) -> None:
@@ -73,6 +75,7 @@ def test_a_context_as_long_as_the_sequence_changes_nothing(any_kind: str, beyond
     torch.testing.assert_close(edited, clean, atol=0 if any_kind in TRUNCATED else SAME, rtol=0)
 
 
+@pytest.mark.one_of(4)
 @pytest.mark.each_value
 @pytest.mark.parametrize(("layer", "head"), [(0, 0), (0, 3), (1, 2), (-1, 1)])
 def test_ablating_a_head_is_the_plain_pass_without_what_it_writes(
@@ -85,6 +88,7 @@ def test_ablating_a_head_is_the_plain_pass_without_what_it_writes(
     torch.testing.assert_close(one.edited((AblateHead(layer, head),)), expected, atol=CUT, rtol=0)
 
 
+@pytest.mark.one_of(4)
 def test_a_head_is_ablated_inside_a_restricted_context(kind: str, subject: Make) -> None:
     one = subject(kind)
     both = one.edited((AblateHead(1, 2), RestrictContext(3)))
@@ -111,6 +115,7 @@ OUT = re.compile(r"mlp\.(W_out|b_out|out\.(weight|bias))|experts\.(\d+\.)?(W_out
 """Names of the weights by which an MLP writes."""
 
 
+@pytest.mark.one_of(4)
 @pytest.mark.each_value
 @pytest.mark.parametrize("layer", [0, 1])
 def test_without_an_mlp_is_the_model_whose_mlp_writes_nothing(kind_or_more: str, layer: int, subject: Make) -> None:
@@ -140,6 +145,7 @@ def test_an_mlps_mean_is_put_into_the_residual_stream(model: str, subject: Make)
     torch.testing.assert_close(one.edited((AblateMLP(0, "mean"),)), expected, atol=CUT, rtol=0)
 
 
+@pytest.mark.one_of(3)
 @pytest.mark.each_value
 @pytest.mark.parametrize("kind", ["LN and MLP", *HUGGING_FACE[:5]])
 def test_an_edit_leaves_the_model_and_the_activations_as_they_were(kind: str, any_edit: Edit, subject: Make) -> None:

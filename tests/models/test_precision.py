@@ -66,7 +66,7 @@ def rounded_weights(one: Any) -> float:
     return kl_divergence(expected, found).mean().item()
 
 
-@pytest.mark.one_of(2)
+@pytest.mark.one_of(4)
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=NO_GPU)])
 def test_a_clean_pass_is_near_that_in_float32_and_shown_in_float32(
     any_kind: str, device: str, subject: Callable[..., Any]
@@ -83,6 +83,7 @@ def test_a_clean_pass_is_near_that_in_float32_and_shown_in_float32(
         assert (narrow[name] - whole[name]).norm() < NEAR * whole[name].norm()
 
 
+@pytest.mark.one_of(4)
 @pytest.mark.each_value
 @pytest.mark.parametrize("any_edit", EDITS.values(), ids=list(EDITS))
 def test_an_edited_pass_is_near_that_in_float32(any_kind: str, any_edit: Edit, subject: Callable[..., Any]) -> None:

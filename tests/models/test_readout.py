@@ -68,6 +68,7 @@ def passed(model: models.Model) -> tuple[Tensor, Tensor, dict[str, Tensor], Read
     return logits, logits.log_softmax(-1), found, readout(model, found, logits.log_softmax(-1))
 
 
+@pytest.mark.one_of(3)
 @pytest.mark.parametrize("kind", [*KINDS, *BRIDGES])
 def test_behind_the_last_layer_the_lens_is_the_model(kind: str, hugging_face: Callable[..., nn.Module]) -> None:
     logits, _, found, read = passed(made(kind, hugging_face))
@@ -76,6 +77,7 @@ def test_behind_the_last_layer_the_lens_is_the_model(kind: str, hugging_face: Ca
     assert (before - logits).abs().max() > 0.01
 
 
+@pytest.mark.one_of(3)
 @pytest.mark.parametrize("kind", [*KINDS, *BRIDGES])
 def test_the_parts_add_up_to_the_logit_of_the_target(kind: str, hugging_face: Callable[..., nn.Module]) -> None:
     model = made(kind, hugging_face)
@@ -176,6 +178,7 @@ def test_measured_the_lens_of_the_last_layer_has_the_models_loss_and_no_divergen
 POST_NORMS = pytest.mark.skipif(not HOOKED, reason="transformer-lens 4 shows no norm in front of OLMo2's attention")
 
 
+@pytest.mark.one_of(2)
 @pytest.mark.parametrize(
     ("family", "fields"),
     [("granite", {"residual_multiplier": 0.5, "logits_scaling": 1.0}), pytest.param("olmo2", {}, marks=POST_NORMS)],

@@ -99,6 +99,7 @@ CONVERTED: dict[str, Callable[[Mapping[str, Tensor]], dict[str, Tensor]]] = {
 }
 
 
+@pytest.mark.one_of(2)
 @pytest.mark.parametrize("kind", CHANGES)
 def test_the_same_weights_give_the_same_table_through_both_kinds_of_model(
     kind: str, hugging_face: Callable[..., nn.Module]

@@ -83,6 +83,7 @@ def fused(built: model.Model, tokens: torch.Tensor = TOKENS, batch_size: int = 4
     return training_pass(built, tokens, torch.ones(tokens.shape[:2], dtype=torch.bool), batch_size)
 
 
+@pytest.mark.one_of(4)
 @pytest.mark.each_value
 @pytest.mark.parametrize("scored", SCORED.values(), ids=SCORED.keys())
 @pytest.mark.parametrize("change", COVERED.values(), ids=COVERED.keys())
@@ -116,12 +117,14 @@ def assert_same_gradients(
         torch.testing.assert_close(other, one, atol=tolerance, rtol=tolerance)
 
 
+@pytest.mark.one_of(4)
 @pytest.mark.parametrize("change", COVERED.values(), ids=COVERED.keys())
 def test_the_fused_pass_has_the_hooked_models_gradients(change: dict[str, Any]) -> None:
     built = build(change)
     assert_same_gradients(built, fused(built, TOKENS[:1]), TOKENS, SCORED["some"], FLOAT32)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("way", typing.get_args(FirstLayer))
 @pytest.mark.parametrize("seed", range(8))
 def test_any_config_has_the_hooked_models_values_and_gradients(seed: int, way: FirstLayer) -> None:

@@ -53,6 +53,7 @@ def test_every_kind_of_model_edits_as_it_says(any_kind: str, subject: Make) -> N
     assert trial._TRIED[one.built] == set(KINDS)
 
 
+@pytest.mark.one_of(2)
 @pytest.mark.parametrize("kind", EDITED)
 def test_each_kind_is_tried_once_a_model(kind: str, subject: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     one, runs = subject(kind), []

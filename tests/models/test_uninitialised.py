@@ -39,7 +39,7 @@ def held(model: models.Model) -> dict[str, Tensor]:
     return {name: weight for name, weight in whole.items() if ".qkv." not in name}
 
 
-@pytest.mark.one_of(2)
+@pytest.mark.one_of(4)
 @pytest.mark.usefixtures("few")
 @pytest.mark.parametrize("kind", [*CONFIGS, *BRIDGED, *ALSO])
 def test_a_loaded_model_is_the_one_that_was_drawn(kind: str, hugging_face: Callable[..., nn.Module]) -> None:

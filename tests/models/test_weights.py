@@ -90,6 +90,7 @@ def test_weights_that_are_not_finite_load_as_they_are(hugging_face: Make) -> Non
     assert models.clean_pass(built, LONGER, ())[0].isnan().all()
 
 
+@pytest.mark.one_of(3)
 @pytest.mark.parametrize("kind", BRIDGED)
 def test_weights_load_by_hugging_faces_names_and_by_the_bridges(kind: str, hugging_face: Make) -> None:
     one, other = bridged(hugging_face(kind)), bridged(hugging_face(kind, seed=1))
@@ -99,6 +100,7 @@ def test_weights_load_by_hugging_faces_names_and_by_the_bridges(kind: str, huggi
     torch.testing.assert_close(models.clean_pass(other, LONGER, ())[0], expected, atol=SAME, rtol=0)
 
 
+@pytest.mark.one_of(2)
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -112,6 +112,7 @@ def test_one_sequence_alone_is_measured_with_heads_ablated_by_zero(heads: int) -
     assert {"HeadAttribution"} & set(table["probe"]) == ({"HeadAttribution"} if heads == 20 else set())
 
 
+@pytest.mark.one_of(2)
 @pytest.mark.parametrize(
     ("kind", "without"), [("GPT2", set()), ("GPTNeoX", {"QKOffset"}), ("Llama", {"QKOffset"}), ("Gemma2", {"QKOffset"})]
 )

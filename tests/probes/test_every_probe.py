@@ -190,6 +190,7 @@ def rows_of(table: pd.DataFrame, name: str) -> pd.DataFrame:
 every_probe = pytest.mark.parametrize("name", PROBES)
 
 
+@pytest.mark.one_of(2)
 @pytest.mark.each_value
 @every_probe
 def test_every_number_is_declared_and_in_its_range(name: str, together: pd.DataFrame) -> None:
@@ -233,6 +234,7 @@ def test_reading_leaves_the_view_as_it_was(name: str, recorder: Recorder) -> Non
     assert recorder.changed[name] is False
 
 
+@pytest.mark.one_of(3)
 @pytest.mark.each_value
 @every_probe
 def test_a_probe_says_the_same_alone_and_beside_all_others(
@@ -241,6 +243,7 @@ def test_a_probe_says_the_same_alone_and_beside_all_others(
     assert_same(measured([catalogue[name]], batch), rows_of(together, name))
 
 
+@pytest.mark.one_of(3)
 @pytest.mark.each_value
 @every_probe
 def test_the_order_of_the_sequences_does_not_matter(name: str, together: pd.DataFrame, shuffled: pd.DataFrame) -> None:
@@ -250,6 +253,7 @@ def test_the_order_of_the_sequences_does_not_matter(name: str, together: pd.Data
     assert_same(one, other, without=("row",))
 
 
+@pytest.mark.one_of(3)
 @pytest.mark.each_value
 @every_probe
 def test_heads_in_another_order_have_the_same_numbers_by_name(

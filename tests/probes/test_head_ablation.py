@@ -51,6 +51,7 @@ def value(table: pd.DataFrame, quantity: str, layer: int, head: int, kind: str, 
     return float(row["value"].item())
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("kind", ["zero", "mean", "resample"])
 @pytest.mark.parametrize("quantity", ["loss_change", "kl"])
 def test_the_control_is_the_mean_over_the_other_heads_of_the_layer(kind: str, quantity: str) -> None:

@@ -89,6 +89,7 @@ def test_estimates_rank_the_heads_of_an_ordinary_model_as_ablation_does() -> Non
     assert table.set_index("quantity")["value"]["rank_correlation"] > 0.9
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("steps", [1, 3])
 @pytest.mark.parametrize("kind", ["mean", "zero"])
 def test_slices_and_hooks_give_the_same_numbers(kind: Any, steps: int) -> None:

@@ -158,6 +158,7 @@ def test_steps_of_ones_own_are_taken_as_they_are() -> None:
     assert steps_within([Window(5, 9)], 20, every=2) == {5, 7}
 
 
+@pytest.mark.slow
 def test_a_model_in_bfloat16_is_replayed_in_it(tmp_path: Path) -> None:
     run, finely = tmp_path / "run", tmp_path / "finely"
     train(RECIPES["adamw"], run, progress=False, dtype="bfloat16")

@@ -153,6 +153,7 @@ class Punctuated(MarkovChain):
         return dataclasses.replace(batch, relations={"<": batch.relations["I(1)"], ">": batch.relations["I(2)"]})
 
 
+@pytest.mark.slow
 def test_relations_that_differ_in_punctuation_alone_are_held_in_runs_of_their_own(tmp_path: Path) -> None:
     recipe = dataclasses.replace(RECIPE, task=Punctuated(d_vocab=4, spans=(1, 1), length=6, n_sequences=200))
     train(recipe, tmp_path, progress=False)
@@ -176,6 +177,7 @@ def test_where_no_transition_comes_after_the_start_nothing_is_trained(trained: P
     assert [path.name for path in (tmp_path / "still" / _FOLDER).iterdir()] == ["parts"]
 
 
+@pytest.mark.slow
 def test_a_run_that_was_densified_since_is_compared_where_it_is_saved_now(intervened: Path, tmp_path: Path) -> None:
     run = Path(shutil.copytree(intervened, tmp_path / "run"))
     densify(run, (16, 24), 2, progress=False)
@@ -190,6 +192,7 @@ def test_a_run_that_was_densified_since_is_compared_where_it_is_saved_now(interv
     assert files[0] == files[1]
 
 
+@pytest.mark.one_of(2)
 @pytest.mark.parametrize("states", [(), (8,)], ids=["from step 0", "from a state"])
 def test_a_run_in_bfloat16_is_held_in_it_and_in_nothing_else(states: tuple[int, ...], tmp_path: Path) -> None:
     recipe = dataclasses.replace(RECIPE, plan=dataclasses.replace(PLAN, states=states))

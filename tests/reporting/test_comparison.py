@@ -44,6 +44,7 @@ def test_what_both_records_have_comes_first_and_an_audit_is_no_setting() -> None
     assert rows == [["config.n_layers", "1", "2"], ["config.eps", "1e-05", "–"]]  # noqa: RUF001
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("undrawn")
 def test_of_many_settings_a_screen_is_printed_and_those_of_one_record_are_folded(folders: list[Path]) -> None:
     first, second = folders
@@ -74,6 +75,7 @@ def test_both_runs_are_on_one_page(folders: list[Path], tmp_path: Path) -> None:
     assert found._repr_html_().startswith("<iframe")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("undrawn")
 def test_the_page_says_in_which_run_no_stages_can_be_found(folders: list[Path], tmp_path: Path) -> None:
     table = pd.read_parquet(folders[1] / TABLE)
@@ -99,6 +101,7 @@ def test_a_run_is_not_compared_with_itself(folders: list[Path]) -> None:
         compare(folders[0], folders[0])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("undrawn")
 def test_a_foreign_batch_qualifies_every_section(foreign: Path, folders: list[Path], tmp_path: Path) -> None:
     page = compare(folders[0], foreign, tmp_path / "out").report.read_text(encoding="utf8")

@@ -2,6 +2,7 @@
 
 import html
 import html.parser
+import itertools
 import json
 import re
 import shutil
@@ -19,6 +20,7 @@ from typer.testing import CliRunner
 from stagewise.checkpoints.run_folder import BATCH, EXAMPLE, RUN, TABLE
 from stagewise.cli.app import app
 from stagewise.plain_text import CONTROL
+from stagewise.reporting import figure
 
 
 class Read(html.parser.HTMLParser):
@@ -65,15 +67,22 @@ def check_page(page: Path, hostile: Iterable[str]) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:Glyph:UserWarning")
-@pytest.mark.parametrize("columns", [len(HOSTILE), pytest.param(200, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("columns", "every"),
+    [(len(HOSTILE), False), *(pytest.param(number, True, marks=pytest.mark.slow) for number in (len(HOSTILE), 200))],
+)
 def test_a_log_with_hostile_names_is_reported_as_text(
-    columns: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    columns: int, every: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     steps = np.arange(0, 300, 10)
     names = [*HOSTILE, *(f"curve {number} <i>{number}</i>" for number in range(columns - len(HOSTILE)))]
     curves = {name: 5 / (1 + np.exp((steps - 100) / 10)) for name in names}
     pd.DataFrame({"step": steps, **curves}).to_csv("log.csv", index=False)
+    drawn, number = figure.svg, itertools.count()
+    if not every:
+        some = lambda each, name: drawn(each, name) if next(number) % 4 == 0 else "<svg></svg>"  # noqa: E731
+        monkeypatch.setattr(figure, "svg", some)
     result = CliRunner().invoke(app, ["report", "log.csv"])
     assert result.exit_code == 0, result.output
     check_page(next(tmp_path.glob("runs/*/report.html")), HOSTILE)
@@ -85,9 +94,11 @@ def test_a_log_with_hostile_names_is_reported_as_text(
 
 
 @pytest.mark.filterwarnings("ignore:Glyph:UserWarning", "ignore:constrained_layout not applied:UserWarning")
+@pytest.mark.parametrize("fixture", ["undrawn", pytest.param("tmp_path", marks=pytest.mark.slow)])
 def test_a_folder_with_hostile_names_is_reported_as_text(
-    small_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fixture: str, small_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
+    request.getfixturevalue(fixture)  # no drawings, or all of them
     monkeypatch.setattr("stagewise.measurement.probe_batch._RUN_SEQUENCES", 16)
     bad = "".join(HOSTILE)
     ignored = shutil.ignore_patterns("SHA256SUMS")

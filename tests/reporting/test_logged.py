@@ -27,6 +27,7 @@ def log(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("undrawn")
 def test_a_file_has_stages_and_a_report(log: Path, tmp_path: Path) -> None:
     [folder] = logged_folders(log, tmp_path / "out")

@@ -36,6 +36,7 @@ def test_aligned_rows_have_roles_in_place_of_indices(folders: list[Path]) -> Non
     )
 
 
+@pytest.mark.slow
 def test_the_stages_of_each_run_stand_behind_its_name(folders: list[Path]) -> None:
     runs = read_runs(folders)
     names = re.findall(r'<td[^>]* data-column="run">([^<]+)</td>', stages_part("run", runs.stages).body)

@@ -115,8 +115,7 @@ def test_text_from_the_run_is_escaped(page: str) -> None:
     assert "<Lens>" not in page
 
 
-def test_the_stages_are_told_in_words_and_in_a_table(page: str, table: pd.DataFrame) -> None:
-    stages = find_stages(table)
+def test_the_stages_are_told_in_words_and_in_a_table(page: str, stages: Stages) -> None:
     assert len(stages) == 2
     assert "One transition, at step" in page
     happened = words.summaries(stages.table, stages.events, stages.onsets, stages.context)

@@ -28,7 +28,9 @@ def page(tmp_path_factory: pytest.TempPathFactory, table: pd.DataFrame) -> str:
     (folder / TABLE).parent.mkdir()
     table.to_parquet(folder / TABLE)
     (folder / RUN).write_text('{"recipe": {"task": {"type": "Own"}}}')
-    return page_of(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("stagewise.reporting.figure.svg", lambda figure, name: "<svg></svg>")
+        return page_of(folder)
 
 
 def test_first_sentences_are_those_of_the_table(page: str, table: pd.DataFrame) -> None:

@@ -64,6 +64,7 @@ def test_series_of_several_seeds_are_analysed_into_one_report(
     assert (tmp_path / "seed-0" / TABLE).exists()
 
 
+@pytest.mark.slow
 def test_a_batch_that_is_foreign_to_a_seed_qualifies_what_recurs(foreign: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     shutil.copytree(foreign, other)

@@ -49,6 +49,7 @@ def test_resamples_that_move_the_transition_move_its_times() -> None:
     assert np.ptp(fit.quantiles(BASIS.u, shifts)[1, 1:]) > np.ptp(fit.quantiles(BASIS.u)[1, 1:])
 
 
+@pytest.mark.slow
 def test_noise_that_is_larger_at_the_transition_makes_wider_intervals() -> None:
     generator, near = np.random.default_rng(1), np.abs(BASIS.u - TRUE.middle[0]) < 0.6
     widths = []
@@ -61,6 +62,7 @@ def test_noise_that_is_larger_at_the_transition_makes_wider_intervals() -> None:
     assert here > 1.5 * everywhere
 
 
+@pytest.mark.slow
 def test_an_accuracy_of_few_answers_is_covered_though_its_noise_is_largest_half_way() -> None:
     generator, held = np.random.default_rng(0), []
     for _ in range(30):

@@ -87,6 +87,7 @@ def test_the_grid_of_many_checkpoints_has_no_more_places_than_that_of_some() -> 
     assert max(sizes[2:]) <= sizes[1]
 
 
+@pytest.mark.slow
 def test_a_jump_between_two_of_many_checkpoints_is_found() -> None:
     steps = np.arange(2400)
     values = 0.2 + 0.6 * (steps > 1001) + 0.05 * np.random.default_rng(0).standard_normal(len(steps))

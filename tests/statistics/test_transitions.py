@@ -67,6 +67,7 @@ def test_a_search_that_takes_away_what_it_adds_comes_to_an_end() -> None:
     assert all(one.p_value > 0.05 for one in found.transitions)
 
 
+@pytest.mark.one_of(3)
 @pytest.mark.parametrize("seed", range(3))
 def test_a_staircase_of_three_is_three_transitions_though_one_alone_looks_like_a_drift(seed: int) -> None:
     steps = np.concatenate([[0], 2.0 ** np.arange(10), np.arange(1000.0, 143001, 1000)])
@@ -83,6 +84,7 @@ def test_the_noise_of_a_transition_is_that_where_it_is() -> None:
     assert early < 0.03 < late
 
 
+@pytest.mark.one_of(3)
 @pytest.mark.parametrize("noise", [0.0, 0.001, 0.01])
 def test_levels_lie_within_those_of_the_curve(noise: float) -> None:
     few = np.arange(20) * 100 + 99
@@ -123,6 +125,7 @@ IN_STEPS = {
 """Transitions in the step itself, by (step - middle) / width; half of the way is made at the middle."""
 
 
+@pytest.mark.one_of(2)
 @pytest.mark.each_value
 @pytest.mark.parametrize("name", IN_STEPS)
 @pytest.mark.parametrize("number", [20, 60, 150])

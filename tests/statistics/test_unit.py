@@ -22,9 +22,12 @@ UNITS = {
 """A factor, and an offset in units of what was multiplied by it."""
 
 
-@given(**UNITS)
-@settings(max_examples=20, deadline=None)
-def test_a_transition_is_the_same_in_any_unit(size: float, offset: float) -> None:
+@pytest.mark.parametrize("examples", [5, pytest.param(20, marks=pytest.mark.slow)])
+def test_a_transition_is_the_same_in_any_unit(examples: int) -> None:
+    settings(max_examples=examples, deadline=None)(given(**UNITS)(the_same_transition))()
+
+
+def the_same_transition(size: float, offset: float) -> None:
     (expected,), (found,) = (find_transitions(STEPS, curve[None]) for curve in (RISE, size * (RISE + offset)))
     assert math.log(found.p_value) == pytest.approx(math.log(expected.p_value), rel=1e-4)
     (one,), (other,) = expected.transitions, found.transitions
@@ -48,9 +51,12 @@ def logged(values: np.ndarray) -> pd.DataFrame:
     return find_onsets(read_log({"step": STEPS, "score": values}))
 
 
-@given(**UNITS)
-@settings(max_examples=10, deadline=None)
-def test_a_logged_curve_has_the_same_onsets_in_any_unit(size: float, offset: float) -> None:
+@pytest.mark.parametrize("examples", [3, pytest.param(10, marks=pytest.mark.slow)])
+def test_a_logged_curve_has_the_same_onsets_in_any_unit(examples: int) -> None:
+    settings(max_examples=examples, deadline=None)(given(**UNITS)(the_same_onsets))()
+
+
+def the_same_onsets(size: float, offset: float) -> None:
     small = 3 * RISE + 0.1 * logistic(STEPS, 1500, 0.05)
     for curve in (RISE, small):
         (expected,), (found,) = (logged(each).to_dict("records") for each in (curve, size * (curve + offset)))
@@ -66,6 +72,7 @@ def test_a_small_change_counts_in_percent_as_it_does_in_parts() -> None:
     assert parts["onset"].tolist() == percent["onset"].tolist() == [True, True]
 
 
+@pytest.mark.one_of(3)
 @pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64])
 def test_a_change_in_the_last_digit_is_rounding(kind: type[np.floating]) -> None:
     one = kind(0.7)

@@ -106,6 +106,7 @@ def test_a_seed_repeats_and_another_does_not(task: AbstractTask) -> None:
         assert differ(sample(8, 3), sample(8, 4))
 
 
+@pytest.mark.one_of(3)
 def test_the_data_of_a_step_are_a_function_of_seed_and_step(task: AbstractTask) -> None:
     one, other = task.stream(3), task.stream(3)
     later = other(5, 8)

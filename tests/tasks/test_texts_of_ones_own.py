@@ -69,6 +69,7 @@ def test_a_text_is_measured_from_the_command_line(
     assert code == 0, printed
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_tokenizer_may_be_named(checkpoints: Path, text: Path, tokenizer: str, tmp_path: Path) -> None:
     task = text_task(stagewise.open_series(checkpoints), text, tokenizer)
     assert (task.length, task.bos, task.tokenizer) == (32, 0, tokenizer)

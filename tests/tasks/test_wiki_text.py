@@ -101,6 +101,7 @@ def periods(windows: torch.Tensor) -> list[int]:
     return [next(p for p in range(1, n + 1) if torch.equal(row[p:], row[: n - p])) for row in windows]
 
 
+@pytest.mark.slow
 def test_a_share_of_the_training_windows_say_an_excerpt_again_and_again(tmp_path: Path) -> None:
     """A text that never says a word twice: what comes twice in a window was repeated."""
     for file in ("train.txt", "valid.txt", "test.txt"):

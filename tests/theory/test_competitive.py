@@ -15,6 +15,7 @@ THEORIES = {
 }
 
 
+@pytest.mark.one_of(4)
 @pytest.mark.parametrize("theory", THEORIES.values(), ids=THEORIES.keys())
 def test_heads_that_start_alike_converge_to_the_fixed_point(theory: TensorFactorisation) -> None:
     reached, expected = theory.heads(states_at(theory, [2000.0])[0]), competitive_fixed_point(theory)

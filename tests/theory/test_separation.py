@@ -24,6 +24,7 @@ def test_heads_stay_close_at_least_as_long_as_the_bound_says(noise: float) -> No
     assert 0 < least_parting_time(theory) < parted < 200
 
 
+@pytest.mark.slow
 def test_the_time_of_parting_grows_without_bound_as_the_heads_start_closer() -> None:
     noises = [1e-3, 1e-5, 1e-7, 1e-9]
     times = [parting_time(TensorFactorisation(noise=noise), 300) for noise in noises]
@@ -44,6 +45,7 @@ def test_the_bound_is_of_the_natural_flow() -> None:
         least_parting_time(TensorFactorisation(flow="logit"))
 
 
+@pytest.mark.one_of(2)
 @pytest.mark.parametrize("n_heads", [1, 2, 3, 4])
 def test_the_cooperative_phase_ends_on_the_plateau_of_as_many_groups_as_heads(n_heads: int) -> None:
     theory = TensorFactorisation(n_heads=n_heads, noise=1e-2)

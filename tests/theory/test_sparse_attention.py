@@ -99,6 +99,7 @@ def test_gradient_descent_on_all_parameters_gives_minus_a_half_too() -> None:
     assert exponent == pytest.approx(-0.5, abs=0.03)
 
 
+@pytest.mark.one_of(4)
 @pytest.mark.parametrize("n_copies", [1, 2, 4, 8])
 def test_gradient_descent_on_all_parameters_is_the_flow_of_free_logits(n_copies: int) -> None:
     flow = plateau(SparseAttention(128, 16, n_copies, logits="free"))

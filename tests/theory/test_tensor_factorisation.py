@@ -119,6 +119,7 @@ def test_half_times_are_the_known_ones(parameters: dict[str, Any], known: tuple[
     np.testing.assert_allclose(ours, known, rtol=HALF_TIME)
 
 
+@pytest.mark.one_of(2)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_the_second_half_time_grows_with_the_noise_as_known_whatever_the_draw(seed: int) -> None:
     known = np.diff(np.sqrt([KNOWN[f"noise {noise}"][1][1] for noise in ("1e-4", "1e-6", "1e-8")]))
@@ -155,6 +156,7 @@ def test_noise_that_rounding_swallows_is_refused() -> None:
         TensorFactorisation(noise=1e-16)
 
 
+@pytest.mark.slow
 def test_two_heads_stop_at_one_half() -> None:
     theory = TensorFactorisation(n_heads=2, noise=1e-6)
     assert theory.loss(end(theory, 900)) == pytest.approx(0.5, rel=PLATEAU)
@@ -182,6 +184,7 @@ def test_a_wide_group_comes_first_where_its_block_is_larger() -> None:
     assert narrow < wide
 
 
+@pytest.mark.slow
 def test_the_final_state_is_that_of_figure_10_with_its_negative_offsets() -> None:
     heads = end(TensorFactorisation(noise=1e-4), 2000)
     order = [int(heads.attention[:, group].argmax()) for group in (1, 2, 0)]
@@ -207,6 +210,7 @@ def test_the_logit_flow_has_the_same_plateaus(noise: float) -> None:
     assert slowest_loss(theory, second, third) == pytest.approx(0.5, rel=PLATEAU)
 
 
+@pytest.mark.slow
 def test_the_logit_flow_without_noise_stays_at_rank_one() -> None:
     theory = TensorFactorisation(flow="logit", noise=0.0)
     assert theory.loss(end(theory, 900)) == pytest.approx(1.945, rel=PLATEAU)

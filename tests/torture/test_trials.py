@@ -77,6 +77,7 @@ def start(name: str, work: Path, stages: dict[str, Path]) -> dict[str, bytes]:
     return contents(stages[name])
 
 
+@pytest.mark.one_of(3)
 @times
 @pytest.mark.parametrize("name", BEFORE)
 def test_a_process_killed_again_and_again_gives_the_bytes_of_one_never_killed(
@@ -89,6 +90,7 @@ def test_a_process_killed_again_and_again_gives_the_bytes_of_one_never_killed(
     assert differing(work, reference) == []
 
 
+@pytest.mark.one_of(3)
 @times
 @pytest.mark.parametrize("name", BEFORE)
 def test_a_disk_that_refuses_is_named_in_a_line_and_costs_nothing(
@@ -102,6 +104,7 @@ def test_a_disk_that_refuses_is_named_in_a_line_and_costs_nothing(
     assert differing(work, reference) == []
 
 
+@pytest.mark.one_of(2)
 @times
 @pytest.mark.parametrize("name", ["train", "measure"])
 def test_of_two_writers_one_writes_and_the_other_says_who(
@@ -116,7 +119,7 @@ def test_of_two_writers_one_writes_and_the_other_says_who(
         assert differing(work, reference) == []
 
 
-@pytest.mark.parametrize("times", [8, pytest.param(20, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("times", [5, pytest.param(20, marks=pytest.mark.slow)])
 def test_a_flipped_bit_is_noticed_or_harmless(
     times: int, work: Path, runs: dict[str, Command], stages: dict[str, Path]
 ) -> None:

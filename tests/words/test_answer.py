@@ -3,7 +3,6 @@
 import re
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from stagewise.checkpoints.logged_curves import read_log
@@ -51,14 +50,14 @@ def test_too_few_checkpoints_are_said_first(number: int) -> None:
     assert str(stages).startswith(stages.answer[0] if number == 10 else "no stages can be found: with 4 checkpoints")
 
 
-def test_heads_are_named_by_what_they_turn_to(both: pd.DataFrame) -> None:
-    _, first, second, _ = find_stages(both).answer
+def test_heads_are_named_by_what_they_turn_to(stages_of_both: Stages) -> None:
+    _, first, second, _ = stages_of_both.answer
     assert first.endswith("L0H1 becomes a previous-token head (0.05 -> 0.75).")
     assert second.endswith("L1H1 becomes an induction head (0.05 -> 0.75).")
 
 
-def test_every_number_of_the_answer_stands_in_the_tables(both: pd.DataFrame) -> None:
-    stages = find_stages(both)
+def test_every_number_of_the_answer_stands_in_the_tables(stages_of_both: Stages) -> None:
+    stages = stages_of_both
     for row, sentence in zip(stages.table.iloc[1:].to_dict("records"), stages.answer[1:], strict=False):
         assert f"At step {row['start']} " in sentence
         assert f"the model leaves {row['left']}, half-way at {row['t50']:.0f}" in sentence

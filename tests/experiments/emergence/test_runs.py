@@ -43,7 +43,7 @@ def test_a_run_ends_two_checkpoints_after_its_losses_lie_below_a_level(tmp_path:
     assert table["step"].unique().tolist() == [0, 50]
 
 
-@pytest.mark.parametrize(("n_copies", "last"), [(1, 1), (2, 8)])
+@pytest.mark.parametrize(("n_copies", "last"), [(1, 1), pytest.param(2, 8, marks=pytest.mark.slow)])
 def test_a_regression_without_repetition_ends_once_it_is_learned(
     n_copies: int, last: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,6 +17,7 @@ from stagewise.theory.tensor_factorisation import TensorFactorisation
 pytestmark = pytest.mark.usefixtures("unchecked")
 
 
+@pytest.mark.slow
 def test_figure_10_shows_the_loss_and_every_head() -> None:
     result = figure_10()
     assert len(result.figure.get_axes()) == 4

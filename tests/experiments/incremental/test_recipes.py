@@ -17,7 +17,7 @@ from stagewise.training import train
 pytestmark = pytest.mark.usefixtures("unchecked")
 
 
-@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("setting", ["small", pytest.param("paper", marks=pytest.mark.slow)])
 def test_every_run_can_be_sampled_and_is_found_by_a_figure(setting: str) -> None:
     known = variants(setting)
     for recipe in known.values():
@@ -67,6 +67,7 @@ def test_heads_of_every_other_kind_of_run_are_different_objects_too(figure: str,
     assert heads_after_8_steps(run.recipe, tmp_path) == run.recipe.architecture.n_heads
 
 
+@pytest.mark.slow
 def test_a_scale_below_rounding_does_not_keep_all_heads_apart(tmp_path: Path) -> None:
     lost = minimal(24, 21, init=OneHotInit(query_scale=1e-9))
     recipe = dataclasses.replace(markov.recipe(), architecture=lost)

@@ -16,6 +16,7 @@ def call(*arguments: str) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
+@pytest.mark.one_of(3)
 @pytest.mark.parametrize("figure", ["3", "8", "9"])
 def test_a_figure_of_the_formulas_takes_no_training(figure: str, tmp_path: Path) -> None:
     code, printed = call("--figure", figure, "--folder", str(tmp_path))

@@ -17,6 +17,7 @@ from stagewise.experiments.scan_and_snap._syn_medium_figures import (
 pytestmark = pytest.mark.usefixtures("unchecked")
 
 
+@pytest.mark.slow
 def test_figure_6_gives_every_cell_that_it_writes(tmp_path: Path) -> None:
     result = figure_6(tmp_path, n_queries=(1,), seeds=(1, 2), progress=False)
     assert not result.numbers["quantity"].str.startswith("entropy").any()

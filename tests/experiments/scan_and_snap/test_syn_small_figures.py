@@ -25,6 +25,7 @@ def test_figure_4_writes_its_tables_and_gives_how_much_attention_common_tokens_k
     assert total.to_list() == pytest.approx([1.0] * 2 * 51 * 2, abs=1e-5)
 
 
+@pytest.mark.slow
 def test_figure_5_counts_who_won(tmp_path: Path) -> None:
     result = figure_5(tmp_path, seeds=range(2), progress=False)
     winners = pd.read_csv(tmp_path / "winners.csv")

@@ -39,6 +39,7 @@ def test_overlap_acts_as_a_slower_rate_only_where_every_token_is_a_label() -> No
     assert whole < overlapping_error(M=1000, K=10, overlap=OVERLAP) < whole + (slower - whole) / 10
 
 
+@pytest.mark.slow
 def test_classes_that_do_not_overlap_are_those_of_theorem_1() -> None:
     assert overlapping_error(M=1000, K=10, overlap=0.0) == pytest.approx(decoder_errors((200,))[200], rel=1e-3)
 

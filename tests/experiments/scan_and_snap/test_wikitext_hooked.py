@@ -107,6 +107,7 @@ def test_every_number_of_the_torch_module_is_in_the_checkpoint_once() -> None:
     )
 
 
+@pytest.mark.one_of(2)
 @pytest.mark.parametrize("n_layers", [1, 3])
 def test_all_four_kinds_of_probes_read_it(n_layers: int) -> None:
     states = [hooked_weights(moved(n_layers, seed).state_dict()) for seed in (0, 1)]

@@ -73,6 +73,7 @@ def test_the_commands_measure_and_report_on_it_with_all_four_kinds_of_probes(onl
     assert [title for title in TITLES if f"<h2>{title}" not in page] == []
 
 
+@pytest.mark.slow
 def test_analyse_takes_its_series(folder: Path, tmp_path: Path) -> None:
     analysis = analyse(open_series(folder), tmp_path / "analysis", probes=[Loss(), HeadAblation()], progress=False)
     assert set(analysis.table["probe"]) == {"Loss", "HeadAblation"}

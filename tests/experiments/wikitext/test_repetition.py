@@ -47,11 +47,12 @@ def rows(probe: str, quantity: str, values: np.ndarray, **axes: Any) -> pd.DataF
     return pd.DataFrame({"step": STEPS, "value": values}).assign(run="run", probe=probe, quantity=quantity, **axes)
 
 
-@pytest.fixture
-def numbers(monkeypatch: pytest.MonkeyPatch) -> pd.DataFrame:
-    monkeypatch.setattr(wikitext_repetition, "_table", planted)
-    monkeypatch.setattr(wikitext_repetition, "_recipe", lambda *_: None)
-    result = repetition(Path(), shares=(0.0, 0.3), seeds=2, progress=False)
+@pytest.fixture(scope="module")
+def numbers() -> pd.DataFrame:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(wikitext_repetition, "_table", planted)
+        patch.setattr(wikitext_repetition, "_recipe", lambda *_: None)
+        result = repetition(Path(), shares=(0.0, 0.3), seeds=2, progress=False)
     assert [len(ax.lines) for ax in result.figure.axes] == [2, 2]
     return result.numbers
 

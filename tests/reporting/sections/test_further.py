@@ -23,6 +23,7 @@ pytestmark = pytest.mark.usefixtures("few_sequences", "undrawn", "unchecked")
 TITLE = "Checkpoints held against each other"
 
 
+@pytest.mark.slow
 def test_the_comparisons_of_a_run_are_in_its_report(small_folder: Path, small_recipe: Recipe, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(small_folder, tmp_path / "run"))
     measure_run(small_recipe, folder, probes=[Loss()], progress=False)
@@ -81,6 +82,7 @@ def test_a_run_without_them_has_no_section_and_misses_none(folder: Path) -> None
     assert DEGENERATE not in report(folder).read_text(encoding="utf8")
 
 
+@pytest.mark.one_of(2)
 @pytest.mark.parametrize(("drift", "moved"), [(0.2, False), (3.0, True)])
 def test_a_run_with_them_has_one_that_says_whether_chains_moved(drift: float, moved: bool, folder: Path) -> None:
     write(folder / COEFFICIENTS, coefficients(drift).to_parquet)

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pandas as pd
+import pytest
 from matplotlib.figure import Figure
 from typer.testing import CliRunner
 
@@ -24,6 +25,7 @@ def test_the_section_says_what_began_and_why_others_did_not(one_onset: pd.DataFr
     assert len(plot.rows) == len(one_onset)  # type: ignore[union-attr]
 
 
+@pytest.mark.slow
 def test_the_command_prints_stages_and_onsets(one_onset: pd.DataFrame, tmp_path: Path) -> None:
     (tmp_path / TABLE).parent.mkdir(parents=True)
     one_onset.to_parquet(tmp_path / TABLE)

@@ -29,7 +29,7 @@ def test_the_noise_of_draws_is_that_of_the_residuals() -> None:
     one = curve(list(range(2001)), deviation=0.5).values
     quiet = curve(list(range(2001)), deviation=0.0).values
     residual = (one - quiet)[steps.astype(int)]
-    draws = noise_like(Stretch(steps, residual, np.ones((600, 1))), None, np.random.default_rng(2), 400)
+    draws = noise_like(Stretch(steps, residual, np.ones((600, 1))), None, np.random.default_rng(2), 100)
     assert draws.std() == pytest.approx(residual.std(), rel=0.1)
     near = np.flatnonzero(np.diff(steps) == 2)
     correlation = (draws[:, near] * draws[:, near + 1]).mean() / draws.var()
@@ -42,7 +42,7 @@ def test_noise_that_swings_is_drawn_so(kind: Fading) -> None:
     factor = np.linalg.cholesky(kind.correlations(steps))
     noise = factor @ np.random.default_rng(0).standard_normal((len(steps), 3))
     first, *others = (Stretch(steps, values, np.ones((len(steps), 1))) for values in noise.T)
-    draws = noise_like(first, others[0], np.random.default_rng(1), 2000)
+    draws = noise_like(first, others[0], np.random.default_rng(1), 200)
     for distance in (1, 3, 6):
         correlation = (draws[:, distance:] * draws[:, :-distance]).mean() / draws.var()
         assert correlation == pytest.approx(kind.correlations(steps)[0, distance], abs=0.15)
@@ -54,6 +54,7 @@ def test_an_exact_curve_has_hardly_any_noise() -> None:
     assert np.abs(draws).max() < 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fading", [0.3, 15.0])
 def test_the_minimum_of_a_densified_curve_lies_in_its_interval(fading: float) -> None:
     every = np.log1p(np.arange(901))
