@@ -26,7 +26,7 @@ from stagewise.training import train
 
 pytestmark = [
     pytest.mark.usefixtures("unchecked", "few_sequences", "undrawn"),
-    pytest.mark.skipif(not models.has_hooked_transformer(), reason="its norms are parameters of hook points"),
+    pytest.mark.hooked_only("its norms are parameters of hook points"),
 ]
 
 KINDS = {"HeadSpecialisation", "RestrictedContextKL", "HeadAblation", "PatternClusters"}
