@@ -13,6 +13,7 @@ from scipy.integrate import solve_ivp
 pytest_plugins = [
     "tests.fixtures.data",
     "tests.fixtures.each_value",
+    "tests.fixtures.hooked_only",
     "tests.fixtures.hugging_face",
     "tests.fixtures.imported",
     "tests.fixtures.interruptible",

@@ -85,8 +85,6 @@ def test_embeddings_are_as_they_are_stored() -> None:
 
 @pytest.mark.parametrize("kind", ["rotary", "shortformer"])
 def test_positions_that_are_not_learned_and_added_are_none(kind: str) -> None:
-    if kind == "shortformer" and not models.has_hooked_transformer():
-        pytest.skip("transformer-lens 4 has no shortformer positions")
     rotary = {"rotary_dim": 2} if kind == "rotary" else {}
     circuits, _ = circuits_with(positional_embedding_type=kind, **rotary)
     assert circuits.W_pos is None

@@ -16,6 +16,7 @@ from stagewise.checkpoints.trainer_callbacks import save_on
 from stagewise.cli.app import app
 from stagewise.schedules import linear
 from stagewise.words._familiarity import CAVEAT
+from tests.own_model import own_config, own_model
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf8")
 OWN = README[README.index("## Your own model") :]
@@ -36,13 +37,10 @@ def twice(n: int, half: int, vocabulary: int) -> torch.Tensor:
 
 
 def hooked(folder: Path) -> Any:
-    """A HookedTransformer of one's own that learns to copy, saved as its state dictionaries."""
-    from transformer_lens import HookedTransformer, HookedTransformerConfig
-
-    cfg = HookedTransformerConfig(
-        n_layers=2, d_model=64, n_ctx=32, d_head=16, n_heads=4, d_vocab=32, attn_only=True, seed=0
+    """A model of one's own that learns to copy, saved as its state dictionaries."""
+    model = own_model(
+        own_config(n_layers=2, d_model=64, n_ctx=32, d_head=16, n_heads=4, d_vocab=32, attn_only=True, seed=0)
     )
-    model = HookedTransformer(cfg)
     optimiser = torch.optim.AdamW(model.parameters(), lr=3e-3)
     data = twice(64 * 201, 16, 32).split(64)
     folder.mkdir()

@@ -24,6 +24,7 @@ import stagewise
 from stagewise.checkpoints.hub import Hub
 from stagewise.cli.app import app
 from stagewise.probes import AttentionTo, Loss
+from tests.own_model import as_here, own_config, own_model
 
 pytestmark = pytest.mark.usefixtures("few_sequences", "undrawn", "unchecked", "no_workers")
 
@@ -71,10 +72,8 @@ WITH_BLOCKS = [page for page in PAGES if blocks(page)]
 
 @functools.cache
 def model() -> Any:
-    from transformer_lens import HookedTransformer, HookedTransformerConfig
-
     sizes: dict[str, Any] = {"n_layers": 1, "d_model": 8, "d_head": 4, "n_heads": 2, "n_ctx": 8, "d_vocab": 8}
-    return HookedTransformer(HookedTransformerConfig(**sizes, attn_only=True, seed=0))
+    return own_model(own_config(**sizes, attn_only=True, seed=0))
 
 
 def tokens() -> torch.Tensor:
@@ -168,7 +167,7 @@ def read(page: Path) -> None:
                 call(shlex.split(line))
         else:
             assert language in PYTHON, f"{page.name} has a block of {language}: say here how it is run"
-            exec(compile(code, page.name, "exec"), names)
+            exec(compile(as_here(code), page.name, "exec"), names)
     if "trainer" in names:
         names["trainer"].train()
 

@@ -18,6 +18,7 @@ from stagewise.init import GaussianInit
 from stagewise.recipe import Recipe, Seeds, TrainPlan, describe, differences, rebuild
 from stagewise.schedules import linear, logarithmic
 from stagewise.tasks import MarkovChain, SparseRegression, Windows
+from tests.own_model import own_config, own_model
 
 TASK = MarkovChain(d_vocab=4, spans=(1, 2), length=3, lag_weights=None, n_sequences=None)
 
@@ -147,18 +148,15 @@ def test_a_config_has_the_sizes_of_the_task_where_it_names_none() -> None:
     assert Recipe(regression, SIZES).architecture.n_outputs == outputs
 
 
-@pytest.mark.skipif(not models.has_hooked_transformer(), reason="there is no HookedTransformerConfig")
 def test_a_hooked_transformer_config_and_its_dict_train_the_model_that_they_describe() -> None:
-    from transformer_lens import HookedTransformer, HookedTransformerConfig
-
-    cfg = HookedTransformerConfig(**SIZES, d_head=4, n_ctx=TASK.n_ctx, initializer_range=0.02)
+    cfg = own_config(**SIZES, d_head=4, n_ctx=TASK.n_ctx, initializer_range=0.02)
     recipe = Recipe(TASK, cfg)
     assert describe(recipe) == describe(Recipe(TASK, cfg.to_dict())) == json.loads(json.dumps(describe(recipe)))
     assert recipe.architecture.init == GaussianInit(0.02)
     cfg.d_vocab = cfg.d_vocab_out = TASK.d_vocab
     state = models.weights(models.build(recipe.architecture, seed=3))
-    own = HookedTransformer(cfg)
-    own.load_state_dict(state, strict=False)
+    own = own_model(cfg)
+    models.load(own, state)
     tokens = TASK.sample(4, 0).tokens
     with torch.no_grad():
         torch.testing.assert_close(own(tokens), models.build(recipe.architecture, seed=3)(tokens))

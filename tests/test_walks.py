@@ -12,15 +12,18 @@ from typer.testing import CliRunner
 
 from stagewise import models
 from stagewise.cli.app import app
+from tests.own_model import as_here
 
 PAGE = (Path(__file__).parents[1] / "docs" / "walks.md").read_text(encoding="utf8")
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 COMMANDS = re.findall(r"^stagewise (.*?)(?: +#.*)?$", PAGE, re.MULTILINE)
-hooked_only = pytest.mark.skipif(not models.has_hooked_transformer(), reason="there is no HookedTransformer")
+(NATIVE,) = re.findall(r"```py\n(.*?)```", PAGE, re.DOTALL)
+"""What the page has for TransformerLens 4."""
 
 
 def walk(code: str, shorter: dict[str, str]) -> dict[str, Any]:
     """Run a walk with fewer steps, and return its names; `print` keeps what it is given."""
+    code = code if models.has_hooked_transformer() else NATIVE + as_here(code)
     for text, other in shorter.items():
         assert text in code
         code = code.replace(text, other)
@@ -32,7 +35,6 @@ def walk(code: str, shorter: dict[str, str]) -> dict[str, Any]:
     return names
 
 
-@hooked_only
 @pytest.mark.slow
 def test_a_config_of_ones_own_is_trained_to_three_stages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -41,17 +43,16 @@ def test_a_config_of_ones_own_is_trained_to_three_stages(tmp_path: Path, monkeyp
     assert (tmp_path / "runs/walk-recipe/report.html").exists()
 
 
-@hooked_only
 @pytest.mark.docs
 @pytest.mark.usefixtures("few_sequences", "undrawn")
 def test_a_config_of_ones_own_runs_to_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     names = walk(BLOCKS[0], {"600": "20", "256": "16", "every=20": "every=5"})
     assert len(names["analysis"].series) == 5
-    assert type(names["model"]).__name__ == "HookedTransformer"
+    made = names["model"]
+    assert type(made).__name__ == "HookedTransformer" if models.has_hooked_transformer() else models.is_native(made)
 
 
-@hooked_only
 @pytest.mark.docs
 def test_a_loop_of_ones_own_is_found_to_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

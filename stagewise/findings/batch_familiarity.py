@@ -114,7 +114,8 @@ def familiarity_of_run(record: Mapping[str, Any], table: pd.DataFrame) -> BatchF
         table: what was measured.
     """
     config = ((record.get("recipe") or {}).get("architecture") or {}).get("config") or {}
-    d_vocab = config.get("d_vocab_out") or config.get("d_vocab")
+    outputs = config.get("d_vocab_out")
+    d_vocab = config.get("d_vocab") if outputs in (None, -1) else outputs  # -1 is TransformerLens's "as many"
     if "series" not in record or not isinstance(d_vocab, int) or d_vocab < 2:
         return None
     if not (table["probe"] == "Loss").any():

@@ -127,7 +127,7 @@ def _native(config: Mapping[str, Any]) -> Bridge:
 
     fields = {**native.supported_fields(config), "init_weights": False, "device": "cpu"}
     model: Bridge = boot(TransformerBridgeConfig(**fields), device="cpu")
-    native.complete(model)
+    native.complete(model, config)
     native_accepts_vectors(model)
     return model
 

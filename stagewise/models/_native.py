@@ -1,6 +1,7 @@
 """The model that transformer-lens 4 makes from a config, with a HookedTransformer's parameters, names and shapes."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, TypeGuard
 
 import torch
@@ -48,17 +49,21 @@ def supported_fields(config: Mapping[str, Any]) -> dict[str, Any]:
             'transformer-lens 3.9 (pip install "transformer-lens<4")'
         )
     kind = config.get("positional_embedding_type", "standard")
-    if kind not in ("standard", "rotary"):
+    if kind == "alibi":
         raise ValueError(
-            f'positional_embedding_type = "{kind}": transformer-lens 4 has "standard" and "rotary". For ALiBi or '
-            'shortformer positions take transformer-lens 3.9 (pip install "transformer-lens<4")'
+            'positional_embedding_type = "alibi": transformer-lens 4 has no ALiBi for a model made from a config: take '
+            'transformer-lens 3.9 (pip install "transformer-lens<4")'
         )
-    return {field: value for field, value in config.items() if field in NATIVE}
+    fields = {field: value for field, value in config.items() if field in NATIVE}
+    return {**fields, "positional_embedding_type": "standard"} if kind == "shortformer" else fields
 
 
-def complete(model: Bridge) -> None:
-    """Give the model the trainable biases that a HookedTransformer has beyond it, at zero."""
+def complete(model: Bridge, config: Mapping[str, Any]) -> None:
+    """Give the model what a HookedTransformer has beyond it: trainable biases, at zero, and shortformer positions."""
     _add_bias(model.unembed.original_component)
+    if config.get("positional_embedding_type") == "shortformer":
+        model.cfg.positional_embedding_type = "shortformer"
+        _move_positions(model)
     if model.cfg.gated_mlp and not model.cfg.attn_only:
         for block in model.blocks:
             _add_bias(block.mlp.out.original_component)
@@ -78,6 +83,23 @@ def _add_shift(linear: Any) -> None:
         return F.linear(hidden + linear.shift, linear.weight, linear.bias)
 
     linear.forward = forward
+
+
+def _move_positions(model: Bridge) -> None:
+    """Add the positions to what queries and keys read, and no longer to the residual stream."""
+    embedding = model.pos_embed.original_component
+    embedding.forward = partial(_nothing, embedding)
+    for attention in (block.attn for block in model.blocks):
+        for linear in (attention.q.original_component, attention.k.original_component):
+            linear.forward = partial(_placed, linear, embedding)
+
+
+def _nothing(embedding: nn.Embedding, positions: Tensor) -> Tensor:
+    return embedding.weight.new_zeros(*positions.shape, embedding.embedding_dim)
+
+
+def _placed(linear: nn.Linear, embedding: nn.Embedding, x: Tensor) -> Tensor:
+    return F.linear(x + embedding.weight[: x.shape[1]], linear.weight, linear.bias)
 
 
 def parameters(model: Model) -> dict[str, nn.Parameter]:

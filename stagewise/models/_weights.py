@@ -88,13 +88,18 @@ def weights(model: Model | nn.Module) -> dict[str, Tensor]:
     The keys that heads are held at belong to them, and the buffers that a Hugging Face model saves beside them.
     """
     if is_bridge(model) and not native.is_native(model):
-        return {name: weight.detach().clone() for name, weight in _whole_state(model).items()}
+        return {name: _copy(weight) for name, weight in _whole_state(model).items()}
     if native.is_native(model):
         named = native.weights(model)
     else:
         kept = _saved_buffers(model) if isinstance(model, nn.Module) and not hasattr(model, "cfg") else {}
-        named = {name: weight.detach().clone() for name, weight in (dict(model.named_parameters()) | kept).items()}
+        named = {name: _copy(weight) for name, weight in (dict(model.named_parameters()) | kept).items()}
     return named | held_attention.saved(model)
+
+
+def _copy(weight: Tensor) -> Tensor:
+    """Return a copy with rows one behind another, as files hold them: a bridge's q is a view of a transposed whole."""
+    return weight.detach().clone(memory_format=torch.contiguous_format)
 
 
 def without_constants(state: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -1,7 +1,6 @@
 """Architectures from whatever a person has; each way gives the same model."""
 
 import json
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,17 +13,9 @@ from stagewise import models
 from stagewise.architecture import Architecture
 from stagewise.checkpoints._architectures import architecture_from, asked_for
 from stagewise.checkpoints.series import open_series
+from tests.own_model import own_config, own_model
 
 FIELDS = {"n_layers": 2, "d_model": 8, "d_head": 4, "n_ctx": 6, "d_vocab": 5, "act_fn": "relu"}
-hooked_only = pytest.mark.skipif(not models.has_hooked_transformer(), reason="there is no HookedTransformer")
-
-
-def hooked() -> Any:
-    from transformer_lens import HookedTransformer, HookedTransformerConfig
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        return HookedTransformer(HookedTransformerConfig(**FIELDS, seed=0))
 
 
 WAYS: dict[str, Callable[[Any, Path], Any]] = {
@@ -40,10 +31,9 @@ WAYS: dict[str, Callable[[Any, Path], Any]] = {
 }
 
 
-@hooked_only
 @pytest.mark.parametrize("way", WAYS)
 def test_a_series_of_files_opens_with_any_description_of_its_model(way: str, tmp_path: Path) -> None:
-    model = hooked()
+    model = own_model(own_config(**FIELDS, seed=0))
     for step in (0, 10):
         torch.save(model.state_dict(), tmp_path / f"model_{step}.pt")
     (tmp_path / "elsewhere").mkdir()
@@ -109,17 +99,12 @@ KINDS: dict[str, dict[str, Any]] = {
 """Models whose weights lie in a folder without a config."""
 
 
-@hooked_only
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_config_of_a_hooked_transformer_is_read_off_its_weights(
     kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from transformer_lens import HookedTransformer, HookedTransformerConfig
-
     fields = {"n_layers": 2, "d_model": 16, "d_head": 4, "n_heads": 4, "n_ctx": 9, "d_vocab": 7, "act_fn": "gelu"}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        model = HookedTransformer(HookedTransformerConfig(**fields | KINDS[kind], seed=0))
+    model = own_model(own_config(**fields | KINDS[kind], seed=0))
     torch.save(model.state_dict(), tmp_path / "step_5.pt")
     shown = {"act_fn"} - ({"act_fn"} if kind in ("attention alone", "solu") else set())
     asked = {name: getattr(model.cfg, name) for name in shown}
@@ -132,9 +117,8 @@ def test_the_config_of_a_hooked_transformer_is_read_off_its_weights(
     torch.testing.assert_close(models.clean_pass(built, tokens, ())[0], model(tokens).log_softmax(-1).detach())
 
 
-@hooked_only
 def test_what_weights_do_not_show_is_asked_for_by_name(tmp_path: Path) -> None:
-    state = hooked().state_dict()
+    state = own_model(own_config(**FIELDS, seed=0)).state_dict()
     torch.save(state, tmp_path / "step_5.pt")
     asked = (
         r"n_layers = 2, d_model = 8, n_heads = 2, d_vocab = 5, and do not show act_fn \(.*relu, gelu.*--architecture"

@@ -70,7 +70,7 @@ def test_a_damaged_config_says_nothing_of_the_weights(clean: Path, tmp_path: Pat
     )
 
 
-@pytest.mark.skipif(not models.has_hooked_transformer(), reason="its state dict holds no such buffers")
+@pytest.mark.hooked_only("the state dict of a native bridge holds no such buffers")
 @pytest.mark.parametrize("position", ["standard", "rotary"])
 def test_buffers_of_a_hooked_transformers_own_state_dict_are_no_weights(position: str, tmp_path: Path) -> None:
     extra = {"positional_embedding_type": position} | ({"rotary_dim": 4} if position == "rotary" else {})

@@ -277,7 +277,7 @@ def test_tokens_that_nobody_counted_are_not_zero(trainer_folder: Path) -> None:
     assert open_series(trainer_folder).tokens == {}
 
 
-@pytest.mark.skipif(not model.has_hooked_transformer(), reason="a native bridge in a module saves each weight twice")
+@pytest.mark.hooked_only("a native bridge in a module saves each weight twice")
 def test_checkpoints_of_lightning_are_a_series(tmp_path: Path) -> None:
     lightning = pytest.importorskip("lightning.pytorch")
 

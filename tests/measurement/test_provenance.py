@@ -17,7 +17,6 @@ from stagewise.measurement._parts import PASSES
 from stagewise.measurement._provenance import _git_revision, provenance
 from stagewise.measurement._recorded import PROBES
 from stagewise.measurement.engine import measure
-from stagewise.models import has_hooked_transformer
 from stagewise.probes import HeadAblation, Loss
 from stagewise.task import Batch
 
@@ -72,7 +71,7 @@ def test_a_table_on_disk_says_where_it_comes_from(small_run: CheckpointSeries, t
     assert json.loads(metadata[PROVENANCE]) == {**provenance(batch), PROBES: {"Loss": "Loss()"}}
 
 
-@pytest.mark.skipif(not has_hooked_transformer(), reason="native bridges refuse the slopes of ALiBi")
+@pytest.mark.hooked_only("native bridges have no ALiBi")
 def test_what_is_measured_with_hooks_says_so(
     series_of: Callable[..., CheckpointSeries], batch: Batch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -79,7 +79,7 @@ def test_weights_on_a_line_are_seen_on_one_component_in_the_order_of_the_steps()
     assert set(explained["step"]) == {4}
 
 
-@pytest.mark.skipif(not models.has_hooked_transformer(), reason="its state dict holds no such buffers")
+@pytest.mark.hooked_only("the state dict of a native bridge holds no such buffers")
 def test_buffers_of_a_hooked_transformers_own_state_dict_are_no_part_of_the_way(tmp_path: Path) -> None:
     hooked = {step: models.build(MADE, seed=step) for step in range(4)}
     for step, model in hooked.items():

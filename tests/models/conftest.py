@@ -38,11 +38,11 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "wide output": {"d_vocab_out": 11},
     "gated": {"gated_mlp": True, "act_fn": "silu"},
     "one key-value head": {"n_key_value_heads": 1},
+    "shortformer": {"positional_embedding_type": "shortformer"},
 }
 if HOOKED:
     CONFIGS |= {
         "alibi": {"positional_embedding_type": "alibi"},
-        "shortformer": {"positional_embedding_type": "shortformer"},
         "parallel": {"parallel_attn_mlp": True},
         "as GPT-NeoX": {**ROTARY, "d_head": 8, "rotary_dim": 4, "parallel_attn_mlp": True, "act_fn": "gelu"},
         "experts": {"num_experts": 2, "experts_per_token": 1, "gated_mlp": True},

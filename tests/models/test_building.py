@@ -27,7 +27,6 @@ HOOKED = models.has_hooked_transformer()
 NOT_IN_4: dict[str, dict[str, Any]] = {
     "parallel": {"parallel_attn_mlp": True},
     "alibi": {"positional_embedding_type": "alibi"},
-    "shortformer": {"positional_embedding_type": "shortformer"},
     "local attention": {"use_local_attn": True, "window_size": 3, "attn_types": ["local", "global"]},
     "experts": {"num_experts": 2, "experts_per_token": 1, "gated_mlp": True},
     "unscaled scores": {"use_attn_scale": False},

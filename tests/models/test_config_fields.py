@@ -19,7 +19,7 @@ from stagewise.models._config_fields import (
 CONFIG = vars(models.build(full(5, 4)).cfg)
 
 
-@pytest.mark.skipif(not models.has_hooked_transformer(), reason="a HookedTransformerConfig's")
+@pytest.mark.hooked_only("there is no HookedTransformerConfig")
 @pytest.mark.parametrize("covered", [TRAINING | WITHOUT_EFFECT | HOOKS, NATIVE | WITHOUT_EFFECT])
 def test_an_ordinary_config_asks_for_nothing_that_a_pass_does_not_cover(covered: frozenset[str]) -> None:
     assert asked_beside(CONFIG, covered) == {}

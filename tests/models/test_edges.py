@@ -19,7 +19,7 @@ from stagewise.models import _gradients as gradients
 from stagewise.models import _lean as lean
 from stagewise.models._edits import replacement
 from stagewise.models._lean_reading import rotary_hooks
-from tests.models.conftest import HOOKED, Make
+from tests.models.conftest import Make
 
 FLOAT32 = 1e-5
 SIZES = {"n_layers": 3, "n_heads": 2, "d_model": 8, "d_head": 4, "d_mlp": 6, "act_fn": "gelu", "n_ctx": 5, "d_vocab": 7}
@@ -121,7 +121,7 @@ def test_integrated_gradients_of_one_step_are_those_of_the_clean_pass() -> None:
         "Bloom": "computes with: ALiBi positions. Leave EdgeAttribution out for this model",
         "Gemma2": "computes with: norms behind attention. Leave",  # and attention in windows, which is no hindrance
         "Mixtral": "computes with: parts of its own, such as experts",
-        **({"shortformer": "computes with: shortformer positions. Leave"} if HOOKED else {}),
+        "shortformer": "computes with: shortformer positions. Leave",
     }.items(),
 )
 def test_a_model_whose_heads_get_no_inputs_of_their_own_is_refused_for_what_it_has(

@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from stagewise.intervention import RestrictContext
-from stagewise.models import has_hooked_transformer
 from tests.models.families import edited, short, tried
 from tests.models.small_families import LENGTH, families, family_of
 
@@ -63,13 +62,13 @@ def test_every_edit_agrees_with_plain_transformers_or_is_refused(name: str, by_h
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not has_hooked_transformer(), reason="the table is of transformer-lens 3.9")
+@pytest.mark.hooked_only("the table is of 3.9")
 def test_the_table_has_every_family() -> None:
     assert DOCUMENTED.keys() == families().keys()
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not has_hooked_transformer(), reason="the table is of transformer-lens 3.9")
+@pytest.mark.hooked_only("the table is of 3.9")
 @pytest.mark.parametrize("name", DOCUMENTED)
 def test_the_table_says_what_comes(name: str) -> None:
     assert [short(outcome) for outcome in tried(family_of(name)).values()] == DOCUMENTED[name]

@@ -5,7 +5,7 @@ import pytest
 from stagewise import models
 
 HAS_NAMES = models.has_hooked_transformer()
-hooked = pytest.mark.skipif(not HAS_NAMES, reason="transformer-lens 4 has no table of HookedTransformerConfigs")
+hooked = pytest.mark.hooked_only("it has no table of HookedTransformerConfigs")
 
 
 @hooked

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from stagewise.checkpoints.run_folder import BATCH, EXAMPLE, RUN, TABLE
 from stagewise.cli.app import app
 from stagewise.plain_text import CONTROL
-from stagewise.reporting import figure
+from stagewise.reporting import _figure as figure
 
 
 class Read(html.parser.HTMLParser):

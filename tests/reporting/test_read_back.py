@@ -29,7 +29,7 @@ def page(tmp_path_factory: pytest.TempPathFactory, table: pd.DataFrame) -> str:
     table.to_parquet(folder / TABLE)
     (folder / RUN).write_text('{"recipe": {"task": {"type": "Own"}}}')
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("stagewise.reporting.figure.svg", lambda figure, name: "<svg></svg>")
+        patch.setattr("stagewise.reporting._figure.svg", lambda figure, name: "<svg></svg>")
         return page_of(folder)
 
 

@@ -28,7 +28,7 @@ D_VOCAB = 40
 TOKENS = torch.randint(D_VOCAB, (3, 35), generator=torch.Generator().manual_seed(0))
 KINDS = {"HeadSpecialisation", "RestrictedContextKL", "HeadAblation", "PatternClusters"}
 
-pytestmark = pytest.mark.skipif(not models.has_hooked_transformer(), reason="its norms are parameters of hook points")
+pytestmark = pytest.mark.hooked_only("its norms are parameters of hook points")
 
 
 def moved(n_layers: int, seed: int = 0) -> Baseline:

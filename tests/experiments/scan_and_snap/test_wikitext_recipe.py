@@ -10,7 +10,6 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from stagewise import models
 from stagewise.analysis import analyse
 from stagewise.checkpoints.run_folder import METRICS, read_table
 from stagewise.checkpoints.series import open_series
@@ -26,7 +25,7 @@ from stagewise.training import train
 
 pytestmark = [
     pytest.mark.usefixtures("unchecked", "few_sequences", "undrawn"),
-    pytest.mark.skipif(not models.has_hooked_transformer(), reason="its norms are parameters of hook points"),
+    pytest.mark.hooked_only("its norms are parameters of hook points"),
 ]
 
 KINDS = {"HeadSpecialisation", "RestrictedContextKL", "HeadAblation", "PatternClusters"}
