@@ -77,9 +77,14 @@ def _events(stages: Stages, row: dict[Any, Any]) -> list[str]:
 
 
 def _lost(onsets: pd.DataFrame) -> bool:
-    """Whether most curves go the worse way: down, but for losses."""
+    """Whether most curves of the whole model, or of heads where there are none, go the worse way: down, but for losses.
+
+    A head that attends less to something is no loss of a model that gets better meanwhile.
+    """
+    judged = onsets[onsets["probe"].isin(JUDGED)] if len(onsets) else onsets
+    whole = judged[judged["head"].isna()] if len(judged) else judged
     ways = []
-    for row in (onsets[onsets["probe"].isin(JUDGED)] if len(onsets) else onsets).to_dict("records"):
+    for row in (whole if len(whole) else judged).to_dict("records"):
         better = -1 if LOSSES.search(row["quantity"]) else 1
         ways.append(better * np.sign(row["after"] - row["before"]))
     return bool(len(ways) and np.mean(ways) < 0)

@@ -59,9 +59,21 @@ def nested(table: pd.DataFrame) -> Truth:
 def half_way(probe: str, quantity: str, table: pd.DataFrame) -> Truth:
     """Return one change where a curve crosses the middle of its first and last levels for good, if these differ."""
     curve = select(table, probe, quantity)
-    values, steps = curve["value"].to_numpy(float), curve["step"].to_numpy(float)
+    values = curve["value"].to_numpy(float)
+    return _middle(curve["step"].to_numpy(float), values, 1.0 if probe == "Accuracy" else float(np.median(values[:3])))
+
+
+def taken(table: pd.DataFrame) -> Truth:
+    """Return one change where what each head attends to at the end has half of its attention, on average over heads."""
+    rows = table[(table["probe"] == "AttentionTo") & (table["quantity"] == "along")]
+    curves = rows.pivot_table("value", "step", ["layer", "head", "relation"])
+    of_heads = [curves[head] for head in curves.columns.droplevel("relation").unique()]
+    mean = np.mean([each[each.iloc[-3:].mean().idxmax()] for each in of_heads], axis=0)
+    return _middle(curves.index.to_numpy(float), mean, 1.0)
+
+
+def _middle(steps: np.ndarray, values: np.ndarray, scale: float) -> Truth:
     first, last = np.median(values[:3]), np.median(values[-3:])
-    scale = 1.0 if probe == "Accuracy" else first
     if abs(last - first) < LARGE * scale:
         return Truth()
     half = int(np.flatnonzero((values - first) / (last - first) < 0.5)[-1]) + 1
@@ -116,12 +128,12 @@ RUNS: Mapping[str, Run] = {
         lambda seed: recipe_for(RepeatedTokens, seed=seed), IN_THE_MIDDLE,
     ),
     "m = 1": Run(
-        "All groups are equally important and learned together, where the accuracy crosses the middle of its way.",
-        lambda seed: _markov(seed, importance=1.0), IN_THE_MIDDLE, range(2),
+        "All groups are equally important: heads take one each at once, where their attention to it is half-way.",
+        lambda seed: _markov(seed, importance=1.0), taken, range(2),
     ),
     "zero weights": Run(
-        "Values and queries start at zero: all heads learn the same at once, where the accuracy crosses the middle.",
-        lambda seed: _markov(seed, model={"init": OneHotInit(query_scale=0.0)}), IN_THE_MIDDLE, range(2),
+        "Values and queries start at zero: all heads learn the same at once, where their attention to it is half-way.",
+        lambda seed: _markov(seed, model={"init": OneHotInit(query_scale=0.0)}), taken, range(2),
     ),
     "still, markov": Run(
         "The learning rate is 1e-7: nothing is learned.", lambda seed: _still(MarkovChain, seed), none, range(1),

@@ -234,7 +234,9 @@ def _periods(onsets: pd.DataFrame, steps: np.ndarray, fewest: int) -> list[pd.Da
     periods = members_of_periods(t50, lo, hi, first, last, fewest)
     together = [[i for time in period for i in time] for period in periods]
     opens, closes = (onsets[name].to_numpy() for name in ("opens", "closes"))
-    groups = under_way_together(together, opens, closes, hi - lo, onsets["head"].isna().to_numpy())
+    of_head = onsets.groupby(["layer", "head"], dropna=False).ngroup().to_numpy()
+    part = np.where(onsets["head"].isna(), -1, of_head)
+    groups = under_way_together(together, opens, closes, hi - lo, part)
     return [onsets.iloc[group].sort_values("t50", kind="stable") for group in groups]
 
 
@@ -245,20 +247,22 @@ def _from_onsets(onsets: pd.DataFrame, group: pd.DataFrame, last: int) -> RunTra
     Its step lies between the medians of the lower and of the upper ends of the onsets' intervals. That interval assumes
     errors that all onsets share, and is wider than needed where they do not. Where they follow one another, it also
     holds what the medians would be if the curves of the same scores that moved, but have no onset, had all come first,
-    or last.
+    or last. And it holds when the curves of the whole model are half-way, as its loss, whose levels are told of it.
     """
     timing = group.loc[_sharpest(group, group["curve"])]
     timing = timing if timing["on_the_way"].all() else timing[~timing["on_the_way"]]
     width = timing["closes"] - timing["opens"]
     sharp = timing[width <= VAGUE * width.median()]
-    lo, hi = (sharp[name].clip(upper=last) for name in ("t50_lo", "t50_hi"))
-    spread = _distinct(lo.to_numpy(float), hi.to_numpy(float)) >= ONE_AFTER_ANOTHER
+    ends = sharp[["t50_lo", "t50_hi"]].clip(upper=last)
+    spread = _distinct(*ends.to_numpy(float).T) >= ONE_AFTER_ANOTHER
     unknown = _unknown(onsets, sharp) if spread else 0
     shift = min(unknown / (2 * max(len(sharp) - 1, 1)), 0.5)
-    start, stop = float(lo.quantile(0.5 - shift)), float(hi.quantile(0.5 + shift))
+    lo, hi = ends["t50_lo"].quantile(0.5 - shift), ends["t50_hi"].quantile(0.5 + shift)
+    if len(whole := ends[sharp["head"].isna()]):
+        lo, hi = min(lo, whole["t50_lo"].median()), max(hi, whole["t50_hi"].median())
     times = {name: round(float(sharp[name].median()), 1) for name in TIMES}
     return RunTransition(
-        step=round(sharp["t50"].median()), lo=math.floor(start), hi=math.ceil(stop), onsets=tuple(group.index),
+        step=round(sharp["t50"].median()), lo=math.floor(lo), hi=math.ceil(hi), onsets=tuple(group.index),
         begins=_begins(sharp), times=times, spread=spread,
     )  # fmt: skip
 

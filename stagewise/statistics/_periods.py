@@ -41,13 +41,14 @@ def members_of_periods(
 
 
 def under_way_together(
-    groups: Sequence[Sequence[int]], lo: np.ndarray, hi: np.ndarray, error: np.ndarray, whole: np.ndarray
+    groups: Sequence[Sequence[int]], lo: np.ndarray, hi: np.ndarray, error: np.ndarray, part: np.ndarray
 ) -> list[list[int]]:
     """Return groups of onsets, those together of which a curve is under way while one of the other is.
 
     Two windows show that where they share half of the narrower one, if neither is far wider than the other: of windows
     alike, where each has its middle in the other. An onset with an error more than twice the median one shows nothing,
-    but for one of the whole model, whose parts the others are.
+    but for one of the whole model, whose parts the others are, and beside others of the same part: a head that takes
+    to one thing leaves another.
     A group with wider windows joins the first one that its median window goes with: it must not hide that sharper ones
     lie apart.
 
@@ -56,12 +57,13 @@ def under_way_together(
         lo: lower end of the window of each onset, in log(1 + step), in which it is under way.
         hi: upper end.
         error: width of the 95 % interval of its t50.
-        whole: whether it is of the whole model, as of its loss.
+        part: number of the part of the model that it is of, as a head; -1 of the whole, as of its loss.
     """
     if not len(groups):
         return []
-    width, known = hi - lo, (error <= c.WIDE * np.median(error)) | whole
-    pairs = _half_shared(lo[:, None], hi[:, None], lo, hi) & known[:, None] & known
+    width, known = hi - lo, (error <= c.WIDE * np.median(error)) | (part < 0)
+    pairs = _half_shared(lo[:, None], hi[:, None], lo, hi)
+    pairs &= (known[:, None] & known) | (part[:, None] == part)
     pairs &= np.maximum(width[:, None], width) <= c.FAR_WIDER * np.minimum(width[:, None], width)
     linked = np.array([[pairs[np.ix_(a, b)].any() for b in groups] for a in groups])
     number, part = connected_components(linked, directed=False)
