@@ -66,10 +66,10 @@ def half_way(probe: str, quantity: str, table: pd.DataFrame) -> Truth:
 def taken(table: pd.DataFrame) -> Truth:
     """Return one change where what each head attends to at the end has half of its attention, on average over heads."""
     rows = table[(table["probe"] == "AttentionTo") & (table["quantity"] == "along")]
-    curves = rows.pivot_table("value", "step", ["layer", "head", "relation"])
-    of_heads = [curves[head] for head in curves.columns.droplevel("relation").unique()]
-    mean = np.mean([each[each.iloc[-3:].mean().idxmax()] for each in of_heads], axis=0)
-    return _middle(curves.index.to_numpy(float), mean, 1.0)
+    steps, at_the_end = np.sort(rows["step"].unique()), rows["step"].isin(rows["step"].drop_duplicates().nlargest(3))
+    own = rows[at_the_end].groupby(["layer", "head", "relation"])["value"].mean().groupby(["layer", "head"]).idxmax()
+    of_own = pd.MultiIndex.from_frame(rows[["layer", "head", "relation"]]).isin(own)
+    return _middle(steps.astype(float), rows[of_own].groupby("step")["value"].mean().to_numpy(float), 1.0)
 
 
 def _middle(steps: np.ndarray, values: np.ndarray, scale: float) -> Truth:

@@ -234,7 +234,7 @@ def _periods(onsets: pd.DataFrame, steps: np.ndarray, fewest: int) -> list[pd.Da
     periods = members_of_periods(t50, lo, hi, first, last, fewest)
     together = [[i for time in period for i in time] for period in periods]
     opens, closes = (onsets[name].to_numpy() for name in ("opens", "closes"))
-    of_head = onsets.groupby(["layer", "head"], dropna=False).ngroup().to_numpy()
+    of_head = onsets.groupby([name for name in ("layer", "head") if name in onsets], dropna=False).ngroup().to_numpy()
     part = np.where(onsets["head"].isna(), -1, of_head)
     groups = under_way_together(together, opens, closes, hi - lo, part)
     return [onsets.iloc[group].sort_values("t50", kind="stable") for group in groups]
@@ -257,9 +257,9 @@ def _from_onsets(onsets: pd.DataFrame, group: pd.DataFrame, last: int) -> RunTra
     spread = _distinct(*ends.to_numpy(float).T) >= ONE_AFTER_ANOTHER
     unknown = _unknown(onsets, sharp) if spread else 0
     shift = min(unknown / (2 * max(len(sharp) - 1, 1)), 0.5)
-    lo, hi = ends["t50_lo"].quantile(0.5 - shift), ends["t50_hi"].quantile(0.5 + shift)
+    lo, hi = float(ends["t50_lo"].quantile(0.5 - shift)), float(ends["t50_hi"].quantile(0.5 + shift))
     if len(whole := ends[sharp["head"].isna()]):
-        lo, hi = min(lo, whole["t50_lo"].median()), max(hi, whole["t50_hi"].median())
+        lo, hi = min(lo, float(whole["t50_lo"].median())), max(hi, float(whole["t50_hi"].median()))
     times = {name: round(float(sharp[name].median()), 1) for name in TIMES}
     return RunTransition(
         step=round(sharp["t50"].median()), lo=math.floor(lo), hi=math.ceil(hi), onsets=tuple(group.index),
