@@ -11,9 +11,9 @@ from typing import Any, Unpack, cast, overload
 import pandas as pd
 
 from stagewise.checkpoints import run_folder
+from stagewise.checkpoints._choice import Choice
 from stagewise.checkpoints._digest import short_digest
 from stagewise.checkpoints.audit import audit
-from stagewise.checkpoints.choice import Choice
 from stagewise.checkpoints.findings import Audit
 from stagewise.checkpoints.run_folder import ANALYSIS, REPEATED, TABLE, write_json
 from stagewise.checkpoints.series import CheckpointSeries, find, open_series

@@ -14,6 +14,7 @@ from stagewise.checkpoints._weight_files import Contents, chosen_files, missing_
 from stagewise.checkpoints.hub import Hub
 from stagewise.checkpoints.names import FEW, GIVE_PARSE, Coordinates, Parse, read_names, told
 from stagewise.checkpoints.sources import Entry, Source
+from stagewise.checkpoints.suites import suite_of
 
 SHA256 = 64
 """Characters of the hash that the hub gives of a large file; of a small one it gives git's own, which is shorter."""
@@ -33,7 +34,13 @@ def on_hub(hub: Hub, parse: Parse | str | None = None) -> Source:
     numbers = [name for name in commits if name.isdecimal()]
     if len(numbers) >= FEW and not any(reading.at for reading in readings.values()):
         readings |= zip(numbers, read_names(numbers), strict=True)
-    known = {name: at for name, reading in readings.items() if (at := reading.at) is not None}
+    suite = suite_of(hub.repository)
+    joined = suite.join if suite else ()
+    known = {
+        name: at._replace(branch="") if at.branch in joined else at
+        for name, reading in readings.items()
+        if (at := reading.at) is not None
+    }
     ignored = tuple(name for name in readings if name not in known)
     if not known:
         raise FileNotFoundError(
@@ -49,9 +56,13 @@ def on_hub(hub: Hub, parse: Parse | str | None = None) -> Source:
     def chosen(some: Sequence[Entry]) -> tuple[Entry, ...]:
         return entries([entry.label for entry in some])
 
-    beside, rows = partial(_beside, hub, ordered[-1], ignored), told([(name, readings[name]) for name in ordered])
-    found = Source(hub.repository, entries(ordered), ignored=ignored, names=tuple(rows), remote=True, beside=beside)
-    return dataclasses.replace(found, chosen=chosen)
+    lines = told([(name, readings[name]) for name in ordered])
+    if suite is not None and suite.faults:
+        lines.append(f"known of {suite.repositories}: {suite.faults}")
+    beside = partial(_beside, hub, ordered[-1], ignored)
+    found = Source(hub.repository, entries(ordered), ignored=ignored, names=tuple(lines), remote=True, beside=beside)
+    tokens_per_step = suite.tokens_per_step if suite else None
+    return dataclasses.replace(found, chosen=chosen, tokens_per_step=tokens_per_step)
 
 
 def at_revision(hub: Hub, revision: str, at: Coordinates) -> Entry:

@@ -16,6 +16,7 @@ import pandas as pd
 
 from stagewise import models
 from stagewise.architecture import Architecture
+from stagewise.checkpoints._choice import Choice, only_chosen
 from stagewise.checkpoints._digest import digest, file_digest, short_digest
 from stagewise.checkpoints._formats import ADAPTER, adapter_file, merged
 from stagewise.checkpoints._hub_revisions import on_hub
@@ -23,7 +24,6 @@ from stagewise.checkpoints._one_each import REPOSITORY, expanded, one_each, plac
 from stagewise.checkpoints._one_file import in_file
 from stagewise.checkpoints._weight_files import Contents, is_file, load_file
 from stagewise.checkpoints._weight_files import State as State
-from stagewise.checkpoints.choice import Choice, only_chosen
 from stagewise.checkpoints.hub import Hub
 from stagewise.checkpoints.names import GIVE_PARSE, Coordinates, Parse, seed_of, whole
 from stagewise.checkpoints.run_folder import (
@@ -142,6 +142,7 @@ def open_series(
     name: str | None = None,
     hub: Mapping[str, Any] | None = None,
     base: str | Path | None = None,
+    tokens_per_step: int | None = None,
 ) -> CheckpointSeries:
     """Open the checkpoints of one training run. Weights are read on demand.
 
@@ -163,6 +164,8 @@ def open_series(
         hub: for a repository, `cache`, `cache_bytes` and `endpoint` of `hub.Hub`.
         base: of LoRA adapters, as peft saves them: the model that they are merged into, a folder, a file or a
             repository.
+        tokens_per_step: of a training whose names and logs do not say how many tokens the model had seen; None takes
+            what is known of a public suite: `suites.suites`.
 
     Raises:
         FileNotFoundError: there are no checkpoints, or one is missing in the middle of a run folder.
@@ -191,7 +194,7 @@ def open_series(
         described,
         steps=tuple(entries),
         load=lambda step: entries[step].load(),
-        tokens=tokens_of(chosen.entries),
+        tokens=tokens_of(chosen.entries, tokens_per_step or chosen.tokens_per_step),
         source=chosen,
         seed=next((seed for seed in seeds if seed is not None), None),
     )

@@ -108,6 +108,7 @@ class Source:
         identity: by which two sources of one name are distinguished: a folder's path, a repository; "" if it has none.
         planned: the last step that a run is to come to, where its plan says so.
         folder: on this machine, in which they lie.
+        tokens_per_step: where it is known, and names do not say how many tokens were seen.
         chosen: makes some of the entries anew, which then are all that there is: none is downloaded between them.
     """
 
@@ -124,6 +125,7 @@ class Source:
     identity: str = ""
     planned: int | None = None
     folder: Path | None = None
+    tokens_per_step: int | None = None
     chosen: Callable[[tuple[Entry, ...]], tuple[Entry, ...]] = dataclasses.field(
         repr=False, default=lambda entries: entries
     )
@@ -306,11 +308,13 @@ def architecture_of(source: Source, given: Any) -> Architecture:
     return architecture_from({**config, **(some or {})})
 
 
-def tokens_of(entries: Iterable[Entry]) -> dict[int, int]:
-    """Return how many tokens the model had seen at a step: by its name, or else as transformers' Trainer counted."""
+def tokens_of(entries: Iterable[Entry], tokens_per_step: int | None = None) -> dict[int, int]:
+    """Return how many tokens the model had seen at a step: by its name, as Trainer counted, or so many a step."""
     tokens = {one.at.step: one.recorded.get(TOKENS) if one.at.tokens is None else one.at.tokens for one in entries}
     known = {step: number for step, number in tokens.items() if number is not None}
-    return known if any(known.values()) else {}
+    if any(known.values()):
+        return known
+    return {} if tokens_per_step is None else {step: step * tokens_per_step for step in tokens}
 
 
 def other_order(entries: Sequence[Entry]) -> str:

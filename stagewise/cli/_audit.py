@@ -28,8 +28,8 @@ def audit(
     as_json: AsJson = False,
 ) -> None:
     """Look for missing, repeated, damaged and outlying checkpoints; exit status 1 if something is wrong."""
+    from stagewise.checkpoints._choice import only_chosen
     from stagewise.checkpoints.audit import audit as audit_source
-    from stagewise.checkpoints.choice import only_chosen
     from stagewise.checkpoints.series import find
 
     if own_task:

@@ -117,6 +117,9 @@ class SeriesOptions:
         str | None,
         Option(help="only the checkpoints of these steps: from:to:every, as 0:10000:1000, or a list, as 0,512,1000"),
     ] = None
+    tokens_per_step: Annotated[
+        int | None, Option(min=1, help="tokens of an update, where names do not say how many the model had seen")
+    ] = None
     cache: Annotated[Path | None, Option(help="folder for downloads; ~/.cache/stagewise/hub if not given")] = None
     cache_size: Annotated[
         str | None, Option(help="size that it stays below, as in 50GB; of each repository two revisions stay")
@@ -146,7 +149,7 @@ class SeriesOptions:
     def opening(self) -> dict[str, Any]:
         """Return them as arguments of `open_series`."""
         how = {"architecture": self.architecture, "branch": self.branch, "parse": self.parse, "base": self.base}
-        return {**how, "steps": self.choice, "hub": self.hub}
+        return {**how, "steps": self.choice, "hub": self.hub, "tokens_per_step": self.tokens_per_step}
 
 
 @dataclass(frozen=True)

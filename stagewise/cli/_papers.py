@@ -100,7 +100,7 @@ def run_wikitext_baseline(
     """Train the WikiText model of Scan and Snap's released code by Adam; ten minutes of one core a seed."""
     one_thread()
     from stagewise.experiments.published import show
-    from stagewise.experiments.scan_and_snap.wikitext_trajectory import trajectories
+    from stagewise.experiments.scan_and_snap._wikitext_trajectory import trajectories
 
     settings: dict[str, Any] = {"n_layers": layers, "rate": rate, "steps": steps, "seeds": seeds, "data": data}
     settings |= {"checkpoints": checkpoints, "workers": workers}

@@ -10,6 +10,7 @@ from stagewise.cli._intervene import intervene
 from stagewise.cli._llc import llc
 from stagewise.cli._relations import relations
 from stagewise.cli._run import run_app
+from stagewise.cli._suites import suites
 from stagewise.cli._sweep import sweep
 from stagewise.cli._trajectory import trajectory
 from stagewise.cli._verbs import measure, report, train
@@ -23,6 +24,6 @@ app = typer.Typer(
 app.add_typer(run_app, name="run")
 for _verb in (
     *(audit, stages, lineage, compare, trajectory, relations, llc),
-    *(densify, intervene, sweep, train, measure, report),
+    *(densify, intervene, sweep, suites, train, measure, report),
 ):
     app.command(cls=Command)(command(_verb))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from stagewise.checkpoints.choice import chosen_steps
+from stagewise.checkpoints._choice import chosen_steps
 from stagewise.checkpoints.series import open_series
 
 PYTHIA = (0, *(2**k for k in range(10)), *range(1000, 144000, 1000))

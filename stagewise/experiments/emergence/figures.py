@@ -7,9 +7,9 @@ from stagewise.experiments.emergence._flow_figures import figure_6, figure_7, fi
 from stagewise.experiments.emergence._grids import FigureRequest, axes_of
 from stagewise.experiments.emergence._recall import figure_4, figure_5, figure_16, figure_17
 from stagewise.experiments.emergence._regression import figure_3, figure_11, figure_12
+from stagewise.experiments.emergence._toy_descent import figure_9
 from stagewise.experiments.emergence._toy_figures import figure_1, figure_2
 from stagewise.experiments.emergence._variants import figure_13, figure_14, figure_15
-from stagewise.experiments.emergence.toy_descent import figure_9
 from stagewise.experiments.published import Result, say_cost, show
 from stagewise.sweeping import WORKERS
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from stagewise.experiments.emergence._grids import FigureRequest
+from stagewise.experiments.emergence._toy_descent import figure_9
 from stagewise.experiments.emergence.toy_attention import run_toy_curve
-from stagewise.experiments.emergence.toy_descent import figure_9
 from stagewise.theory.plateau_flow import plateau
 from stagewise.theory.sparse_attention import SparseAttention
 

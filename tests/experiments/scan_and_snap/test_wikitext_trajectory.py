@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from stagewise.checkpoints.series import open_series
-from stagewise.experiments.scan_and_snap import wikitext_trajectory
+from stagewise.experiments.scan_and_snap import _wikitext_trajectory as wikitext_trajectory
 from stagewise.experiments.scan_and_snap._wikitext_model import Baseline, columns, probe_entropy, text_loss
 from stagewise.experiments.scan_and_snap.wikitext_hooked import baseline
 from stagewise.tasks import WikiText

@@ -1,0 +1,19 @@
+"""`stagewise suites`: known public suites of checkpoints."""
+
+from stagewise.cli._options import AsJson
+
+
+def suites(as_json: AsJson = False) -> None:
+    """List known public suites: their checkpoints, tokens a step, known faults, and where this is said."""
+    import json
+
+    from stagewise.checkpoints.suites import suites as known
+
+    if as_json:
+        print(json.dumps([suite._asdict() for suite in known()], indent=2))
+        return
+    for suite in known():
+        tokens = f"; {suite.tokens_per_step:,} tokens a step" if suite.tokens_per_step else ""
+        joined = f"; {' and '.join(filter(None, suite.join))} are one count" if suite.join else ""
+        print(f"{suite.repositories}\n  {suite.checkpoints}; seeds: {suite.seeds}{tokens}{joined}")
+        print("\n".join(f"  {line}" for line in (suite.faults, suite.source) if line))

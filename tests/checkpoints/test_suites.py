@@ -1,0 +1,116 @@
+"""Layouts of public suites, with the real names of their revisions, against a hub on this machine."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from stagewise.checkpoints.series import CheckpointSeries, open_series
+from stagewise.checkpoints.suites import OWN, suite_of, suites
+from stagewise.cli.app import app
+
+Opened = Callable[..., CheckpointSeries]
+
+
+@pytest.fixture
+def opened(local_hub: Callable[..., Any], saved: Callable[..., dict[str, bytes]], tmp_path: Path) -> Opened:
+    def open_named(repository: str, *revisions: str, **options: Any) -> CheckpointSeries:
+        served = local_hub({name: saved("GPT2", 0) for name in ("main", *revisions)})
+        served.repository = repository
+        return open_series(repository, hub={"cache": tmp_path, "endpoint": served.endpoint}, **options)
+
+    return open_named
+
+
+@pytest.mark.parametrize(
+    ("repository", "revisions", "steps", "tokens"),
+    [
+        ("EleutherAI/pythia-70m", ("step0", "step512", "step143000"), (0, 512, 143000), 143000 * 2097152),
+        ("EleutherAI/pythia-14m-seed3", ("step0", "step2", "step1000"), (0, 2, 1000), 1000 * 2097152),
+        ("allenai/OLMo-1B", ("step20000-tokens84B", "step117850-tokens494B"), (20000, 117850), 494 * 10**9),
+        (
+            "allenai/OLMo-2-1124-7B",
+            ("step150-tokens1B", "stage1-step1000-tokens5B", "stage1-step2000-tokens9B"),
+            (150, 1000, 2000),
+            9 * 10**9,
+        ),
+        (
+            "HuggingFaceTB/SmolLM3-3B-checkpoints",
+            ("stage1-step-40000", "stage1-step-3440000", "stage2-step-3480000", "stage3-step-4720000"),
+            (40000, 3440000, 3480000, 4720000),
+            4720000 * 2359296,
+        ),
+        (
+            "HuggingFaceFW/ablation-model-fineweb-edu",
+            ("step-001000-2BT", "step-002000-4BT"),
+            (1000, 2000),
+            4 * 10**9,
+        ),
+        ("BabyLM-community/BabyLM-2026-Baseline-GPT2-Strict", ("chck_1M", "chck_100M"), (10**6, 10**8), 10**8),
+        ("owner/B-GPT", ("0", "128000", "256000"), (0, 128000, 256000), None),
+        ("owner/lit", ("iter-001000-ckpt", "iter-002000-ckpt"), (1000, 2000), None),
+        ("stanford-crfm/alias-gpt2-small-x21", ("checkpoint-0", "checkpoint-100"), (0, 100), None),
+        ("LLM360/Amber", ("ckpt_000", "ckpt_001", "ckpt_358"), (0, 1, 358), None),
+        ("pico-lm/pico-decoder-tiny", ("step_0", "step_1000"), (0, 1000), None),
+    ],
+)
+def test_steps_and_tokens_are_those_of_the_suite(
+    repository: str, revisions: tuple[str, ...], steps: tuple[int, ...], tokens: int | None, opened: Opened
+) -> None:
+    series = opened(repository, *revisions)
+    assert series.steps == steps
+    assert series.tokens.get(steps[-1]) == tokens
+
+
+def test_seeds_of_one_repository_are_branches(opened: Opened) -> None:
+    names = ("step1250-seed-default", "step2500-seed-default", "step1250-seed-large-aux-2")
+    assert opened("allenai/DataDecide-c4-4M", *names, branch="seed-default").steps == (1250, 2500)
+    with pytest.raises(ValueError, match="several branches"):
+        opened("allenai/DataDecide-c4-4M", *names)
+
+
+def test_a_stage_that_counts_anew_is_a_branch(opened: Opened) -> None:
+    names = ("stage1-step1000-tokens5B", "stage2-ingredient1-step1000-tokens5B", "stage2-ingredient1-step2000-tokens9B")
+    series = opened("allenai/OLMo-2-0425-1B", *names, branch="stage2-ingredient1")
+    assert series.steps == (1000, 2000)
+
+
+def test_known_faults_are_told_where_a_suite_is_opened(opened: Opened, capsys: pytest.CaptureFixture[str]) -> None:
+    opened("EleutherAI/pythia-2.8b", "step0", "step1000")
+    assert "EleutherAI/pythia#205" in capsys.readouterr().err
+    opened("owner/model", "step0", "step1000")
+    assert "known of" not in capsys.readouterr().err
+
+
+def test_tokens_a_step_can_be_given(opened: Opened) -> None:
+    assert opened("owner/model", "step0", "step1000", tokens_per_step=512).tokens == {0: 0, 1000: 512000}
+
+
+def test_rows_of_ones_own_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = tmp_path / "suites.csv"
+    own.write_text(
+        "repositories,checkpoints,seeds,tokens_per_step,join,faults,source\nmine/*,10,1,1024,,,mine\n", encoding="utf8"
+    )
+    monkeypatch.setenv(OWN, str(own))
+    assert suites()[0].source == "mine"
+    assert (found := suite_of("mine/model")) is not None
+    assert found.tokens_per_step == 1024
+    own = tmp_path / "other.csv"
+    own.write_text("name\nmine\n", encoding="utf8")
+    monkeypatch.setenv(OWN, str(own))
+    with pytest.raises(ValueError, match="is no table of suites"):
+        suites()
+
+
+def test_every_row_has_a_source() -> None:
+    assert all(suite.source.startswith("https://") and "/" in suite.repositories for suite in suites())
+
+
+def test_the_command_lists_them() -> None:
+    result = CliRunner().invoke(app, ["suites"])
+    assert "HuggingFaceTB/SmolLM3-3B-checkpoints" in result.output
+    assert "2,359,296 tokens a step; stage1 and stage2 and stage3 are one count" in result.output
+    assert len(json.loads(CliRunner().invoke(app, ["suites", "--json"]).output)) == len(suites())
