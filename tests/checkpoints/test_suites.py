@@ -1,16 +1,13 @@
 """Layouts of public suites, with the real names of their revisions, against a hub on this machine."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from stagewise.checkpoints.series import CheckpointSeries, open_series
 from stagewise.checkpoints.suites import OWN, suite_of, suites
-from stagewise.cli.app import app
 
 Opened = Callable[..., CheckpointSeries]
 
@@ -107,10 +104,3 @@ def test_rows_of_ones_own_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_every_row_has_a_source() -> None:
     assert all(suite.source.startswith("https://") and "/" in suite.repositories for suite in suites())
-
-
-def test_the_command_lists_them() -> None:
-    result = CliRunner().invoke(app, ["suites"])
-    assert "HuggingFaceTB/SmolLM3-3B-checkpoints" in result.output
-    assert "2,359,296 tokens a step; stage1 and stage2 and stage3 are one count" in result.output
-    assert len(json.loads(CliRunner().invoke(app, ["suites", "--json"]).output)) == len(suites())
