@@ -147,6 +147,7 @@ class _Choices(_MeasureChoices, total=False):
     branch: str | None
     steps: Choice | None
     hub: Mapping[str, Any] | None
+    executor: concurrent.futures.Executor | None
     tokens: str | Path | None
     relations: Sequence[str]
     text: Texts | None
@@ -190,6 +191,7 @@ def analyse(source: Any, folder: str | Path | None = None, **choices: Unpack[_Ch
             takes the one beside the checkpoints.
         probes: what to measure, or a function that chooses as `default_probes` does, which None takes.
         extra_probes: what to measure in addition.
+        executor: whose workers measure the checkpoints, as in `measure`; None takes processes here.
         resources: device, dtype, workers, memory and progress, as in `measure`.
 
     Raises:
@@ -205,8 +207,9 @@ def analyse(source: Any, folder: str | Path | None = None, **choices: Unpack[_Ch
     tokens, relations = choices.pop("tokens", None), choices.pop("relations", ())
     task = own_task(series, tokens, relations, choices.pop("text", None), choices.pop("tokenizer", None))
     choices["task"] = task or choices.get("task")
-    with several(choices.get("workers", 1)) as pool:
-        faults, table = measured(series, folder, executor=pool, **cast(_MeasureChoices, choices))
+    executor = choices.pop("executor", None)
+    with several(1 if executor else choices.get("workers", 1)) as pool:
+        faults, table = measured(series, folder, executor=executor or pool, **cast(_MeasureChoices, choices))
         familiarity = familiarity_of_run(run_folder.read_record(folder), table)
         stages = load_stages(table, folder=folder, executor=pool)
         write_example(folder, series, stages, choices["task"], choices.get("batch"), choices.get("device", "cpu"))

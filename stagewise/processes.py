@@ -5,8 +5,10 @@ import contextlib
 import multiprocessing
 import multiprocessing.connection
 import os
+import platform
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from stagewise import own_code
 
@@ -90,6 +92,21 @@ def take_one_thread() -> None:
     from stagewise.models._process import one_thread
 
     one_thread()
+
+
+def here() -> tuple[str, int]:
+    """Return the machine and the process that this is."""
+    return platform.node(), os.getpid()
+
+
+def call_elsewhere(
+    function: Callable[..., Any], home: tuple[str, int], modules: Mapping[str, str], *arguments: Any
+) -> Any:
+    """Call a function for another process: with the modules that a person named there, and with one thread."""
+    own_code.allow(modules)
+    if here() != home and "OMP_NUM_THREADS" not in os.environ:
+        take_one_thread()
+    return function(*arguments)
 
 
 def _start_worker(environment: Mapping[str, str], models: bool, named: Mapping[str, str]) -> None:

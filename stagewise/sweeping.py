@@ -4,8 +4,6 @@ import concurrent.futures
 import functools
 import itertools
 import json
-import os
-import platform
 import sys
 import time
 from collections import Counter
@@ -19,8 +17,8 @@ from tqdm.auto import tqdm
 from stagewise.checkpoints._digest import short_digest
 from stagewise.checkpoints._json_files import read_json
 from stagewise.checkpoints.run_folder import write_json
-from stagewise.own_code import allow, named
-from stagewise.processes import several, take_one_thread, worker_pool
+from stagewise.own_code import named
+from stagewise.processes import call_elsewhere, here, several, worker_pool
 from stagewise.recipe import describe
 
 Result = TypeVar("Result")
@@ -175,8 +173,8 @@ def _run(
     cost: Callable[[Mapping[str, Any]], int | float],
 ) -> list[tuple[Mapping[str, Any], BaseException]]:
     """Run what is missing, and keep each result; return the settings that failed, and why."""
-    home = (platform.node(), os.getpid())
-    futures = {executor.submit(_call, function, setting, home, named()): (path, setting) for path, setting in missing}
+    home, calls = here(), [(path, setting, functools.partial(function, **setting)) for path, setting in missing]
+    futures = {executor.submit(call_elsewhere, call, home, named()): (path, setting) for path, setting, call in calls}
     waiting, failed = set(futures), list[tuple[Mapping[str, Any], BaseException]]()
     try:
         while waiting:
@@ -214,19 +212,6 @@ def _finished(waiting: set[Any]) -> set[Any]:
     if not done:
         time.sleep(_POLL)
     return done
-
-
-def _call(
-    function: Callable[..., Mapping[str, Any]],
-    setting: Mapping[str, Any],
-    home: tuple[str, int],
-    modules: Mapping[str, str],
-) -> Any:
-    """Call the function, in another process than the sweep's own with one thread."""
-    allow(modules)
-    if (platform.node(), os.getpid()) != home and "OMP_NUM_THREADS" not in os.environ:
-        take_one_thread()
-    return function(**setting)
 
 
 def _check(settings: Sequence[Mapping[str, Any]], identities: Sequence[str]) -> None:

@@ -119,11 +119,12 @@ class _Downloads:
     def __init__(self, hub: Hub, order: list[str]) -> None:
         self.hub, self.order = hub, order
         self._started: dict[str, Future[list[Path]]] = {}
+        self._place = -1
         # One worker: two downloads at once would not be faster.
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="stagewise-download")
 
     def read(self, revision: str) -> Contents:
-        """Read a revision's weights, and start to fetch the next one.
+        """Read a revision's weights, and start to fetch the next one, if they are read one after the other.
 
         Raises:
             OSError: the hub does not answer, or has no such revision.
@@ -133,7 +134,8 @@ class _Downloads:
         paths = (started.get(revision) or self._worker.submit(self._fetch, revision)).result()
         place = self.order.index(revision)
         self._shrink(keep=self.order[place : place + 2])
-        for following in self.order[place + 1 : place + 2]:
+        in_order, self._place = place == self._place + 1, place
+        for following in self.order[place + 1 : place + 2] if in_order else ():
             self._started = {following: self._worker.submit(self._fetch, following)}
         return self._checked(revision, paths)
 

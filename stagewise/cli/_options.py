@@ -71,6 +71,10 @@ Base = Annotated[
     str | None,
     Option("--base", help="of LoRA adapters: the model they are merged into, a folder, a file or a repository"),
 ]
+ExecutorName = Annotated[
+    str | None,
+    Option("--executor", help="where work is done: here, or dask:ADDRESS, or submitit:slurm_partition=...,..."),
+]
 Device = Annotated[str, Option(help="where to run the model, as in cuda or cuda:1")]
 DtypeName = Annotated[str, Option("--dtype", help="of the matrix products: float32, or bfloat16 by torch's autocast")]
 DryRun = Annotated[bool, Option("--dry-run", help="print what it would cost, and do nothing")]
@@ -287,6 +291,7 @@ class Measurement:
     chosen: ProbeOptions = ProbeOptions()
     extra: list[str] | None = None
     sequences: int | None = None
+    executor: str | None = None
 
     def arguments(self) -> dict[str, Any]:
         """Return them as arguments of `analysis.run`, and of `analysis.measure_run` where `sequences` is given."""

@@ -4,10 +4,11 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stagewise.cli._commands import one_thread
 from stagewise.cli._cost import agree_to_cost, seconds_a_checkpoint
+from stagewise.cli._executors import executor_named
 from stagewise.cli._names import only_task, task_classes
 from stagewise.cli._options import DataOptions, Measurement, read_causes
 from stagewise.cli._recipes import recipe_in
@@ -90,10 +91,12 @@ def measured_first(
     from stagewise.analysis import analyse, measure_run
 
     opened = opened_source(source, data, out, measurement)
-    if opened.recipe is not None:
-        measure_run(opened.recipe, folder, series=opened.series, **measurement.arguments())
-        return folder, None
-    return opened.folder, analyse(opened.series, opened.folder, task=opened.task, **measurement.arguments())
+    with executor_named(measurement.executor, opened.folder) as executor:
+        arguments: dict[str, Any] = {**measurement.arguments(), "executor": executor}
+        if opened.recipe is not None:
+            measure_run(opened.recipe, folder, series=opened.series, **arguments)
+            return folder, None
+        return opened.folder, analyse(opened.series, opened.folder, task=opened.task, **arguments)
 
 
 def measured_folder(source: str) -> Path:
@@ -172,6 +175,8 @@ def opened_source(
     from stagewise.reporting._logged import is_log
     from stagewise.tasks.tokens import own_task
 
+    if (elsewhere := measurement is not None and measurement.executor is not None) and Path(source).exists():
+        source = str(Path(source).absolute())  # workers may start in another folder
     if not data.given and (folder := Path(source)).joinpath(RUN).exists():
         recipe = recipe_in(folder, tasks=data.own_task or ())
         series = open_series(folder, classes=[type(recipe.architecture.init)], steps=data.choice)
@@ -182,6 +187,7 @@ def opened_source(
     series = open_series(source, **data.opening())
     task = own_task(series, data.tokens, data.relation or (), data.text, data.tokenizer) or only_task(data.own_task)
     folder = out or folder_of(series)
+    folder = folder.absolute() if elsewhere else folder
     check_claim(folder, _identity(series))
     opened = OpenedSource(series, folder, None, task)
     if series.source is not None and series.source.remote:

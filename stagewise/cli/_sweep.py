@@ -11,7 +11,16 @@ import typer
 
 from stagewise.cli._commands import one_thread
 from stagewise.cli._executors import executor_named
-from stagewise.cli._options import BaselineOptions, Device, DtypeName, Memory, Quiet, RecipeOptions, read_memory
+from stagewise.cli._options import (
+    BaselineOptions,
+    Device,
+    DtypeName,
+    ExecutorName,
+    Memory,
+    Quiet,
+    RecipeOptions,
+    read_memory,
+)
 from stagewise.cli._recipes import recipe_of
 
 if TYPE_CHECKING:
@@ -32,10 +41,7 @@ def sweep(
         Path | None, typer.Option(help="holds the run folders; finished runs in it are not repeated")
     ] = None,
     workers: Annotated[int, typer.Option(help="processes, of one thread each")] = 2,
-    executor: Annotated[
-        str | None,
-        typer.Option(help="where the runs are executed: here, or dask:ADDRESS, or submitit:slurm_partition=...,..."),
-    ] = None,
+    executor: ExecutorName = None,
     changes: RecipeOptions,
     baselines: BaselineOptions,
     memory: Memory = None,

@@ -6,12 +6,14 @@ from typing import Annotated, Any, cast
 import typer
 
 from stagewise.cli._commands import one_thread
+from stagewise.cli._executors import executor_named
 from stagewise.cli._names import run_folder_named
 from stagewise.cli._options import (
     Causes,
     DataOptions,
     Device,
     DtypeName,
+    ExecutorName,
     Measurement,
     MoreProbes,
     Origin,
@@ -78,6 +80,7 @@ def measure(
     sequences: SequenceCount = None,
     probe: MoreProbes = None,
     chosen: ProbeOptions,
+    executor: ExecutorName = None,
     passes: PassOptions,
 ) -> None:
     """Run the default probes, and others, on every checkpoint of a run folder or any source; write the table."""
@@ -86,17 +89,18 @@ def measure(
     from stagewise.checkpoints.run_folder import TABLE, table_file
     from stagewise.saved_findings import familiarity_in
 
-    measurement = Measurement(passes, chosen, probe, sequences)
+    measurement = Measurement(passes, chosen, probe, sequences, executor)
     opened = opened_source(source, data, out, measurement)
     series, folder = opened.series, opened.folder
-    if opened.recipe is not None:
-        measure_run(opened.recipe, folder, series=series, **measurement.arguments())
-    else:
-        # Not its table, which would be kept.
-        faults = measured(series, folder, task=opened.task, **measurement.arguments())[0]
-        if (familiarity := familiarity_in(folder)) is not None:
-            print(familiarity)
-        print(faults)
+    with executor_named(executor, folder) as pool:
+        arguments: dict[str, Any] = {**measurement.arguments(), "executor": pool}
+        if opened.recipe is not None:
+            measure_run(opened.recipe, folder, series=series, **arguments)
+        else:
+            faults = measured(series, folder, task=opened.task, **arguments)[0]  # not its table, which would be kept
+            if (familiarity := familiarity_in(folder)) is not None:
+                print(familiarity)
+            print(faults)
     print(f"{len(table_file(folder))} rows: {folder / TABLE}")
 
 
@@ -114,10 +118,14 @@ def report(
     data: DataOptions,
     sequences: SequenceCount = None,
     chosen: ProbeOptions,
+    executor: ExecutorName = None,
     passes: PassOptions,
 ) -> None:
     """Write report.html and its figures; first measure a source that was not measured. Several give one report."""
-    runs, measurement = each_run(sources, out, step_column), Measurement(passes, chosen, sequences=sequences)
+    runs, measurement = (
+        each_run(sources, out, step_column),
+        Measurement(passes, chosen, sequences=sequences, executor=executor),
+    )
     if len(runs) > 1:
         out = Path(runs[0]).parents[1] if len(sources) == 1 else out
         print(report_on_seeds(runs, out, data, measurement, cause))

@@ -1,12 +1,22 @@
 """Where a sweep's runs go: named by a text, refused where it says nothing."""
 
 import glob
+import logging
+import os
+import shutil
+import signal
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
+from pandas.testing import assert_frame_equal
+from typer.testing import CliRunner
 
+from stagewise.checkpoints.run_folder import table_file
 from stagewise.cli._executors import JOBS, executor_named
+from stagewise.cli.app import app
 
 
 def double(x: int) -> int:
@@ -32,6 +42,51 @@ def test_the_address_of_a_scheduler_is_taken(tmp_path: Path) -> None:
     ):
         assert executor is not None
         assert executor.submit(double, 4).result() == 8
+
+
+@pytest.mark.usefixtures("few_sequences", "unchecked")
+def test_checkpoints_are_measured_on_a_cluster(
+    small_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    distributed = pytest.importorskip("distributed", reason="the extra `cluster` is not installed")
+    for name in ("here", "there"):
+        shutil.copytree(small_folder, tmp_path / name)
+    monkeypatch.chdir(tmp_path)
+    assert measured("here") == 0
+    with distributed.LocalCluster(n_workers=1, processes=False, dashboard_address=None) as cluster:
+        assert measured("there", "--executor", f"dask:{cluster.scheduler_address}") == 0
+    assert_frame_equal(table_file(Path("here")).read(), table_file(Path("there")).read().assign(run="here"))
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("few_sequences", "unchecked")
+def test_the_checkpoints_of_a_lost_worker_are_measured_by_another(small_folder: Path, tmp_path: Path) -> None:
+    distributed = pytest.importorskip("distributed", reason="the extra `cluster` is not installed")
+    for name in ("here", "there"):
+        shutil.copytree(small_folder, tmp_path / name / "run")
+    assert measured(str(tmp_path / "here" / "run")) == 0
+    options = {"n_workers": 3, "threads_per_worker": 1, "dashboard_address": None, "silence_logs": logging.CRITICAL}
+    with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as client:
+        workers = [*client.run(os.getpid).values()]
+        killer = threading.Thread(target=kill_when_measuring, args=(tmp_path / "there" / "run", workers[0]))
+        killer.start()
+        assert measured(str(tmp_path / "there" / "run"), "--executor", f"dask:{cluster.scheduler_address}") == 0
+        killer.join()
+        assert workers[0] not in client.run(os.getpid).values()
+    assert_frame_equal(table_file(tmp_path / "here" / "run").read(), table_file(tmp_path / "there" / "run").read())
+
+
+def kill_when_measuring(folder: Path, worker: int) -> None:
+    """Kill a worker once rows of any checkpoint are there: it has begun one by then."""
+    while not list(folder.glob("tables/parts/*/step-*.parquet")):
+        time.sleep(0.01)
+    os.kill(worker, signal.SIGKILL)
+
+
+def measured(*arguments: str) -> int:
+    result = CliRunner().invoke(app, ["measure", *arguments, "--only", "Loss", "--only", "AttentionTo", "--quiet"])
+    assert result.exit_code == 0, result.output
+    return result.exit_code
 
 
 def test_parameters_of_submitit_are_passed_on_and_jobs_lie_hidden_in_the_sweeps_folder(tmp_path: Path) -> None:
