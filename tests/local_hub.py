@@ -17,11 +17,13 @@ class LocalHub:
     """Serves `files[revision][name]`; counts what was asked for, as "tree step1" or "GET step1/model.safetensors".
 
     `faults` says what goes wrong with an answer: a status 500, none at all, half of the bytes, or other bytes.
+    `titles` are the messages of the commits of main, whose names are revisions that no branch has.
     """
 
     def __init__(self, files: dict[str, dict[str, bytes]]) -> None:
         self.files, self.asked = files, Counter[str]()
         self.repository = REPOSITORY
+        self.titles: dict[str, str] = {}
         self.faults: dict[str, Fault] = {}
         self.closing = threading.Event()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
@@ -75,11 +77,19 @@ class Handler(BaseHTTPRequestHandler):
         hub = self.hub
         if parts == ["refs"]:
             branches = [
-                {"name": name, "ref": f"refs/heads/{name}", "targetCommit": hub.commit(name)} for name in hub.files
+                {"name": name, "ref": f"refs/heads/{name}", "targetCommit": hub.commit(name)}
+                for name in hub.files
+                if name not in hub.titles
             ]
             self._told("refs", {"branches": branches, "tags": [], "converts": []})
+        elif parts[0] == "commits":
+            dated = {"date": "2026-01-01T00:00:00.000Z", "authors": [], "message": ""}
+            self._told("commits", [{"id": name, "title": title, **dated} for name, title in hub.titles.items()])
         elif parts[0] == "tree" and parts[1] in hub.files:
-            self._told(f"tree {parts[1]}", [described(*item) for item in hub.files[parts[1]].items()])
+            files, recursive = hub.files[parts[1]], "recursive=true" in self.path.lower()
+            place = "".join(f"{part}/" for part in parts[2:])
+            here = [name for name in files if name.startswith(place) and (recursive or "/" not in name[len(place) :])]
+            self._told(f"tree {parts[1]}", [described(name, files[name]) for name in here])
         else:
             self._send(404, b"{}", {"X-Error-Code": "RevisionNotFound"})
 

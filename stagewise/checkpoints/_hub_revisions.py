@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache, partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from stagewise.checkpoints._architectures import CONFIG
@@ -16,12 +16,14 @@ from stagewise.checkpoints.names import FEW, GIVE_PARSE, Coordinates, Parse, rea
 from stagewise.checkpoints.sources import Entry, Source
 from stagewise.checkpoints.suites import suite_of
 
+MAIN = "main"
+
 SHA256 = 64
 """Characters of the hash that the hub gives of a large file; of a small one it gives git's own, which is shorter."""
 
 
 def on_hub(hub: Hub, parse: Parse | str | None = None) -> Source:
-    """Find the revisions of a repository that are checkpoints.
+    """Find the revisions of a repository that are checkpoints; if none is, folders or commits of its main branch.
 
     Loading one starts the download of the next in the background, in the order of the steps.
 
@@ -43,9 +45,11 @@ def on_hub(hub: Hub, parse: Parse | str | None = None) -> Source:
     }
     ignored = tuple(name for name in readings if name not in known)
     if not known:
+        if MAIN in commits and (found := _in_folders(hub, parse) or _in_commits(hub, parse)) is not None:
+            return found
         raise FileNotFoundError(
-            f"no revision of {hub.repository} is named like a checkpoint; there are {', '.join(ignored[:8])}. If some "
-            f"are, a name stands for a step: {GIVE_PARSE}"
+            f"no revision of {hub.repository} is named like a checkpoint; there are {', '.join(ignored[:8])}. Neither "
+            f"are folders and commits of its main branch. If some are, a name stands for a step: {GIVE_PARSE}"
         )
     ordered = sorted(known, key=lambda name: (known[name].branch, known[name].step, name))
 
@@ -63,6 +67,34 @@ def on_hub(hub: Hub, parse: Parse | str | None = None) -> Source:
     found = Source(hub.repository, entries(ordered), ignored=ignored, names=tuple(lines), remote=True, beside=beside)
     tokens_per_step = suite.tokens_per_step if suite else None
     return dataclasses.replace(found, chosen=chosen, tokens_per_step=tokens_per_step)
+
+
+def _in_folders(hub: Hub, parse: Parse | str | None) -> Source | None:
+    """Find the folders of the main branch that are checkpoints, as checkpoint-500 or checkpoints/step_1000."""
+    folders = [folder for folder, names in hub.folders(MAIN).items() if folder and chosen_files(names)]
+    readings = dict(zip(folders, read_names([PurePosixPath(each).name for each in folders], parse), strict=True))
+    entries = [
+        dataclasses.replace(at_revision(dataclasses.replace(hub, folder=folder), MAIN, reading.at), label=folder)
+        for folder, reading in readings.items()
+        if reading.at is not None
+    ]
+    return _of_main(hub, entries, told(list(readings.items())))
+
+
+def _in_commits(hub: Hub, parse: Parse | str | None) -> Source | None:
+    """Find the commits of the main branch that are checkpoints by their titles; of one step the newest."""
+    titles = hub.commits()
+    readings = dict(zip(titles, read_names([*titles.values()], parse, bare=False), strict=True))
+    newest = {reading.at: commit for commit, reading in reversed(readings.items()) if reading.at is not None}
+    if len(newest) < FEW:
+        return None
+    entries = [at_revision(hub, commit, at) for at, commit in newest.items()]
+    return _of_main(hub, entries, told([(titles[commit], readings[commit]) for commit in readings]))
+
+
+def _of_main(hub: Hub, entries: Sequence[Entry], lines: Sequence[str]) -> Source | None:
+    beside = partial(_beside, hub, MAIN, ())
+    return Source(hub.repository, tuple(entries), names=tuple(lines), remote=True, beside=beside) if entries else None
 
 
 def at_revision(hub: Hub, revision: str, at: Coordinates) -> Entry:
@@ -87,10 +119,12 @@ def _entry(downloads: "_Downloads", revision: str, at: Coordinates, commits: Map
         return "+".join(files()[name].hash for name in names) or None
 
     def config() -> Mapping[str, Any] | None:
-        if CONFIG not in files():
+        places = [hub, *([dataclasses.replace(hub, folder="")] if hub.folder else [])]
+        place = next((each for each in places if CONFIG in each.files(revision)), None)
+        if place is None:
             return None
         name = f"{CONFIG} of revision {revision!r} of {hub.repository}"
-        return read_json(hub.fetch(revision, CONFIG), "give `architecture`", name=name)
+        return read_json(place.fetch(revision, CONFIG), "give `architecture`", name=name)
 
     def commit() -> str:
         return (commits or hub.revisions()).get(revision, "")
@@ -133,7 +167,7 @@ class _Downloads:
         started, self._started = self._started, {}
         paths = (started.get(revision) or self._worker.submit(self._fetch, revision)).result()
         place = self.order.index(revision)
-        self._shrink(keep=self.order[place : place + 2])
+        self._shrink(self.order[place : place + 2], paths)
         in_order, self._place = place == self._place + 1, place
         for following in self.order[place + 1 : place + 2] if in_order else ():
             self._started = {following: self._worker.submit(self._fetch, following)}
@@ -162,7 +196,8 @@ class _Downloads:
             raise FileNotFoundError(f"revision {revision!r} of {self.hub.repository} holds no weights")
         return [self.hub.fetch(revision, name) for name in names]
 
-    def _shrink(self, keep: list[str]) -> None:
+    def _shrink(self, keep: list[str], paths: list[Path]) -> None:
+        """Delete revisions but these until the cache is small enough, then files but these: of folders of one."""
         from huggingface_hub import scan_cache_dir
 
         cached = scan_cache_dir(self.hub.cache)
@@ -173,3 +208,10 @@ class _Downloads:
                 strategy = cached.delete_revisions(revision.commit_hash)
                 size -= strategy.expected_freed_size
                 strategy.execute()
+        if self.hub.folder and size > self.hub.cache_bytes:
+            files = {file.blob_path: file for revision in revisions for file in revision.files}
+            for blob, file in sorted(files.items(), key=lambda item: item[1].blob_last_modified):
+                if size > self.hub.cache_bytes and file.file_path not in paths:
+                    size -= file.size_on_disk
+                    file.file_path.unlink(missing_ok=True)
+                    blob.unlink(missing_ok=True)

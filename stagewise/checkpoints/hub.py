@@ -37,12 +37,14 @@ class Hub:
         cache: folder for the downloads; its own, since revisions are deleted from it.
         cache_bytes: the size that it stays below.
         endpoint: of the hub; None for huggingface_hub's default (the variable HF_ENDPOINT).
+        folder: in the repository, whose files these are; "" for the repository's own.
     """
 
     repository: str
     cache: Path = CACHE
     cache_bytes: int = CACHE_BYTES
     endpoint: str | None = None
+    folder: str = ""
 
     def revisions(self) -> dict[str, str]:
         """Return the branches and tags, each with the commit that it stands for now.
@@ -54,6 +56,29 @@ class Hub:
             refs = self._api().list_repo_refs(self.repository)
             return {ref.name: ref.target_commit for ref in (*refs.branches, *refs.tags)}
 
+    def commits(self) -> dict[str, str]:
+        """Return the commits of the main branch, the newest first, each with the title of its message.
+
+        Raises:
+            OSError: the hub does not answer, or has no such repository.
+        """
+        with self._explained("list the commits of"):
+            return {commit.commit_id: commit.title for commit in self._api().list_repo_commits(self.repository)}
+
+    def folders(self, revision: str) -> dict[str, list[str]]:
+        """Return the folders of a revision, each with the names of the files in it.
+
+        Raises:
+            OSError: the hub does not answer, or has no such revision.
+        """
+        inside: dict[str, list[str]] = {}
+        with self._explained(f"list the folders of revision {revision!r} of"):
+            for file in self._api().list_repo_tree(self.repository, revision=revision, recursive=True):
+                if hasattr(file, "blob_id"):
+                    folder, _, name = file.path.rpartition("/")
+                    inside.setdefault(folder, []).append(name)
+        return inside
+
     def files(self, revision: str) -> dict[str, _File]:
         """Return the files of a revision by their names: nothing is downloaded.
 
@@ -61,15 +86,17 @@ class Hub:
             OSError: the hub does not answer, or has no such revision.
         """
         with self._explained(f"list the files of revision {revision!r} of"):
-            tree = self._api().list_repo_tree(self.repository, revision=revision)
-            files = [file for file in tree if hasattr(file, "blob_id")]
-            return {file.path: _File(file.lfs.sha256 if file.lfs else file.blob_id, file.size) for file in files}
+            tree = self._api().list_repo_tree(self.repository, self.folder or None, revision=revision)
+            files = {file.path.rpartition("/")[2]: file for file in tree if hasattr(file, "blob_id")}
+            return {
+                name: _File(file.lfs.sha256 if file.lfs else file.blob_id, file.size) for name, file in files.items()
+            }
 
     def is_cached(self, revision: str, name: str) -> bool:
         """Whether a file was downloaded before, and is still there."""
         from huggingface_hub import try_to_load_from_cache
 
-        cached = try_to_load_from_cache(self.repository, name, cache_dir=self.cache, revision=revision)
+        cached = try_to_load_from_cache(self.repository, self._path(name), cache_dir=self.cache, revision=revision)
         return isinstance(cached, str)
 
     def fetch(self, revision: str, name: str) -> Path:
@@ -84,7 +111,7 @@ class Hub:
         disable_progress_bars()
         with self._explained(f"download {name} of revision {revision!r} of"):
             path = hf_hub_download(
-                self.repository, name, revision=revision, cache_dir=self.cache, endpoint=self.endpoint
+                self.repository, self._path(name), revision=revision, cache_dir=self.cache, endpoint=self.endpoint
             )
             return Path(path)
 
@@ -97,7 +124,7 @@ class Hub:
         from huggingface_hub import hf_hub_url
         from huggingface_hub.utils import build_hf_headers, get_session
 
-        url = hf_hub_url(self.repository, name, revision=revision, endpoint=self.endpoint)
+        url = hf_hub_url(self.repository, self._path(name), revision=revision, endpoint=self.endpoint)
         headers = {**build_hf_headers(), "Range": f"bytes=0-{PEEK_BYTES - 1}"}
         stream = get_session().stream("GET", url, headers=headers, follow_redirects=True)
         with self._explained(f"download {name} of revision {revision!r} of"), stream as answer:
@@ -108,6 +135,9 @@ class Hub:
                 if read >= PEEK_BYTES or time.perf_counter() - start > 1:
                     break
             return read / max(time.perf_counter() - start, 1e-6)
+
+    def _path(self, name: str) -> str:
+        return f"{self.folder}/{name}" if self.folder else name
 
     def _api(self) -> Any:
         from huggingface_hub import HfApi

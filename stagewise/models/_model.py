@@ -68,7 +68,6 @@ class Bridge(Model, Protocol):
 
     original_model: Any
     embed: Any
-    pos_embed: Any
     unembed: Any
 
     def hooks(self, fwd_hooks: list[Hook]) -> AbstractContextManager[Any]:

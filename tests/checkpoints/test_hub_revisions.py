@@ -128,3 +128,42 @@ def test_revisions_that_are_numbers_are_steps_where_no_word_says_so(
     mixed = ("main", "step10", "step20", "2024", "2025", "2026")
     assert opened(local_hub({name: saved("GPT2", 0) for name in numbers}), tmp_path).steps == (128000, 256000, 512000)
     assert opened(local_hub({name: saved("GPT2", 0) for name in mixed}), tmp_path).steps == (10, 20)
+
+
+def test_folders_of_main_are_a_series_and_the_cache_stays_below_its_size(
+    local_hub: Callable[..., Any], saved: Callable[..., dict[str, bytes]], tmp_path: Path
+) -> None:
+    each = {step: saved("GPT2", seed) for seed, step in enumerate((0, 500, 1000, 1500))}
+    files = {f"checkpoints/step_{step}/{WEIGHTS}": content[WEIGHTS] for step, content in each.items()}
+    hub = local_hub({"main": {"config.json": each[0]["config.json"], "README.md": b"mine", **files}})
+    size = len(each[0][WEIGHTS])
+    series = opened(hub, tmp_path, 2 * size)
+    assert series.steps == (0, 500, 1000, 1500)
+    for _ in series:
+        held = sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file() and not path.is_symlink())
+        assert held < 3.2 * size
+    assert {name: len(weight) for name, weight in series.weights(500).items()}
+    assert series.source is not None
+    assert [entry.label for entry in series.source.entries][1] == "checkpoints/step_500"
+    assert len({entry.digest() for entry in series.source.entries}) == 4
+
+
+def test_commits_that_a_trainer_pushed_are_a_series(
+    local_hub: Callable[..., Any], saved: Callable[..., dict[str, bytes]], tmp_path: Path
+) -> None:
+    titles = ["End of training", *(f"Training in progress, step {step}" for step in (1500, 1000, 500, 500)), "initial"]
+    names = [f"{number:040x}" for number in range(len(titles))]
+    hub = local_hub({"main": {}, **{name: saved("GPT2", seed) for seed, name in enumerate(names)}})
+    hub.titles = dict(zip(names, titles, strict=True))
+    series = opened(hub, tmp_path)
+    assert series.steps == (500, 1000, 1500)
+    assert series.source is not None
+    assert [entry.label for entry in series.source.entries] == [names[3], names[2], names[1]]
+    assert list(series.weights(1000))
+
+
+def test_a_repository_of_one_model_is_no_series(
+    local_hub: Callable[..., Any], saved: Callable[..., dict[str, bytes]], tmp_path: Path
+) -> None:
+    with pytest.raises(FileNotFoundError, match="Neither are folders and commits of its main branch"):
+        opened(local_hub({"main": saved("GPT2", 0)}), tmp_path)
