@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from stagewise.checkpoints.run_folder import METRICS, RUN, TABLE
-from stagewise.findings.stages import find_stages
+from stagewise.findings.stages import Stages, find_stages
 from stagewise.recipe import describe
 from stagewise.reporting.measured import Measured, read_measured
 from stagewise.reporting.page import _filled_sections, report

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from stagewise.checkpoints.logged_curves import read_log
-from stagewise.findings.stages import find_stages
+from stagewise.findings.stages import Stages, find_stages
 from stagewise.words.answer import headline
 
 STEPS = np.arange(0, 3000, 25)
