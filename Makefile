@@ -70,7 +70,7 @@ format: $(READY)
 # Then what they show is run.
 docs: .venv-docs/.ready $(READY)
 	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict --quiet
-	$(BIN)/python -m pytest -n 2 -m docs tests
+	$(BIN)/python -m pytest -n 2 -m docs $(CHECKS) tests
 	@echo build/site/index.html
 
 .venv-docs/.ready: constraints.txt

@@ -117,7 +117,10 @@ def test_the_loss_is_the_trained_models_own(kind: str, request: pytest.FixtureRe
         assert row["value"].item() == pytest.approx(losses.mean().item(), abs=1e-5)
 
 
-def test_a_second_call_takes_up_what_was_measured(folder: Path, tmp_path: Path) -> None:
+def test_a_second_call_takes_up_what_was_measured(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stagewise.analysis.report", lambda folder, **_: folder / "report.html")
     series = open_series(folder, steps=SAVED[:3])
     first = stagewise.analyse(series, tmp_path, probes=[Loss(), AttentionTo()], progress=False)
     files = {path: path.stat().st_mtime_ns for path in (tmp_path / "parts").rglob("step-*.parquet")}

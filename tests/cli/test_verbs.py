@@ -161,6 +161,7 @@ def test_a_probe_that_cannot_be_run_is_named(option: str, name: str, message: st
     assert (code, message in printed) == (2, True), printed
 
 
+@pytest.mark.slow
 def test_a_folder_of_checkpoints_is_measured_and_reported(checkpoints: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     code, printed = call(

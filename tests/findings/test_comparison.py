@@ -7,7 +7,7 @@ import pytest
 
 from stagewise.findings._comparison import compare_stages
 from stagewise.findings._roles import paired_roles
-from stagewise.findings.stages import find_stages
+from stagewise.findings.stages import Stages, find_stages
 
 StepUp = Callable[..., pd.DataFrame]
 
@@ -23,7 +23,7 @@ def run(step_up: StepUp, name: str, times: dict[str, float], heads: tuple[int, i
     return pd.concat(rows, ignore_index=True).assign(run=name)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def runs(step_up: StepUp) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The second run's heads have each other's indices; one relation comes 300 steps later, one not at all."""
     return (
@@ -32,9 +32,15 @@ def runs(step_up: StepUp) -> tuple[pd.DataFrame, pd.DataFrame]:
     )
 
 
-def test_an_event_of_both_runs_is_later_by_the_planted_steps(runs: tuple[pd.DataFrame, pd.DataFrame]) -> None:
-    first, second = map(find_stages, runs)
-    found = compare_stages(first, second, paired_roles(pd.concat(runs, ignore_index=True)))
+@pytest.fixture(scope="module")
+def stages(runs: tuple[pd.DataFrame, pd.DataFrame]) -> tuple[Stages, Stages]:
+    return find_stages(runs[0]), find_stages(runs[1])
+
+
+def test_an_event_of_both_runs_is_later_by_the_planted_steps(
+    runs: tuple[pd.DataFrame, pd.DataFrame], stages: tuple[Stages, Stages]
+) -> None:
+    found = compare_stages(*stages, paired_roles(pd.concat(runs, ignore_index=True)))
     [row] = found.shared.to_dict("records")
     assert "L0H0 (in second L0H1) attends" in found.names[row["event"]]
     assert "previous token" in found.names[row["event"]]
@@ -50,10 +56,10 @@ def test_an_event_of_both_runs_is_later_by_the_planted_steps(runs: tuple[pd.Data
 
 @pytest.mark.slow
 def test_of_a_run_of_too_few_checkpoints_it_is_not_said_that_something_did_not_come(
-    runs: tuple[pd.DataFrame, pd.DataFrame],
+    runs: tuple[pd.DataFrame, pd.DataFrame], stages: tuple[Stages, Stages]
 ) -> None:
     few = runs[1][runs[1]["step"].isin(sorted(runs[1]["step"].unique())[::12])]
-    first, second = find_stages(runs[0]), find_stages(few)
+    first, second = stages[0], find_stages(few)
     found = compare_stages(first, second, paired_roles(pd.concat([runs[0], few], ignore_index=True)))
     sentence, *events = found.words().splitlines()
     assert sentence.startswith("in second no stages can be found: with ")
@@ -85,9 +91,10 @@ def test_heads_have_their_names_in_both_runs_and_pairs_that_are_not_sure_are_sai
     assert second_event.startswith("L0H1 attends")
 
 
-@pytest.mark.slow
-def test_the_other_order_turns_the_signs(runs: tuple[pd.DataFrame, pd.DataFrame]) -> None:
-    first, second = map(find_stages, runs)
+def test_the_other_order_turns_the_signs(
+    runs: tuple[pd.DataFrame, pd.DataFrame], stages: tuple[Stages, Stages]
+) -> None:
+    first, second = stages
     there = compare_stages(first, second, paired_roles(pd.concat(runs))).shared.iloc[0]
     back = compare_stages(second, first, paired_roles(pd.concat(runs[::-1]))).shared.iloc[0]
     assert (back["later"], back["later_lo"], back["later_hi"]) == (
@@ -97,8 +104,10 @@ def test_the_other_order_turns_the_signs(runs: tuple[pd.DataFrame, pd.DataFrame]
     )
 
 
-def test_a_run_against_itself_differs_in_nothing(runs: tuple[pd.DataFrame, pd.DataFrame]) -> None:
-    again, first = runs[0].assign(run="again"), find_stages(runs[0])
+def test_a_run_against_itself_differs_in_nothing(
+    runs: tuple[pd.DataFrame, pd.DataFrame], stages: tuple[Stages, Stages]
+) -> None:
+    again, first = runs[0].assign(run="again"), stages[0]
     found = compare_stages(first, find_stages(again), paired_roles(pd.concat([runs[0], again])))
     assert found.shared["later"].tolist() == [0.0] * len(found.events)
     assert found.words().count("which is earlier cannot be told: 0 [") == len(found.events)

@@ -103,9 +103,13 @@ def test_that_of_a_bridge_is_near_too(kind: str, device: str, hugging_face: Call
     assert apart["Loss", "cross_entropy"] > 0
 
 
-@pytest.mark.one_of(3)
 @pytest.mark.parametrize(
-    ("probe", "by_hooks"), [(EdgeAttribution(), False), (HeadAttribution(), False), (HeadAttribution(), True)]
+    ("probe", "by_hooks"),
+    [
+        pytest.param(EdgeAttribution(), False, marks=pytest.mark.slow),
+        (HeadAttribution(), False),
+        (HeadAttribution(), True),
+    ],
 )
 def test_gradients_are_near_those_in_float32(
     probe: AbstractProbe, by_hooks: bool, series_of: Make, batch: Batch

@@ -80,6 +80,7 @@ def test_of_reduced_rank_regression_it_is_what_is_known(hidden: int, rank: int, 
     assert found.mean == pytest.approx(known, rel=WITHIN)
 
 
+@pytest.mark.slow
 def test_what_a_mask_leaves_out_stays_and_does_not_count() -> None:
     weights = torch.zeros(12, requires_grad=True)
     mask = torch.arange(12) < 6

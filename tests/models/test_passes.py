@@ -29,6 +29,7 @@ def test_the_clean_pass_is_the_plain_one(kind_or_more: str, subject: Make) -> No
     torch.testing.assert_close(one.clean(), expected, atol=CUT if kind_or_more not in HUGGING_FACE else SAME, rtol=0)
 
 
+@pytest.mark.one_of(4)
 def test_patterns_sum_to_one_over_the_keys_before_the_query(kind_or_more: str, subject: Make) -> None:
     one = subject(kind_or_more)
     names = [f"blocks.{layer}.attn.hook_pattern" for layer in range(one.built.cfg.n_layers)]

@@ -43,6 +43,7 @@ def test_transformer_lens_says_the_same_of_composition(sizes: dict[str, Any]) ->
                 torch.testing.assert_close(reading.values[0, :, place, column], scores[below, other, layer])
 
 
+@pytest.mark.one_of(3)
 @pytest.mark.parametrize("kind", ["GPT2", "GPTNeoX", "Llama"])
 def test_hugging_face_heads_are_compared_with_every_head_below(
     kind: str, hugging_face: Callable[..., nn.Module]

@@ -14,7 +14,7 @@ from stagewise.probe import Reading
 from stagewise.reporting._measured import Measured
 from stagewise.table import Quantity, declare, tidy
 
-STEPS = range(0, 620, 20)
+STEPS = (*range(0, 120, 20), 140, 180, *range(220, 320, 20), 340, *range(400, 601, 50))
 RUN_NAME = "</script><b>run & co"
 OWN = "Logit<Lens>"
 """A probe of one's own, which has no section; its quantity is written with what HTML and formulas take for theirs."""

@@ -8,27 +8,30 @@ import pytest
 
 from stagewise.checkpoints.run_folder import TABLE, write
 from stagewise.findings._roles import head_roles
-from stagewise.reporting._measured_runs import _first_foreign, read_runs, stages_part
+from stagewise.reporting._measured_runs import MeasuredRuns, _first_foreign, read_runs, stages_part
 
 
-@pytest.fixture
-def folders(one_onset: pd.DataFrame, tmp_path: Path) -> list[Path]:
+@pytest.fixture(scope="module")
+def folders(one_onset: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Two runs of one name, as of two sweeps; in the second one the heads have each other's indices."""
-    places = [tmp_path / "a", tmp_path / "b"]
+    places = [tmp_path_factory.mktemp("runs") / name for name in "ab"]
     for place, table in zip(places, (one_onset, one_onset.assign(head=1 - one_onset["head"])), strict=True):
         write(place / TABLE, lambda partial, table=table: table.assign(nested=0).to_parquet(partial))  # type: ignore[misc]
     return places
 
 
-def test_runs_of_one_name_are_named_by_their_folders(folders: list[Path]) -> None:
-    runs = read_runs(folders)
+@pytest.fixture(scope="module")
+def runs(folders: list[Path]) -> MeasuredRuns:
+    return read_runs(folders)
+
+
+def test_runs_of_one_name_are_named_by_their_folders(folders: list[Path], runs: MeasuredRuns) -> None:
     assert runs.names == tuple(folder.as_posix() for folder in folders)
     assert [one.run for one in runs.stages] == list(runs.names)
     assert runs.foreign is _first_foreign(runs.familiarities) is None
 
 
-def test_aligned_rows_have_roles_in_place_of_indices(folders: list[Path]) -> None:
-    runs = read_runs(folders)
+def test_aligned_rows_have_roles_in_place_of_indices(runs: MeasuredRuns) -> None:
     first, second = (rows for _, rows in runs.aligned(head_roles(runs.whole)).groupby("run", sort=False))
     keys = ["step", "probe", "quantity", "layer", "head"]
     pd.testing.assert_series_equal(
@@ -36,9 +39,7 @@ def test_aligned_rows_have_roles_in_place_of_indices(folders: list[Path]) -> Non
     )
 
 
-@pytest.mark.slow
-def test_the_stages_of_each_run_stand_behind_its_name(folders: list[Path]) -> None:
-    runs = read_runs(folders)
+def test_the_stages_of_each_run_stand_behind_its_name(runs: MeasuredRuns) -> None:
     names = re.findall(r'<td[^>]* data-column="run">([^<]+)</td>', stages_part("run", runs.stages).body)
     assert names == [one.run for one in runs.stages for _ in range(len(one))]
 

@@ -21,7 +21,7 @@ from stagewise.saved_findings import STAGES
 from stagewise.tasks import MarkovChain
 from stagewise.words import _stages as words
 from stagewise.words._familiarity import CAVEAT
-from tests.fixtures.runs import AtOnce
+from tests.fixtures.runs import AtOnce, draw_some
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 
@@ -36,11 +36,14 @@ def save(folder: Path, measured: pd.DataFrame, recipe: dict[str, Any] | None = N
     return folder
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory, table: pd.DataFrame) -> Path:
+@pytest.fixture(scope="module", params=["some drawings", pytest.param("all drawings", marks=pytest.mark.slow)])
+def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, table: pd.DataFrame) -> Path:
     folder = save(tmp_path_factory.mktemp("run") / "whole", table, {"task": describe(TASK)})
     pd.DataFrame({"step": range(600), "loss": 1.0}).to_parquet(folder / METRICS)
-    report(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "some drawings":
+            draw_some(patch)
+        report(folder)
     return folder
 
 

@@ -93,5 +93,5 @@ def test_the_run_is_described_whatever_its_record_holds(table: pd.DataFrame) -> 
     assert run_in_words({"recipe": {"architecture": architecture}}, table).startswith(added)
     plain = {**architecture, "init": {"type": "GaussianInit"}}
     assert "heads (width 8)." in run_in_words({"recipe": {"architecture": plain}}, table)
-    assert run_in_words({}, table).startswith("31 checkpoints, from step 0 to step 600")
+    assert run_in_words({}, table).startswith("19 checkpoints, from step 0 to step 600")
     assert interval(5, 5, 5) == "5"

@@ -45,8 +45,8 @@ def test_checkpoints_beyond_the_room_are_left_out_evenly(table: pd.DataFrame, mo
     monkeypatch.setattr(viewers, "VIEWER_VALUES", 3 * 32 + 5)  # 2 heads of 4 by 4 a checkpoint
     monkeypatch.setattr(viewers, "STEPS", 3)
     page = viewer(of(table), None)
-    assert data_of(page)["steps"] == [0, 300, 600]
-    assert "28 of 31 checkpoints are left out" in page
+    assert data_of(page)["steps"] == [0, 240, 600]
+    assert "16 of 19 checkpoints are left out" in page
 
 
 def test_heads_that_moved_least_make_room_for_checkpoints(table: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:

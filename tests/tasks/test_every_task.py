@@ -100,6 +100,7 @@ def differ(one: Batch, other: Batch) -> bool:
     return not (torch.equal(one.tokens, other.tokens) and torch.equal(one.targets, other.targets))
 
 
+@pytest.mark.one_of(3)
 def test_a_seed_repeats_and_another_does_not(task: AbstractTask) -> None:
     for sample in (task.sample, task.probe_batch):
         assert same(sample(8, 3), sample(8, 3))
@@ -117,6 +118,7 @@ def test_the_data_of_a_step_are_a_function_of_seed_and_step(task: AbstractTask) 
     assert differ(one(0, 8), task.stream(4)(0, 8))
 
 
+@pytest.mark.one_of(3)
 def test_training_and_evaluation_have_streams_of_their_own(task: AbstractTask) -> None:
     probed, stream = task.probe_batch(8, seed=3), task.stream(3)
     assert all(differ(probed, stream(step, 8)) for step in range(3))
@@ -130,6 +132,7 @@ def test_a_finite_data_set_has_as_many_sequences_as_it_says(task: AbstractTask) 
     assert len(stream(0, 100)) == 6
 
 
+@pytest.mark.one_of(3)
 def test_sampling_leaves_the_global_generators_alone(task: AbstractTask) -> None:
     torch_state, numpy_state = torch.get_rng_state(), np.random.get_state(legacy=False)  # noqa: NPY002
     task.probe_batch(4, seed=0)
@@ -152,6 +155,7 @@ def test_a_batch_has_the_shapes_and_types_that_it_says(task: AbstractTask, batch
         assert 0 <= int(batch.targets.min()) <= int(batch.targets.max()) < task.d_vocab
 
 
+@pytest.mark.one_of(3)
 def test_tokens_are_numbers_below_the_size_of_the_vocabulary(task: AbstractTask, batch: Batch) -> None:
     if batch.tokens.is_floating_point():
         assert batch.is_regression
@@ -161,6 +165,7 @@ def test_tokens_are_numbers_below_the_size_of_the_vocabulary(task: AbstractTask,
         assert 0 <= int(tokens.min()) <= int(tokens.max()) < task.d_vocab
 
 
+@pytest.mark.one_of(3)
 def test_every_sequence_has_a_prediction_that_counts(task: AbstractTask, batch: Batch) -> None:
     assert bool(batch.scored.any(1).all())
     assert bool(task.stream(0)(0, 8).scored.any(1).all())

@@ -96,6 +96,7 @@ def test_tokens_are_measured_from_the_command_line(
     pd.testing.assert_series_equal(table["value"], expected["value"], rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("undrawn")
 def test_as_many_sequences_are_measured_as_are_asked_for(
     small_folder: Path, small_run: CheckpointSeries, file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

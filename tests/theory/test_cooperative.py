@@ -39,6 +39,7 @@ def test_the_rate_of_the_next_group_is_the_largest_eigenvalue(
     assert growth_rates(theory, attention)[1] == pytest.approx(largest, rel=0.05)
 
 
+@pytest.mark.one_of(2)
 @pytest.mark.parametrize(
     ("flow", "window", "observed", "predicted"),
     [("natural", (20, 90), 9.63, 9.79), ("logit", (200, 1000), 7.37, 6.84)],

@@ -217,6 +217,7 @@ def test_the_logit_flow_without_noise_stays_at_rank_one() -> None:
     assert half_times(theory, 3000)[1:] == (math.inf, math.inf)
 
 
+@pytest.mark.slow
 def test_a_prediction_holds_the_masses_and_projections_of_every_head() -> None:
     table = solve(TensorFactorisation(), [0, 500, 2000])
     there = table.groupby(["probe", "quantity"]).size().to_dict()

@@ -119,7 +119,7 @@ def test_of_two_writers_one_writes_and_the_other_says_who(
         assert differing(work, reference) == []
 
 
-@pytest.mark.parametrize("times", [5, pytest.param(20, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("times", [8, pytest.param(20, marks=pytest.mark.slow)])
 def test_a_flipped_bit_is_noticed_or_harmless(
     times: int, work: Path, runs: dict[str, Command], stages: dict[str, Path]
 ) -> None:

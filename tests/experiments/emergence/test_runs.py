@@ -37,6 +37,7 @@ def test_a_short_recall_run_is_censored_and_kept(tmp_path: Path) -> None:
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
 
 
+@pytest.mark.slow
 def test_a_run_ends_two_checkpoints_after_its_losses_lie_below_a_level(tmp_path: Path) -> None:
     recipe = recall_recipe(4, 16, budget=1000)
     table = measured(recipe, tmp_path / "learned", [Accuracy()], log=until_below(math.inf, recipe))
@@ -125,6 +126,7 @@ def test_two_copies_are_at_least_1_6_times_faster(recall_runs: pd.DataFrame) -> 
     assert ratio >= 1.6
 
 
+@pytest.mark.slow
 def test_accuracy_in_training_is_measured_where_the_distributions_differ(tmp_path: Path) -> None:
     same: dict[str, Any] = {
         "n_pairs": 2,

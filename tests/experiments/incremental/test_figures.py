@@ -34,6 +34,7 @@ def drawing(kind: str, folder: Path) -> Figure:
     return incremental_figures.draw(figure_of(kind), incremental_figures.measured_runs(folder.parent, summary), summary)
 
 
+@pytest.mark.slow
 @pytest.mark.one_of(2)
 @pytest.mark.parametrize("kind", ["stages", "curves"])
 def test_a_figure_shows_the_curve_of_every_reference(kind: str, measured_run: Path) -> None:

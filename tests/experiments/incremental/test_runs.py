@@ -93,6 +93,7 @@ def test_every_kind_of_figure_is_drawn(
     assert len(drawn.get_axes()) >= axes
 
 
+@pytest.mark.slow
 def test_early_stopping_takes_the_lowest_excess_and_the_closest_baseline(swept: tuple[Path, pd.DataFrame]) -> None:
     folder, _ = swept
     table = pd.read_parquet(folder / "a-seed0" / "tables" / "measurements.parquet")

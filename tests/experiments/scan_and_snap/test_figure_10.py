@@ -14,6 +14,7 @@ from stagewise.experiments.scan_and_snap.figure_10 import SIZES, figure_10, text
 pytestmark = pytest.mark.usefixtures("unchecked")
 
 
+@pytest.mark.slow
 def test_every_rate_has_its_run_and_its_row(letters: str, tmp_path: Path) -> None:
     result = figure_10(tmp_path, data=letters, steps=1, seeds=1, progress=False)
     table = pd.read_csv(tmp_path / "entropy.csv")

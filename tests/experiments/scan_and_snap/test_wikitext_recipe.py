@@ -79,6 +79,7 @@ def test_analyse_takes_its_series(folder: Path, tmp_path: Path) -> None:
     assert analysis.report.exists()
 
 
+@pytest.mark.slow
 def test_the_measured_loss_is_that_of_the_torch_module(folder: Path, letters: str, tmp_path: Path) -> None:
     model = trained(tmp_path / "again", letters, {3: copy.deepcopy}).seen[3].eval()
     expected = hooked_weights(model.state_dict())

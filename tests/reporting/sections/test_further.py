@@ -23,10 +23,22 @@ pytestmark = pytest.mark.usefixtures("few_sequences", "undrawn", "unchecked")
 TITLE = "Checkpoints held against each other"
 
 
+@pytest.fixture(scope="module")
+def measured(
+    few_sequences: None, small_folder: Path, small_recipe: Recipe, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    run = Path(shutil.copytree(small_folder, tmp_path_factory.mktemp("measured") / "run"))
+    measure_run(small_recipe, run, probes=[Loss()], progress=False)
+    return run
+
+
+@pytest.fixture
+def folder(measured: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(measured, tmp_path / "run"))
+
+
 @pytest.mark.slow
-def test_the_comparisons_of_a_run_are_in_its_report(small_folder: Path, small_recipe: Recipe, tmp_path: Path) -> None:
-    folder = Path(shutil.copytree(small_folder, tmp_path / "run"))
-    measure_run(small_recipe, folder, probes=[Loss()], progress=False)
+def test_the_comparisons_of_a_run_are_in_its_report(folder: Path) -> None:
     assert TITLE not in report(folder).read_text(encoding="utf8")
     result = CliRunner().invoke(app, ["trajectory", str(folder), "--quiet"])
     assert f"report: {folder / 'report.html'}" in result.output.replace("\n", "")
@@ -35,9 +47,7 @@ def test_the_comparisons_of_a_run_are_in_its_report(small_folder: Path, small_re
         assert part in page, part
 
 
-def test_rows_of_ones_own_are_shown_beside_them(small_folder: Path, small_recipe: Recipe, tmp_path: Path) -> None:
-    folder = Path(shutil.copytree(small_folder, tmp_path / "run"))
-    measure_run(small_recipe, folder, probes=[Loss()], progress=False)
+def test_rows_of_ones_own_are_shown_beside_them(folder: Path) -> None:
     rows = pd.DataFrame(
         {"run": "run", "step": [0, 6], "probe": "LearningCoefficient", "quantity": "llc", "value": [0.5, 2.0]}
     )
@@ -46,9 +56,7 @@ def test_rows_of_ones_own_are_shown_beside_them(small_folder: Path, small_recipe
     assert "Local learning coefficient." in report(folder).read_text(encoding="utf8")
 
 
-def test_a_way_alone_is_shown_alone(small_folder: Path, small_recipe: Recipe, tmp_path: Path) -> None:
-    folder = Path(shutil.copytree(small_folder, tmp_path / "run"))
-    measure_run(small_recipe, folder, probes=[Loss()], progress=False)
+def test_a_way_alone_is_shown_alone(folder: Path) -> None:
     write(folder / COMPARISONS, measure_trajectory(open_series(folder), progress=False).to_parquet)
     page = report(folder).read_text(encoding="utf8")
     assert TITLE in page
@@ -56,13 +64,6 @@ def test_a_way_alone_is_shown_alone(small_folder: Path, small_recipe: Recipe, tm
 
 
 DEGENERATE = "How degenerate the loss is"
-
-
-@pytest.fixture
-def folder(small_folder: Path, small_recipe: Recipe, tmp_path: Path) -> Path:
-    run = Path(shutil.copytree(small_folder, tmp_path / "run"))
-    measure_run(small_recipe, run, probes=[Loss()], progress=False)
-    return run
 
 
 def coefficients(drift: float) -> pd.DataFrame:
@@ -92,9 +93,7 @@ def test_a_run_with_them_has_one_that_says_whether_chains_moved(drift: float, mo
     assert "Below: of each head" not in page
 
 
-def test_a_report_shows_the_interventions_of_its_run(small_folder: Path, small_recipe: Recipe, tmp_path: Path) -> None:
-    folder = Path(shutil.copytree(small_folder, tmp_path / "run"))
-    measure_run(small_recipe, folder, probes=[Loss()], progress=False)
+def test_a_report_shows_the_interventions_of_its_run(folder: Path) -> None:
     assert "Which head a stage needs" not in report(folder).read_text(encoding="utf8")
     row = {"layer": 0, "head": 1, "kind": "out", "step": 2, "transition": "the loss falls", "run": "run"}
     rows = pd.DataFrame(

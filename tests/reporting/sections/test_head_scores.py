@@ -45,7 +45,7 @@ def test_all_heads_are_drawn_without_a_word_where_they_are_few(measured: Measure
     (plot,) = ENTROPY.blocks(measured)
     assert isinstance(plot, Plot)
     assert "Drawn" not in plot.caption
-    assert len(plot.rows) == 2 * 31
+    assert len(plot.rows) == 2 * 19
 
 
 def test_every_head_has_a_panel_with_a_line_a_feature(measured: Measured, table: pd.DataFrame) -> None:
