@@ -238,7 +238,7 @@ def check_finite(step: int, loss: float, norm: float) -> None:
 def _check_model(step: int, model: models.Model, loss_at: Callable[[int], Float[Tensor, ""]]) -> None:
     """Raise FloatingPointError for a model that must not be saved: a weight or its loss is not finite."""
     for name, weight in models.parameters(model).items():
-        if not bool(weight.isfinite().all()):
+        if not models.is_finite(weight):
             raise FloatingPointError(f"{name} is not finite at step {step}; {_STEADIER}")
     with torch.no_grad():
         loss = loss_at(step).item()

@@ -30,7 +30,7 @@ from stagewise.checkpoints.names import ENDINGS, is_step
 from stagewise.checkpoints.nanogpt import as_gpt2, config_of, is_nanogpt
 from stagewise.config import line_of
 from stagewise.fields import MEMORY
-from stagewise.models import without_constants
+from stagewise.models import is_finite, without_constants
 
 State = Mapping[str, Tensor]
 
@@ -328,10 +328,7 @@ def _unwrapped(state: Mapping[str, Tensor], by_lightning: bool) -> tuple[dict[st
 
 def not_finite(state: State) -> tuple[str, ...]:
     """Return the names of the weights that hold nan or infinity; a HookedTransformer's constant buffers may."""
-    kept = without_constants(state).items()
-    # Torch cannot ask a type of eight bits whether it is finite.
-    wide = {name: one.float() if one.is_floating_point() and one.element_size() == 1 else one for name, one in kept}
-    return tuple(name for name, weight in wide.items() if not bool(weight.isfinite().all()))
+    return tuple(name for name, weight in without_constants(state).items() if not is_finite(weight))
 
 
 def load_file(path: Path, fix: str = RESTORE, *, inertly: bool = False) -> Any:

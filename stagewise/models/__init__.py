@@ -17,6 +17,7 @@ from stagewise.models._trial import check_edits as check_edits
 from stagewise.models._uninitialised import unloaded as unloaded
 from stagewise.models._weights import CONSTANTS as CONSTANTS
 from stagewise.models._weights import average_over_heads as average_over_heads
+from stagewise.models._weights import is_finite as is_finite
 from stagewise.models._weights import keep_heads_alike as keep_heads_alike
 from stagewise.models._weights import load as load
 from stagewise.models._weights import parameters as parameters
