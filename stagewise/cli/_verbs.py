@@ -122,10 +122,8 @@ def report(
     passes: PassOptions,
 ) -> None:
     """Write report.html and its figures; first measure a source that was not measured. Several give one report."""
-    runs, measurement = (
-        each_run(sources, out, step_column),
-        Measurement(passes, chosen, sequences=sequences, executor=executor),
-    )
+    runs = each_run(sources, out, step_column)
+    measurement = Measurement(passes, chosen, sequences=sequences, executor=executor)
     if len(runs) > 1:
         out = Path(runs[0]).parents[1] if len(sources) == 1 else out
         print(report_on_seeds(runs, out, data, measurement, cause))

@@ -25,6 +25,7 @@ from stagewise.plot._strips import ablation_matrix as ablation_matrix
 from stagewise.plot._strips import ablation_with_control as ablation_with_control
 from stagewise.plot._strips import centroids as centroids
 from stagewise.plot._strips import clusters as clusters
+from stagewise.plot._strips import heads_over_training as heads_over_training
 from stagewise.plot._trajectory import trajectory as trajectory
 from stagewise.plot.emergence import emergence as emergence
 from stagewise.plot.emergence import rise as rise

@@ -7,11 +7,12 @@ import textwrap
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.colors import ListedColormap
+from matplotlib.colors import ListedColormap, to_rgb
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 
 from stagewise.findings.stages import Stages
-from stagewise.plot._colours import head_colours, ink
+from stagewise.plot._colours import head_colours, ink, ordered_colours
 from stagewise.plot._quantities import quantity_of
 from stagewise.plot._step_axis import cell_edges, check_one_run, new_axes, set_step_axis, shade_stages
 from stagewise.table import head_label, select
@@ -80,6 +81,46 @@ def ablation_with_control(
     for control, ax in zip(controls, figure.subplots(len(controls), 1, squeeze=False).flat, strict=True):
         ablation_matrix(table, kind, quantity, control, stages=stages, ax=ax)
     return figure
+
+
+def heads_over_training(table: pd.DataFrame, stages: Stages | None = None, ax: Axes | None = None) -> Axes:
+    """Draw what each head attends to at each step: the colour of its relation, the fuller the more it attends there.
+
+    White is the attention of uniform attention or less, the full colour all of it. Of many heads those are shown that
+    come to attend to any relation most.
+
+    Args:
+        table: with rows of attention along relations, `AttentionTo`.
+    """
+    beyond = beyond_uniform(table)
+    check_one_run(beyond)
+    most = beyond.groupby(["layer", "head"])["value"].max().nlargest(_LABELLED).index
+    wide = beyond.pivot_table("value", "relation", ["layer", "head", "step"], sort=False).fillna(0)
+    relations = beyond["relation"].drop_duplicates().tolist()
+    colours = ordered_colours(relations)
+    full = np.array([to_rgb(colours[name]) for name in wide.loc[relations].index])
+    largest = wide.loc[relations].to_numpy(float)
+    of_cell = 1 - largest.max(axis=0)[:, None] * (1 - full[largest.argmax(axis=0)])
+    heads = _by_head(beyond.drop_duplicates(["layer", "head", "step"]))
+    heads = heads[heads.index.isin(most)]
+    cells = pd.Series(list(of_cell), wide.columns)
+    image = np.array([[cells[*head, step] for step in heads.columns] for head in heads.index])
+    ax = new_axes(ax, 7.6, 1.1 + _rows_height(len(heads)))
+    edges = cell_edges(heads.columns.to_numpy())
+    places, large = np.arange(len(heads) + 1) - 0.5, image.size > 3 * VECTOR_CELLS
+    ax.pcolormesh(edges, places, image, rasterized=large, edgecolor="face", linewidth=0.2)
+    _finish_strip(ax, heads, stages)
+    patches = [Patch(color=colours[name], label=name) for name in relations]
+    ax.figure.legend(handles=patches, loc="outside right upper", frameon=False, fontsize=8.5)
+    return ax
+
+
+def beyond_uniform(table: pd.DataFrame) -> pd.DataFrame:
+    """Return how far each head's attention along each relation goes beyond that of uniform attention: 0 to 1."""
+    along = select(table, "AttentionTo", "along")
+    uniform = table[(table["probe"] == "AttentionTo") & (table["quantity"] == "uniform")]
+    chance = along["relation"].map(uniform.groupby("relation")["value"].mean()).fillna(0).clip(upper=0.99)
+    return along.assign(value=((along["value"] - chance) / (1 - chance)).clip(0, 1).fillna(0))
 
 
 def clusters(table: pd.DataFrame, stages: Stages | None = None, ax: Axes | None = None) -> Axes:

@@ -4,10 +4,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 from stagewise import plot
 from stagewise.findings.stages import Stages
+from stagewise.plot._colours import ordered_colours
 
 
 def texts(ax: Axes) -> list[str]:
@@ -43,3 +45,22 @@ def test_the_name_of_a_relation_does_not_cover_an_offset(table: pd.DataFrame, na
 def test_each_run_of_a_cluster_is_numbered_once(table: pd.DataFrame, stages: Stages) -> None:
     assert sorted(texts(plot.clusters(table))) == ["0", "0", "1"]
     assert len(plot.centroids(table).get_yticklabels()) == 2
+
+
+def test_a_heads_colour_is_its_relation_fuller_the_more_it_attends_beyond_uniform_attention() -> None:
+    known = {"run": "run", "probe": "AttentionTo", "layer": 0}
+    along = {(0, 0): (0.2, 0.0), (0, 1): (0.2, 1.0), (1, 0): (0.2, 0.6), (1, 1): (0.2, 0.4)}  # head, step
+    rows = [
+        {**known, "quantity": "along", "head": head, "step": step, "relation": relation, "value": value}
+        for (head, step), both in along.items()
+        for relation, value in zip("ab", both, strict=True)
+    ]
+    uniform = [{**known, "quantity": "uniform", "step": 0, "relation": name, "value": 0.2} for name in "ab"]
+    ax = plot.heads_over_training(pd.DataFrame([*rows, *uniform]))
+    (mesh,) = ax.collections
+    cells = np.asarray(mesh.get_array())
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["L0H0", "L0H1"]
+    assert np.allclose(cells[0, 0], 1)
+    full = np.array(to_rgb(ordered_colours("ab")["b"]))
+    assert np.allclose(cells[0, 1], full)
+    assert np.allclose(cells[1, 0], 1 - 0.5 * (1 - full))

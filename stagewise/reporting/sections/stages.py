@@ -7,6 +7,7 @@ from matplotlib.figure import Figure
 
 from stagewise import plot
 from stagewise.findings.stages import Stages
+from stagewise.plot._strips import beyond_uniform
 from stagewise.reporting._figure import Plot
 from stagewise.reporting._measured import Measured
 from stagewise.reporting._prose import html_table, number, stage_rows
@@ -34,6 +35,13 @@ SEVERAL = (
     " and a stage ends. Shaded: the stages; hatched: the 95&nbsp;% interval of each boundary. "
 )
 ONE = "Look for a plateau before a curve rises again: there is none that counts. "
+SHOWN = 0.2
+"""Attention beyond uniform attention's that any head has where the picture of all heads is shown."""
+
+HEADS = (
+    "Each head at each checkpoint: its colour is the relation that it attends to most, and is the fuller the further "
+    "its attention there goes beyond that of uniform attention. Dashed: where stages begin. "
+)
 RIBBONS = "Ribbons: 95&nbsp;% intervals over the probe batch."
 TURNING_POINTS = ("reference", "lowest at step", "KL there", "fall", "rise", "p of rise", "slowdown", "ends", "reason")
 
@@ -48,8 +56,10 @@ WHY = (
 
 def _stages(measured: Measured) -> Blocks:
     """Say which stages there are, and draw KL to the references and the loss."""
-    stages = measured.stages
+    stages, table = measured.stages, measured.table
     blocks: Blocks = []
+    if measured.has("AttentionTo.along") and (rows := beyond_uniform(table))["value"].max() >= SHOWN:
+        blocks.append(Plot("heads-over-training", {"": plot.heads_over_training(table, stages)}, rows, HEADS))
     if stages is not None:
         blocks += [_in_words(stages), html_table(COLUMNS, stage_rows(stages)), TABLE]
     if measured.has("KLToReference.kl") or measured.has("Loss"):
@@ -127,5 +137,7 @@ def _has_partial_solutions(measured: Measured) -> bool:
     return bool(families["nested"]) if families else len(measured.references) > 1
 
 
-STAGES = Section("stages", "The stages", _stages, ("KLToReference", "Loss"))
+STAGES = Section(
+    "stages", "The stages", _stages, ("KLToReference", "Loss"), reads=("KLToReference", "Loss", "AttentionTo")
+)
 EVIDENCE = Section("evidence", "Why these boundaries", _evidence, ("KLToReference",), applies=_has_partial_solutions)
