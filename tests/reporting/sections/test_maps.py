@@ -26,8 +26,8 @@ def test_maps_are_drawn_at_the_start_at_each_boundary_and_at_the_end(measured: M
 def test_without_stages_the_quarter_and_the_middle_stand_for_boundaries(
     table: pd.DataFrame, bare: Callable[..., Measured]
 ) -> None:
-    rows = table[(table["probe"] == "MeanPattern") & (table["step"] <= 160)]  # steps 0, 20, ... 100 and 140: seven
-    assert list(drawn(bare(rows)).panels) == ["step 0", "step 20", "step 60", "step 140"]
+    rows = table[(table["probe"] == "MeanPattern") & (table["step"] <= 220)]  # 0, 20, ... 100, 140, 180, 220: nine
+    assert list(drawn(bare(rows)).panels) == ["step 0", "step 40", "step 80", "step 220"]
 
 
 def test_of_many_layers_twelve_maps_are_drawn_and_counted(table: pd.DataFrame, bare: Callable[..., Measured]) -> None:
