@@ -10,7 +10,6 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from stagewise import models
 from stagewise.analysis import analyse
 from stagewise.checkpoints.run_folder import METRICS, read_table
 from stagewise.checkpoints.series import open_series
