@@ -123,7 +123,7 @@ def huggingface_fields(config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[
             "d_model": hf.hidden_size,
             "n_heads": heads.pop(),
             "d_head": 1,
-            "n_ctx": getattr(hf, "max_position_embeddings", 2048),
+            "n_ctx": 2048 if (longest := getattr(hf, "max_position_embeddings", -1)) == -1 else longest,
             "d_vocab": hf.vocab_size,
         }
         sizes["d_head"] = max(width or sizes["d_model"] // sizes["n_heads"] for width in _by_layer(hf, "head_dim"))

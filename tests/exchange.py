@@ -33,7 +33,7 @@ KINDS = {
     "full": architectures.full(4, TASK.n_ctx, n_layers=2, n_heads=2, d_model=16, d_mlp=24),
     "rotary": Architecture({**SIZES, **ROTARY}),
     "gated": Architecture({**SIZES, "gated_mlp": True, "act_fn": "silu"}),
-    "shortformer": Architecture({**SIZES, "positional_embedding_type": "shortformer"}),
+    "shortformer": Architecture({**SIZES, "positional_embedding_type": "shortformer", "use_attn_scale": False}),
     "GPT2": Architecture(GPT2Config(**GPT2)),
     "Llama": Architecture(LlamaConfig(**LLAMA)),
 }
