@@ -10,11 +10,8 @@ unexport PYTHONDONTWRITEBYTECODE
 # CHECKED=1 checks every annotation of shape and type at run time too, at an eighth more time.
 COMMA := ,
 CHECKS := $(if $(CHECKED),--jaxtyping-packages=stagewise$(COMMA)beartype.beartype)
-# What touches a model, and with it TransformerLens.
-MODEL_TESTS := tests/models tests/measurement $(addprefix tests/probes/test_, \
-	composition.py ov_copying.py qk_offset.py) tests/checkpoints/test_series.py \
-	tests/checkpoints/test_sources.py tests/experiments/incremental/test_markov.py $(addprefix tests/test_, \
-	$(addsuffix .py, architecture attention init intervention probe table training training_resumed))
+# Rooms of numbers and sentences, which touch no model: TransformerLens is nothing to them.
+WITHOUT_MODELS := $(addprefix --ignore=, $(foreach room, plot statistics theory words, tests/$(room) stagewise/$(room)))
 
 # What the numbers of a result come from.
 NUMERICAL_TESTS := $(wildcard $(addprefix tests/, theory models probes measurement detection statistics findings \
@@ -28,9 +25,9 @@ demo: $(READY)
 test: $(READY)
 	$(BIN)/python -m pytest -n 2 --dist loadfile $(CHECKS)
 
-# The models under transformer-lens 4, in an environment of their own; runs are handed to and fro between both.
+# The suite under transformer-lens 4, in an environment of its own; runs are handed to and fro between both.
 test-tl4: $(READY) $(READY4)
-	STAGEWISE_OTHER_PYTHON=$(BIN)/python $(BIN4)/python -m pytest -n 2 --dist loadfile $(CHECKS) $(MODEL_TESTS)
+	STAGEWISE_OTHER_PYTHON=$(BIN)/python $(BIN4)/python -m pytest -n 2 --dist loadfile $(CHECKS) $(WITHOUT_MODELS)
 
 # The same numbers as processors with fewer instructions compute them, whose sums round otherwise.
 test-processors: $(READY)

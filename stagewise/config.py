@@ -123,7 +123,7 @@ def huggingface_fields(config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[
             "d_model": hf.hidden_size,
             "n_heads": heads.pop(),
             "d_head": 1,
-            "n_ctx": getattr(hf, "max_position_embeddings", 2048),
+            "n_ctx": 2048 if (longest := getattr(hf, "max_position_embeddings", -1)) == -1 else longest,
             "d_vocab": hf.vocab_size,
         }
         sizes["d_head"] = max(width or sizes["d_model"] // sizes["n_heads"] for width in _by_layer(hf, "head_dim"))
@@ -166,12 +166,14 @@ def huggingface_config(config: Mapping[str, Any]) -> Any:
 
 
 def _inert(config: Mapping[Any, Any]) -> dict[Any, Any]:
-    """Return a config without the fields that name code, of a repository or a compiled kernel, in its parts too."""
-    return {
-        name: _inert(value) if isinstance(value, Mapping) else value
-        for name, value in config.items()
-        if not re.fullmatch(CODE, str(name))
-    }
+    """Return a config without the fields that name code, of a repository or a compiled kernel, in its parts too.
+
+    Tuples, which a recipe that was read from run.json holds, are lists, as transformers checks them.
+    """
+    fields = {name: value for name, value in config.items() if not re.fullmatch(CODE, str(name))}
+    as_lists = {name: [*value] for name, value in fields.items() if isinstance(value, tuple)}
+    parts = {name: _inert(value) for name, value in fields.items() if isinstance(value, Mapping)}
+    return {**fields, **as_lists, **parts}
 
 
 def _check_counts(fields: Mapping[Any, Any], kind: str) -> None:

@@ -263,6 +263,8 @@ def _shown(
 def optimiser_of(parameters: Mapping[str, torch.nn.Parameter], plan: TrainPlan) -> torch.optim.Optimizer:
     """Return the optimiser of a plan for the parameters that train, by name: a group for each rate."""
     parameters = {name: parameter for name, parameter in parameters.items() if parameter.requires_grad}
+    for parameter in parameters.values():  # in order: torch's fused update goes through memory, whatever the strides
+        parameter.data = parameter.data.contiguous()
     by_rate: dict[float, list[torch.nn.Parameter]] = {}  # a group is one call a step, whatever is in it
     for name, rate in by_pattern(list(parameters), plan.learning_rate, plan.rates).items():
         by_rate.setdefault(rate, []).append(parameters[name])

@@ -24,6 +24,9 @@ from stagewise.training import descend, train
 FLOAT32 = 1e-6
 """Weights of order one after a few float32 updates, sums in another order."""
 
+LOGITS = 1e-4
+"""Logits of order one after a few updates of AdamW, which divides by the gradient's size."""
+
 TASK = MarkovChain(d_vocab=4, spans=(1, 1), length=3, n_sequences=40)
 FULL = architectures.full(4, TASK.n_ctx, n_heads=2, d_model=8, d_mlp=6)
 PLAN = TrainPlan(steps=8, batch_size=6, learning_rate=0.05, save=frozenset({3, 5}))
@@ -193,6 +196,33 @@ def test_any_config_of_transformer_lens_trains_and_reopens(change: dict[str, Any
     assert open_series(tmp_path).architecture.n_heads == series.architecture.n_heads
     reopened = model.build(open_series(tmp_path).architecture)
     model.load(reopened, series.weights(30))
+
+
+IDS = {"vocab_size": 4, "bos_token_id": 0, "eos_token_id": 0, "pad_token_id": 0}
+WIDTHS = {"num_hidden_layers": 2, "num_attention_heads": 2, "hidden_size": 16, "intermediate_size": 24}
+
+
+@pytest.mark.parametrize("kind", ["GPT2", "GPTNeoX", "Llama", "Gemma2"])
+def test_a_hugging_face_config_trains_as_plain_transformers_does(kind: str, tmp_path: Path) -> None:
+    import transformers
+
+    sizes = {"n_layer": 2, "n_head": 2, "n_embd": 16, "n_positions": 8} if kind == "GPT2" else WIDTHS
+    sizes = {**sizes, "head_dim": 8, "num_key_value_heads": 1} if kind == "Gemma2" else sizes
+    config = getattr(transformers, f"{kind}Config")(**IDS, **sizes)
+    series = train(Recipe(TASK, config, PLAN), tmp_path, progress=False)
+    torch.manual_seed(PLAN.seeds.init)
+    plain = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval()
+    optimiser, stream = torch.optim.AdamW(plain.parameters(), lr=0.05, weight_decay=0.01), TASK.stream(PLAN.seeds.data)
+    for step in range(PLAN.steps):
+        batch = stream(step, PLAN.batch_size)
+        loss = torch.nn.functional.cross_entropy(plain(batch.tokens).logits[batch.scored], batch.targets[batch.scored])
+        optimiser.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(plain.parameters(), PLAN.clip)
+        optimiser.step()
+    tokens = TASK.sample(4, 0).tokens
+    with torch.no_grad():
+        torch.testing.assert_close(series.model(PLAN.steps)(tokens), plain(tokens).logits, atol=LOGITS, rtol=0)
 
 
 def test_windows_train_too(tmp_path: Path) -> None:

@@ -70,6 +70,11 @@ def _initialise(model: Model, init: AbstractInit, generator: torch.Generator) ->
     for name, parameter in parameters(model).items():
         parameter.requires_grad_(name not in initial.frozen)
     for name, hook in initial.hooks.items():
+        if native.is_native(model) and name.endswith("hook_attn_scores"):
+            raise ValueError(
+                f"{type(init).__name__} edits {name}, with which a model of transformer-lens 4 does not compute: take "
+                'transformer-lens 3.9 (pip install "transformer-lens<4")'
+            )
         model.hook_dict[name].add_perma_hook(hook)
 
 

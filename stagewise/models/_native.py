@@ -43,7 +43,8 @@ def supported_fields(config: Mapping[str, Any]) -> dict[str, Any]:
     ...
     ValueError: transformer-lens 4 has no use_local_attn = True for a model made from a config: leave it out, ...
     """
-    for field, value in asked_beside(config, NATIVE | WITHOUT_EFFECT | OF_NATIVE_WITHOUT_EFFECT).items():
+    known = NATIVE | WITHOUT_EFFECT | OF_NATIVE_WITHOUT_EFFECT | {"use_attn_scale"}
+    for field, value in asked_beside(config, known).items():
         raise ValueError(
             f"transformer-lens 4 has no {field} = {value} for a model made from a config: leave it out, or take "
             'transformer-lens 3.9 (pip install "transformer-lens<4")'
@@ -55,12 +56,24 @@ def supported_fields(config: Mapping[str, Any]) -> dict[str, Any]:
             'transformer-lens 3.9 (pip install "transformer-lens<4")'
         )
     fields = {field: value for field, value in config.items() if field in NATIVE}
-    return {**fields, "positional_embedding_type": "standard"} if kind == "shortformer" else fields
+    fields |= {"positional_embedding_type": "standard"} if kind == "shortformer" else {}
+    return {**fields, "attn_scale": -1.0} if _is_unscaled(config) else fields
+
+
+def _is_unscaled(config: Mapping[str, Any]) -> bool:
+    return config.get("use_attn_scale") is False or config.get("attn_scale") == 1
 
 
 def complete(model: Bridge, config: Mapping[str, Any]) -> None:
-    """Give the model what a HookedTransformer has beyond it: trainable biases, at zero, and shortformer positions."""
+    """Give the model what a HookedTransformer has beyond it.
+
+    Trainable biases, at zero; shortformer positions; scores that nothing divides.
+    """
     _add_bias(model.unembed.original_component)
+    if _is_unscaled(config):
+        model.cfg.attn_scale, model.cfg.use_attn_scale = 1.0, False
+        for block in model.blocks:
+            block.attn.original_component.scale = 1.0
     if config.get("positional_embedding_type") == "shortformer":
         model.cfg.positional_embedding_type = "shortformer"
         _move_positions(model)

@@ -50,7 +50,11 @@ def wrapped(module: Any) -> Bridge:
     tokens = trial_tokens(module.config.vocab_size)
     with in_a_line(f"transformers' own {type(module).__name__} does not run"), torch.inference_mode():
         expected = module(tokens).logits
+    head = module.get_output_embeddings()
+    biased = head is None or getattr(head, "bias", None) is not None
     bridge = _wrapped(module)
+    if not biased and (bias := getattr(bridge.unembed.original_component, "bias", None)) is not None:
+        bias.requires_grad_(False)  # transformer-lens 3.9 adds one to every head: the model itself has none to train
     _check(bridge, tokens, expected)
     return bridge
 

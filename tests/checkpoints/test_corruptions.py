@@ -21,7 +21,6 @@ from calibration.audit.clean_series import (
 from calibration.audit.corruptions import CORRUPTIONS, tried
 from calibration.audit.corruptions import HELD_OUT as OTHER_CORRUPTIONS
 from calibration.audit.planted import Planted
-from stagewise import models
 from stagewise.checkpoints.audit import audit
 from stagewise.checkpoints.series import find
 from stagewise.schedules import linear
@@ -39,7 +38,7 @@ QUICK = {
 UNKNOWN = {"last step gone"}
 """Nothing in a folder of files tells that there was one more."""
 
-pytestmark = pytest.mark.skipif(not models.has_hooked_transformer(), reason="there is no HookedTransformer")
+pytestmark = pytest.mark.hooked_only("the series are of HookedTransformers, whose buffers the audit knows")
 
 
 FEW = (

@@ -81,6 +81,7 @@ def test_a_hugging_face_model_is_saved_with_its_config(tmp_path: Path, hugging_f
     assert (series.steps, series.architecture.n_heads) == ((0, 2, 3), 4)
 
 
+@pytest.mark.hooked_only("a native bridge in a module saves each weight twice")
 def test_any_other_module_is_saved_whole(tmp_path: Path) -> None:
     module = fit(hooked, save_on_lightning({2}, tmp_path), max_steps=2)
     (path,), own = tmp_path.glob("checkpoint-2/*.safetensors"), module.state_dict()

@@ -1,5 +1,6 @@
 """Every family of Hugging Face's causal language models that TransformerLens bridges, made small."""
 
+import contextlib
 import inspect
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -171,6 +172,22 @@ def families() -> dict[str, Family]:
             found[kind] = family_of(kind)
     found |= {name: family_of(name) for name in VARIANTS}
     return dict(sorted(found.items()))
+
+
+def unbridged() -> dict[str, Any]:
+    """Return a config of every other family of causal language models that transformers makes one of."""
+    from huggingface_hub.errors import StrictDataclassClassValidationError
+    from transformer_lens.factories.architecture_adapter_factory import SUPPORTED_ARCHITECTURES
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING
+
+    found = {}
+    for kind, config in CONFIG_MAPPING.items():
+        name = getattr(MODEL_FOR_CAUSAL_LM_MAPPING.get(config, None), "__name__", None)
+        if name is not None and name not in SUPPORTED_ARCHITECTURES and kind == config.model_type:
+            with contextlib.suppress(StrictDataclassClassValidationError):  # of a part of another model
+                found |= {} if config.sub_configs else {kind: config()}
+    return found
 
 
 HEADED = ("ForCausalLM", "LMHeadModel")

@@ -29,7 +29,6 @@ NOT_IN_4: dict[str, dict[str, Any]] = {
     "alibi": {"positional_embedding_type": "alibi"},
     "local attention": {"use_local_attn": True, "window_size": 3, "attn_types": ["local", "global"]},
     "experts": {"num_experts": 2, "experts_per_token": 1, "gated_mlp": True},
-    "unscaled scores": {"use_attn_scale": False},
     "scores scaled by layer": {"scale_attn_by_inverse_layer_idx": True},
     "norm of queries and keys": {"use_qk_norm": True},
     "results of heads": {"use_attn_result": True},

@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 import torch
 
+from stagewise import models
+from stagewise.architecture import Architecture
 from stagewise.intervention import RestrictContext
 from tests.models.families import edited, short, tried
-from tests.models.small_families import LENGTH, families, family_of
+from tests.models.small_families import LENGTH, families, family_of, unbridged
 
 TABLE = Path(__file__).parents[2] / "docs" / "families.md"
 ROWS = re.findall(r"^\| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", TABLE.read_text(encoding="utf8"), re.MULTILINE)
@@ -51,6 +53,18 @@ def test_what_cannot_be_measured_is_refused_in_a_line(name: str, reason: str) ->
     for outcome in tried(family_of(name)).values():
         assert re.search(reason, outcome.refused)
         assert "\n" not in outcome.refused
+
+
+@pytest.mark.slow
+def test_every_family_without_a_bridge_is_refused_by_its_name() -> None:
+    configs, unnamed = unbridged(), {}
+    assert len(configs) > 60
+    for kind, config in configs.items():
+        with pytest.raises(ValueError, match=r"\A[^\n]+\Z") as refused:
+            models.build(Architecture(config))
+        if re.split("[-_]", kind)[0] not in str(refused.value).lower():
+            unnamed[kind] = str(refused.value)
+    assert unnamed == {}
 
 
 @pytest.mark.slow

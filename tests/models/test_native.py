@@ -57,7 +57,7 @@ def test_a_weight_of_another_width_of_heads_is_refused_by_its_name() -> None:
 
 
 @pytest.mark.parametrize(
-    "field", [{"positional_embedding_type": "alibi"}, {"use_local_attn": True}, {"use_attn_scale": False}], ids=str
+    "field", [{"positional_embedding_type": "alibi"}, {"use_local_attn": True}, {"parallel_attn_mlp": True}], ids=str
 )
 def test_what_would_be_ignored_is_refused_and_what_changes_nothing_is_dropped(field: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=r"take\s+transformer-lens 3.9"):

@@ -38,6 +38,7 @@ COVERED = {
     "gelu": {"act_fn": "gelu"},
     "silu": {"act_fn": "silu"},
     "own scale": {"attn_scale": 3.0},
+    "unscaled scores": {"use_attn_scale": False},
     "positions for queries and keys alone": {"positional_embedding_type": "shortformer"},
     "wide heads": {"n_heads": 5, "d_head": 3},
     "large eps": {"eps": 0.1},
@@ -56,7 +57,6 @@ NOT_COVERED = {
 }
 if model.has_hooked_transformer():  # what transformer-lens 4 would ignore is refused there
     COVERED |= {
-        "unscaled scores": {"use_attn_scale": False},
         "scores scaled by layer": {"scale_attn_by_inverse_layer_idx": True},
         "unscaled scores by layer": {"use_attn_scale": False, "scale_attn_by_inverse_layer_idx": True},
     }

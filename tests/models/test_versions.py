@@ -21,7 +21,7 @@ TABLE = 1e-4
 WEIGHTS = 1e-3
 """Rounding after 20 steps of AdamW, which divides by the gradient's size; the rate is 0.03."""
 
-KINDS = ("minimal", "full", "rotary", "gated")
+KINDS = ("minimal", "full", "rotary", "gated", "shortformer", "GPT2", "Llama")
 every_kind = pytest.mark.parametrize("kind", KINDS)
 
 
@@ -59,7 +59,9 @@ def test_a_seed_trains_the_same_model_under_both_versions(kind: str, folders: tu
             assert (weight - other[name]).abs().max() <= (WEIGHTS if step else 0), f"{name} at step {step}"
 
 
-@pytest.mark.parametrize("kind", ["minimal", "full", "rotary"])  # 4 leaves b_in of a gated MLP out of its state dict
+@pytest.mark.parametrize(
+    "kind", ["minimal", "full", "rotary", "shortformer"]
+)  # 4 leaves b_in of a gated MLP out of its state dict
 def test_a_state_dict_of_the_other_version_loads(kind: str, folders: tuple[Path, Path]) -> None:
     built = model.build(exchange.KINDS[kind])
     model.load(built, load_file(folders[1] / f"{kind}.safetensors"))

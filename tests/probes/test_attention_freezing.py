@@ -47,6 +47,7 @@ def test_half_of_the_attention_moved_is_a_change_of_a_half(view_of: Callable[...
     assert table_of(AttentionFreezing(), views)["value"].tolist() == [pytest.approx(0.25)]
 
 
+@pytest.mark.hooked_only("a native bridge does not compute with the scores that (Y, Z) edits")
 def test_the_attention_of_syn_small_freezes_as_in_the_notes() -> None:
     steps = (8, 12, 30, 40, 50, 100)
     moments = ((m.step, m.weights) for m in moments_of_syn_small([Rates(1.0, 1.0)]) if m.step in steps)

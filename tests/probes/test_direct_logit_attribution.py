@@ -41,8 +41,9 @@ def test_heads_rest_and_embedding_share_what_the_stream_says() -> None:
 def test_a_head_that_writes_nothing_has_no_direct_effect() -> None:
     task = RepeatedTokens(8, length=4)
     model = models.build(full(8, task.n_ctx, n_layers=2, n_heads=2, d_model=8, d_mlp=6))
-    with torch.no_grad():
-        models.parameters(model)["blocks.1.attn.W_O"][0] = 0
+    state = models.weights(model)
+    state["blocks.1.attn.W_O"][0] = 0
+    models.load(model, state)
     series = open_series([(0, model)])
     table = measure(series, [DirectLogitAttribution()], task.probe_batch(4, 0), resamples=2, progress=False)
     values = select(table, "DirectLogitAttribution", "head").set_index(["layer", "head"])["value"]

@@ -1,7 +1,6 @@
 """Edge attribution: a copying head feeds the one that reads it, and nobody else."""
 
 import pytest
-import torch
 
 from stagewise import models
 from stagewise.architecture import Architecture
@@ -20,10 +19,10 @@ SIZES = {"n_layers": 2, "n_heads": 2, "d_model": 8, "d_head": 4, "n_ctx": TASK.n
 
 def test_a_head_that_writes_nothing_feeds_nobody_and_one_that_reads_nothing_is_fed_by_nobody() -> None:
     model = models.build(Architecture({**SIZES, "normalization_type": None}, GaussianInit(0.6)))
-    with torch.no_grad():
-        models.parameters(model)["blocks.0.attn.W_O"][1] = 0
-        models.parameters(model)["blocks.1.attn.W_V"][0] = 0
-        models.parameters(model)["blocks.1.attn.b_V"][0] = 0
+    state = models.weights(model)
+    for name, head in (("blocks.0.attn.W_O", 1), ("blocks.1.attn.W_V", 0), ("blocks.1.attn.b_V", 0)):
+        state[name][head] = 0
+    models.load(model, state)
     series = open_series([(0, model)])
     table = measure(series, [EdgeAttribution()], TASK.probe_batch(6, 0), resamples=5, progress=False)
     for quantity in ("estimated_change", "exact_change"):

@@ -19,6 +19,7 @@ from stagewise.task import Batch
 from stagewise.tasks import syn_small
 
 
+@pytest.mark.hooked_only("a native bridge does not compute with the scores that (Y, Z) edits")
 def test_the_growth_of_syn_small_is_the_one_in_the_notes() -> None:
     recorded = {0: 1.0, 8: 1.712, 48: 12.90, 100: 13.13}
     moments = ((m.step, m.weights) for m in moments_of_syn_small([Rates(1.0, 1.0)]) if m.step in recorded)
@@ -28,6 +29,7 @@ def test_the_growth_of_syn_small_is_the_one_in_the_notes() -> None:
     assert dict(zip(growth["step"], growth["value"], strict=True)) == pytest.approx(recorded, rel=1e-3)
 
 
+@pytest.mark.hooked_only("a native bridge does not compute with the scores that (Y, Z) edits")
 def test_every_token_has_its_own_growth_since_the_first_checkpoint() -> None:
     task = syn_small()
     start, end = zeros(1, 34), zeros(1, 34)
@@ -52,6 +54,7 @@ def test_it_runs_on_any_model(two_layers: Architecture) -> None:
     assert growth["value"].tolist() == pytest.approx([1.0] * len(growth))
 
 
+@pytest.mark.hooked_only("a native bridge does not compute with the scores that (Y, Z) edits")
 def test_a_relation_without_keys_is_refused() -> None:
     batch = syn_small().population_batch()
     nothing = Batch(batch.tokens, batch.targets, batch.scored, {"distinct": batch.relations["distinct"] & False})

@@ -4,7 +4,6 @@ from typing import Any
 
 import pandas as pd
 import pytest
-import torch
 
 from stagewise import models as model
 from stagewise.architecture import Architecture
@@ -193,9 +192,10 @@ def test_in_a_linear_model_each_factor_costs_what_its_part_of_the_output_says() 
 
 def test_a_head_that_looks_the_same_way_everywhere_loses_nothing_with_its_own_pattern() -> None:
     made, batch = linear_model(), TASK.probe_batch(8, seed=0)
-    with torch.no_grad():
-        for part in ("W_Q", "b_Q"):
-            model.parameters(made)[f"blocks.0.attn.{part}"][1] = 0  # an even attention
+    state = model.weights(made)
+    for part in ("W_Q", "b_Q"):
+        state[f"blocks.0.attn.{part}"][1] = 0  # an even attention
+    model.load(made, state)
     probe = HeadAblation(kinds=("mean", *FACTORS))
     table = measure(open_series([(0, made)]), [probe], batch, resamples=2, progress=False)
     assert abs(value(table, "kl", 0, 1, "pattern")) < FLOAT32

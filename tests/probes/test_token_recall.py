@@ -21,12 +21,14 @@ def found(weights: YZ, batch: Batch, thresholds: tuple[float, ...]) -> list[floa
     return select(table, "TokenRecall", "recall")["value"].tolist()
 
 
+@pytest.mark.hooked_only("a native bridge does not compute with the scores that (Y, Z) edits")
 def test_tokens_above_the_threshold_are_counted_once_each() -> None:
     task = syn_small()
     shares = found(zeros(1, 34), task.population_batch(), (0.5 / 155, 3.5 / 155, 9.5 / 155, 10.5 / 155))
     assert shares == pytest.approx([1.0, 0.7, 0.1, 0.0], abs=FLOAT32)
 
 
+@pytest.mark.hooked_only("a native bridge does not compute with the scores that (Y, Z) edits")
 def test_the_vocabulary_batch_gives_the_recall_of_figures_11_and_12() -> None:
     task = syn_medium(3)
     z = torch.randn(1, task.d_vocab, task.d_vocab, generator=torch.Generator().manual_seed(1))
@@ -36,6 +38,7 @@ def test_the_vocabulary_batch_gives_the_recall_of_figures_11_and_12() -> None:
     assert 0 < shares[1] < 1
 
 
+@pytest.mark.hooked_only("a native bridge does not compute with the scores that (Y, Z) edits")
 def test_a_trained_model_has_recall_between_its_start_and_none() -> None:
     task = syn_medium(1)
     pairs, z = final_scores(1, seed=1)
@@ -45,6 +48,7 @@ def test_a_trained_model_has_recall_between_its_start_and_none() -> None:
     assert shares == pytest.approx(recall(task, z[:1], (0.02, 0.03, 0.5))[0].tolist(), abs=FLOAT32)
 
 
+@pytest.mark.hooked_only("a native bridge does not compute with the scores that (Y, Z) edits")
 def test_thresholds_and_relations_that_cannot_be_are_refused() -> None:
     with pytest.raises(ValueError, match=r"between 0 and 1, at least one; got \(1\.5,\)"):
         TokenRecall((1.5,))

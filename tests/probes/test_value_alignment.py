@@ -105,7 +105,7 @@ def test_every_layer_and_head_has_its_own_map(change: dict[str, int]) -> None:
     cosine, projection = read(made, state)
     for layer in range(2):
         for head in range(2):
-            W_V, W_O = built.W_V[layer, head].detach(), built.W_O[layer, head].detach()
+            W_V, W_O = built.W_V[layer, head % built.W_V.shape[1]].detach(), built.W_O[layer, head].detach()
             value_map = (state["embed.W_E"] @ W_V @ W_O @ state["unembed.W_U"]).T
             for k, feature in enumerate(FEATURES.values()):
                 inner = float((value_map * feature).sum())

@@ -31,6 +31,7 @@ def random_weights() -> YZ:
     return YZ(*torch.randn(2, 1, m, m, generator=torch.Generator().manual_seed(0)).unbind())
 
 
+@pytest.mark.hooked_only("a native bridge does not compute with the scores that (Y, Z) edits")
 def test_log_probabilities_and_attention_are_those_of_the_closed_form() -> None:
     weights, batch = random_weights(), TASK.sample(5, seed=1)
     architecture = yz(TASK.d_vocab, TASK.n_ctx)
@@ -45,6 +46,7 @@ def test_log_probabilities_and_attention_are_those_of_the_closed_form() -> None:
     torch.testing.assert_close(by_token, expected, atol=FLOAT32, rtol=0)
 
 
+@pytest.mark.hooked_only("a native bridge does not compute with the scores that (Y, Z) edits")
 def test_ordinary_training_takes_the_steps_of_the_closed_form(tmp_path: Path) -> None:
     plan = TrainPlan(5, 6, "sgd", 0.0, weight_decay=0.0, momentum=0.9, clip=None, rates=RATES)
     series = train(Recipe(TASK, yz(TASK.d_vocab, TASK.n_ctx), plan), tmp_path / "run", progress=False)
@@ -57,6 +59,7 @@ def test_ordinary_training_takes_the_steps_of_the_closed_form(tmp_path: Path) ->
     assert moment.weights.z.abs().max() > 100 * FLOAT32
 
 
+@pytest.mark.hooked_only("a native bridge does not compute with the scores that (Y, Z) edits")
 def test_only_y_and_z_train_and_their_padding_has_no_gradient() -> None:
     model = models.build(yz(TASK.d_vocab, TASK.n_ctx, "uniform"), seed=3)
     batch = TASK.sample(4, seed=0)
@@ -69,6 +72,7 @@ def test_only_y_and_z_train_and_their_padding_has_no_gradient() -> None:
     assert gradients["blocks.0.attn.W_Q"].any()
 
 
+@pytest.mark.hooked_only("a native bridge does not compute with the scores that (Y, Z) edits")
 def test_the_uniform_start_is_within_its_bound_and_the_seeds_own() -> None:
     first, again, other = (yz_of(models.weights(models.build(yz(34, 8, "uniform"), seed))) for seed in (1, 1, 2))
     assert torch.equal(first.z, again.z)
@@ -77,6 +81,7 @@ def test_the_uniform_start_is_within_its_bound_and_the_seeds_own() -> None:
         assert 0.9 * 34**-0.5 < matrix.abs().max() <= 34**-0.5
 
 
+@pytest.mark.hooked_only("a native bridge does not compute with the scores that (Y, Z) edits")
 def test_a_series_in_memory_is_measured_like_any_other() -> None:
     series = series_of("run", [(0, zeros(1, TASK.d_vocab)), (3, random_weights())], TASK.n_ctx)
     table = measure(series, [AttentionTo(), Loss()], TASK.probe_batch(8, 0), progress=False)
