@@ -46,16 +46,16 @@ class Role(StrEnum):
     """What a quantity is to findings, which ask a table for it and know no probe by name."""
 
     LOSS = "loss"
-    """Cross-entropy of the scored predictions, nats."""
+    """Cross-entropy of the scored predictions, nats: one number a checkpoint."""
 
     SQUARED_ERROR = "squared error"
-    """The loss of a regression."""
+    """The loss of a regression: one number a checkpoint."""
 
     LOSS_BY_POSITION = "loss by position"
-    """Cross-entropy of each position, nats."""
+    """Cross-entropy by position, nats."""
 
     ACCURACY = "accuracy"
-    """Share of the scored predictions that are right."""
+    """Share of the scored predictions that are right: one number a checkpoint."""
 
     KL = "KL to references"
     """KL(reference ‖ model) by reference, nats: stages end at its turning points."""
@@ -64,34 +64,34 @@ class Role(StrEnum):
     """KL of the model to itself by the context that it is restricted to, nats."""
 
     ATTENTION = "attention"
-    """Mass of each head on the keys of each relation, from the scored queries."""
+    """Mass on the keys of a relation from the scored queries, by layer, head and relation."""
 
     ATTENTION_ALONG = "attention along"
-    """The same from all queries at which the relation starts."""
+    """The same from all queries that have keys in the relation."""
 
     UNIFORM_ATTENTION = "uniform attention"
-    """The same along each relation, of attention that is even over all keys."""
+    """The same of attention that is even over all keys up to the query, by relation."""
 
     SHARE = "share"
-    """Share of each relation in a head's attention: a head changes where another one takes the most."""
+    """Share of a relation in a head's attention, by layer, head and relation: heads are named after the largest."""
 
     PATTERN = "attention pattern"
-    """Each head's attention pattern as masses by feature: heads of one kind have like ones."""
+    """Masses that describe a head's pattern, by layer, head and feature: heads of one kind have like ones."""
 
     ATTENTION_BY_OFFSET = "attention by offset"
-    """Each head's mass by the distance from query to key."""
+    """Mass by layer, head and offset from query to key."""
 
     PEAK = "peak"
-    """The largest of these."""
+    """The largest of these, by layer and head."""
 
     PEAK_OFFSET = "peak offset"
-    """The offset that it is at."""
+    """The offset at which that is, by layer and head."""
 
     ALIGNMENT = "alignment of values"
-    """Cosine of what each head's weights write with a feature."""
+    """Cosine of what a head's weights write with a feature, by layer, head and feature."""
 
     COPYING = "copying"
-    """How much each head's weights raise the logit of the token that it attends to, in [-1, 1]."""
+    """How much a head's weights raise the logit of the token that it attends to, in [-1, 1], by layer and head."""
 
 
 @dataclasses.dataclass(frozen=True)

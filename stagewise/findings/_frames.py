@@ -3,6 +3,7 @@
 import abc
 import hashlib
 import html
+import itertools
 import json
 import math
 from collections.abc import Iterable, Mapping
@@ -98,7 +99,8 @@ def rows_of(table: pd.DataFrame, role: Role, **axes: object) -> pd.DataFrame:
     Raises:
         ValueError: there are none; the message lists those of the table.
     """
-    return select(table, *[*with_role(table, role), *(pair for pair in ROLES if ROLES[pair] == role)][0], **axes)
+    probe, name = next(itertools.chain(with_role(table, role), (pair for pair in ROLES if ROLES[pair] == role)))
+    return select(table, probe, name, **axes)
 
 
 def names_of(table: pd.DataFrame, *roles: Role) -> list[str]:

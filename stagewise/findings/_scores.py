@@ -172,7 +172,8 @@ def _at_one_offset(table: pd.DataFrame, curves: Iterable[Curve]) -> Iterator[Cur
     for curve in curves:
         head = frozenset((axis, label) for axis, label in curve.labels.items() if axis != "relation")
         peak, mass = peaks.get(head, np.empty(0)), masses.get(frozenset(curve.labels.items()), np.empty(0))
-        if curve.labels.get("relation") in BY_CONTENT and len(peak) == len(mass) == len(curve.rows):
+        known = head in offsets and len(peak) == len(mass) == len(curve.rows)
+        if known and curve.labels.get("relation") in BY_CONTENT:
             values = curve.rows["value"].to_numpy(float)
             at = int(np.argmax(np.where(np.isfinite(values), values, -np.inf)))
             if mass[at] >= ENOUGH and peak[at] >= MOSTLY * mass[at]:
@@ -197,8 +198,8 @@ def _fixed_offsets(table: pd.DataFrame, curves: Iterable[Curve], named: float) -
             len(mass) == len(high) and np.abs(mass - values)[high].max() < ALIKE for mass in known
         ):
             continue
-        offset = int(offsets[frozenset(curve.labels.items())]["value"].to_numpy(float)[high].round()[-1])
-        yield curve._replace(offset=offset)
+        at = offsets.get(frozenset(curve.labels.items()))
+        yield curve if at is None else curve._replace(offset=int(at["value"].to_numpy(float)[high].round()[-1]))
 
 
 def quantities_of(table: pd.DataFrame) -> Quantities:
