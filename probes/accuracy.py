@@ -19,7 +19,9 @@ class Accuracy(AbstractProbe):
     tensor([0.6667])
     """
 
-    quantities = {"accuracy": Quantity("accuracy", range=(0, 1), progress="up", onset="accuracy rises")}
+    quantities = {
+        "accuracy": Quantity("accuracy", range=(0, 1), progress="up", onset="accuracy rises", role="accuracy"),
+    }
 
     def read(self, view: View) -> list[Reading]:
         """Return `accuracy`."""

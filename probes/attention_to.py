@@ -38,9 +38,9 @@ class AttentionTo(AbstractPatternProbe):
     """
 
     quantities = {
-        "mass": Quantity("attention mass", range=(0, 1), progress="up", unless="along"),
-        "along": Quantity("attention mass along the relation", range=(0, 1), progress="up"),
-        "uniform": Quantity("attention mass of uniform attention", range=(0, 1)),
+        "mass": Quantity("attention mass", range=(0, 1), progress="up", unless="along", role="attention"),
+        "along": Quantity("attention mass along the relation", range=(0, 1), progress="up", role="attention along"),
+        "uniform": Quantity("attention mass of uniform attention", range=(0, 1), role="uniform attention"),
     }
 
     relations: tuple[str, ...] | None = None

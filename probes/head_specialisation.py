@@ -39,7 +39,7 @@ class HeadSpecialisation(AbstractPatternProbe):
     """
 
     quantities = {
-        "share": Quantity("share of a head's attention", range=(0, 1)),
+        "share": Quantity("share of a head's attention", range=(0, 1), role="share"),
         "top_share": Quantity("largest share of a head", range=(0, 1)),
         "competition": Quantity("competition", range=(0, 1)),
         "coverage": Quantity("coverage", range=(0, 1)),

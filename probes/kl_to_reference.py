@@ -33,7 +33,7 @@ class KLToReference(AbstractProbe):
     (['guess'], tensor([[0.1438]]))
     """
 
-    quantities = {"kl": Quantity("KL(reference ‖ model)", "nats", (0, None))}
+    quantities = {"kl": Quantity("KL(reference ‖ model)", "nats", (0, None), role="KL to references")}
 
     references: tuple[str, ...] | None = None
 

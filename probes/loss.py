@@ -22,9 +22,11 @@ class Loss(AbstractProbe):
     """
 
     quantities = {
-        "cross_entropy": Quantity("loss", "nats", (0, None), progress="down", onset="the loss falls"),
+        "cross_entropy": Quantity("loss", "nats", (0, None), progress="down", onset="the loss falls", role="loss"),
         "excess": Quantity("excess loss", "nats", progress="down", unless="cross_entropy"),
-        "squared_error": Quantity("squared error / 2", range=(0, None), progress="down", onset="the loss falls"),
+        "squared_error": Quantity(
+            "squared error / 2", range=(0, None), progress="down", onset="the loss falls", role="squared error"
+        ),
     }
 
     def read(self, view: View) -> list[Reading]:

@@ -21,7 +21,7 @@ class LossByPosition(AbstractProbe):
     """
 
     quantities = {
-        "cross_entropy": Quantity("loss", "nats", (0, None)),
+        "cross_entropy": Quantity("loss", "nats", (0, None), role="loss by position"),
         "squared_error": Quantity("squared error / 2", range=(0, None)),
     }
 

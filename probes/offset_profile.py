@@ -32,9 +32,11 @@ class OffsetProfile(AbstractPatternProbe):
     """
 
     quantities = {
-        "mass": Quantity("attention mass", range=(0, 1)),
-        "peak": Quantity("attention to one offset", range=(0, 1), progress="up", onset="attends to a fixed offset"),
-        "peak_offset": Quantity("offset with most attention", "positions", range=(_NEAREST, None)),
+        "mass": Quantity("attention mass", range=(0, 1), role="attention by offset"),
+        "peak": Quantity(
+            "attention to one offset", range=(0, 1), progress="up", onset="attends to a fixed offset", role="peak"
+        ),
+        "peak_offset": Quantity("offset with most attention", "positions", range=(_NEAREST, None), role="peak offset"),
     }
 
     max_offset: int | None = None

@@ -34,7 +34,7 @@ class OVCopying(AbstractCircuitProbe):
     tensor([[ 1., -1.]])
     """
 
-    quantities = {"copying": Quantity("copying by weights", range=(-1, 1), progress="up", weights=True)}
+    quantities = {"copying": Quantity("copying by weights", range=(-1, 1), progress="up", weights=True, role="copying")}
 
     def read_circuits(self, circuits: Circuits) -> list[Reading]:
         """Return `copying` by layer and head."""

@@ -45,7 +45,7 @@ class PatternClusters(AbstractPatternProbe):
     """
 
     quantities = {
-        "profile": Quantity("attention mass", range=(0, 1)),
+        "profile": Quantity("attention mass", range=(0, 1), role="attention pattern"),
         "cluster": Quantity("cluster"),
         "centroid": Quantity("attention mass", range=(0, 1)),
         "silhouette": Quantity("mean silhouette", range=(-1, 1)),

@@ -32,7 +32,7 @@ class RestrictedContextKL(AbstractProbe):
     tensor([[0.1438]])
     """
 
-    quantities = {"kl": Quantity("KL(model ‖ restricted context)", "nats", (0, None))}
+    quantities = {"kl": Quantity("KL(model ‖ restricted context)", "nats", (0, None), role="KL to restricted contexts")}
 
     contexts: tuple[int, ...] = (1, 2, 4, 8)
 

@@ -42,7 +42,7 @@ class ValueAlignment(AbstractProbe):
     """
 
     quantities = {
-        "cosine": Quantity("cosine with the feature", range=(-1, 1)),
+        "cosine": Quantity("cosine with the feature", range=(-1, 1), role="alignment of values"),
         "projection": Quantity("projection on the feature"),
     }
 

@@ -15,7 +15,7 @@ from stagewise.checkpoints._causes import causes_of
 from stagewise.checkpoints._checksums import is_intact
 from stagewise.checkpoints._json_files import read_json
 from stagewise.checkpoints.run_folder import ANALYSIS, read_record, table_file, write_json
-from stagewise.findings._frames import digest
+from stagewise.findings._frames import digest, names_of
 from stagewise.findings._kinds import OUTPUTS, PATTERNS, has_patterns
 from stagewise.findings._scores import evidence, rows_of_evidence
 from stagewise.findings.batch_familiarity import LOSSES, BatchFamiliarity, familiarity_of_run
@@ -148,7 +148,8 @@ def load_lineage(folder: str | Path) -> Lineage | None:
         FileNotFoundError: the folder holds no table.
     """
     folder = Path(folder)
-    table = table_file(folder).read([f"{probe}.{quantity}" for probe, quantity in (*PATTERNS, *OUTPUTS)])
+    file = table_file(folder)
+    table = file.read(names_of(file.outline, *PATTERNS, *OUTPUTS))
     if not has_patterns(table):
         return None
     if (saved := _saved(Lineage, folder, table)) is not None:
@@ -168,7 +169,8 @@ def familiarity_in(folder: Path) -> BatchFamiliarity | None:
     """
     if not (folder / ANALYSIS).exists():
         return None
-    return familiarity_of_run(read_record(folder), table_file(folder).read(LOSSES))
+    file = table_file(folder)
+    return familiarity_of_run(read_record(folder), file.read(names_of(file.outline, *LOSSES)))
 
 
 def _saved(kind: type[_Finding], folder: Path, rows: pd.DataFrame) -> _Finding | None:

@@ -6,10 +6,12 @@ where a companion file or an attribute would be lost, and a file is read without
 """
 
 import dataclasses
+import functools
 import itertools
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
 from typing import Any, Literal
 
 import numpy as np
@@ -40,6 +42,58 @@ _COUNTED = {"batch", "time", "layer", "head"}
 """Axes whose entries are counted from 0 where nothing labels them."""
 
 
+class Role(StrEnum):
+    """What a quantity is to findings, which ask a table for it and know no probe by name."""
+
+    LOSS = "loss"
+    """Cross-entropy of the scored predictions, nats: one number a checkpoint."""
+
+    SQUARED_ERROR = "squared error"
+    """The loss of a regression: one number a checkpoint."""
+
+    LOSS_BY_POSITION = "loss by position"
+    """Cross-entropy by position, nats."""
+
+    ACCURACY = "accuracy"
+    """Share of the scored predictions that are right: one number a checkpoint."""
+
+    KL = "KL to references"
+    """KL(reference ‖ model) by reference, nats: stages end at its turning points."""
+
+    RESTRICTED_KL = "KL to restricted contexts"
+    """KL of the model to itself by the context that it is restricted to, nats."""
+
+    ATTENTION = "attention"
+    """Mass on the keys of a relation from the scored queries, by layer, head and relation."""
+
+    ATTENTION_ALONG = "attention along"
+    """The same from all queries that have keys in the relation."""
+
+    UNIFORM_ATTENTION = "uniform attention"
+    """The same of attention that is even over all keys up to the query, by relation."""
+
+    SHARE = "share"
+    """Share of a relation in a head's attention, by layer, head and relation: heads are named after the largest."""
+
+    PATTERN = "attention pattern"
+    """Masses that describe a head's pattern, by layer, head and feature: heads of one kind have like ones."""
+
+    ATTENTION_BY_OFFSET = "attention by offset"
+    """Mass by layer, head and offset from query to key."""
+
+    PEAK = "peak"
+    """The largest of these, by layer and head."""
+
+    PEAK_OFFSET = "peak offset"
+    """The offset at which that is, by layer and head."""
+
+    ALIGNMENT = "alignment of values"
+    """Cosine of what a head's weights write with a feature, by layer, head and feature."""
+
+    COPYING = "copying"
+    """How much a head's weights raise the logit of the token that it attends to, in [-1, 1], by layer and head."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Quantity:
     """Description of a quantity; onsets, axes, captions and the report read it.
@@ -53,9 +107,10 @@ class Quantity:
         unless: another quantity of the same probe with the same meaning, which is followed instead where the table has
             it on the same axes.
         weights: whether it is read from weights alone: then its onsets join transitions, and are none of their own.
+        role: what it is to findings, a value of `Role` as "loss"; empty for a number that none asks for.
 
     Raises:
-        ValueError: no label, bounds in the wrong order, or a direction other than up and down.
+        ValueError: no label, bounds in the wrong order, a direction other than up and down, or an unknown role.
 
     >>> Quantity("loss", "nats", (0, None), progress="down").axis
     'loss, nats'
@@ -68,10 +123,13 @@ class Quantity:
     onset: str = ""
     unless: str = ""
     weights: bool = False
+    role: str = ""
 
     def __post_init__(self) -> None:
         if not self.label:
             raise ValueError("a quantity needs a label, got an empty one")
+        if self.role not in {"", *Role}:
+            raise ValueError(f"the role of {self.label!r} is one of {', '.join(Role)}, or empty; got {self.role!r}")
         if self.progress not in ("up", "down", None):
             raise ValueError(f'progress is "up", "down" or None, got {self.progress!r}')
         lo, hi = self.range
@@ -86,6 +144,26 @@ class Quantity:
 
 Quantities = dict[str, dict[str, Quantity]]
 """Probe -> quantity -> its description."""
+
+ROLES = {
+    ("Loss", "cross_entropy"): Role.LOSS,
+    ("Loss", "squared_error"): Role.SQUARED_ERROR,
+    ("LossByPosition", "cross_entropy"): Role.LOSS_BY_POSITION,
+    ("Accuracy", "accuracy"): Role.ACCURACY,
+    ("KLToReference", "kl"): Role.KL,
+    ("RestrictedContextKL", "kl"): Role.RESTRICTED_KL,
+    ("AttentionTo", "mass"): Role.ATTENTION,
+    ("AttentionTo", "along"): Role.ATTENTION_ALONG,
+    ("AttentionTo", "uniform"): Role.UNIFORM_ATTENTION,
+    ("HeadSpecialisation", "share"): Role.SHARE,
+    ("PatternClusters", "profile"): Role.PATTERN,
+    ("OffsetProfile", "mass"): Role.ATTENTION_BY_OFFSET,
+    ("OffsetProfile", "peak"): Role.PEAK,
+    ("OffsetProfile", "peak_offset"): Role.PEAK_OFFSET,
+    ("ValueAlignment", "cosine"): Role.ALIGNMENT,
+    ("OVCopying", "copying"): Role.COPYING,
+}
+"""Roles of the library's quantities, for tables that do not declare them: made by hand, or measured before roles."""
 
 WEIGHTS = "Weights"
 """In the place of a probe, in the row of a checkpoint whose weights are not finite."""
@@ -104,8 +182,15 @@ def declare(table: pd.DataFrame, quantities: Quantities) -> None:
 
 
 def plain_quantities(quantities: Quantities) -> dict[str, dict[str, Any]]:
-    """Return descriptions of quantities as plain data, for JSON."""
-    return {probe: {name: dataclasses.asdict(one) for name, one in of.items()} for probe, of in quantities.items()}
+    """Return descriptions of quantities as plain data, for JSON; without a role that is none, as before there were any.
+
+    So a table that declares no role has the digest that it had.
+    """
+    return {probe: {name: _fields(one) for name, one in of.items()} for probe, of in quantities.items()}
+
+
+def _fields(one: Quantity) -> dict[str, Any]:
+    return {name: value for name, value in dataclasses.asdict(one).items() if name != "role" or value}
 
 
 def quantities_from(plain: Mapping[str, Mapping[str, Any]]) -> Quantities:
@@ -125,6 +210,27 @@ def declared(table: pd.DataFrame) -> Quantities:
     'nats'
     """
     return quantities_from(json.loads(table.attrs.get(DECLARED, "{}")))
+
+
+def with_role(table: pd.DataFrame, *roles: str) -> list[tuple[str, str]]:
+    """List the quantities that a table has rows of and that have one of these roles, as their probe and their name.
+
+    They come in the order of the roles, the library's own before others. Roles are those that the table declares, of
+    the library's quantities also where it declares none.
+
+    >>> with_role(pd.DataFrame({"probe": ["Accuracy", "Loss"], "quantity": ["accuracy", "excess"]}), "loss", "accuracy")
+    [('Accuracy', 'accuracy')]
+    """
+    known = _roles(table.attrs.get(DECLARED, "{}"))
+    pairs = (pair for role in roles for pair in known if known[pair] == role)
+    return [(probe, name) for probe, name in pairs if ((table["probe"] == probe) & (table["quantity"] == name)).any()]
+
+
+@functools.lru_cache
+def _roles(declarations: str) -> dict[tuple[str, str], str]:
+    declares = quantities_from(json.loads(declarations))
+    told = {(probe, name): one.role for probe, of in declares.items() for name, one in of.items() if one.role}
+    return {**ROLES, **told}
 
 
 def _quantity(fields: Mapping[str, Any]) -> Quantity:

@@ -2,6 +2,7 @@
 
 import ast
 import functools
+import re
 import sys
 from pathlib import Path
 
@@ -163,6 +164,20 @@ def test_what_reads_tables_knows_no_model() -> None:
         if below.split(".")[0] in ("torch", "transformer_lens", "transformers")
     }
     assert known == set()
+
+
+def test_what_finds_asks_for_roles_and_names_no_probe_of_the_catalogue() -> None:
+    files = (ROOT / "probes").glob("*.py")
+    trees = [ast.parse(path.read_text(encoding="utf8")) for path in files]
+    probes = {node.name for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)}
+    assert {"Loss", "AttentionTo", "KLToReference"} <= probes
+    texts = {
+        module: path.read_text(encoding="utf8")
+        for module, path in MODULES.items()
+        if room(module) in ("findings", "statistics")
+    }
+    assert len(texts) > 50
+    assert {module: named for module, text in texts.items() if (named := probes & set(re.findall(r"\w+", text)))} == {}
 
 
 def test_statistics_imports_numpy_and_scipy_and_nothing_of_the_rest() -> None:

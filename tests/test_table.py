@@ -7,7 +7,23 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stagewise.table import TEXT, LabelledArray, Quantity, check_columns, declare, declared, head_label, select, tidy
+from stagewise import probes
+from stagewise.probe import AbstractProbe
+from stagewise.table import (
+    DECLARED,
+    ROLES,
+    TEXT,
+    LabelledArray,
+    Quantity,
+    Role,
+    check_columns,
+    declare,
+    declared,
+    head_label,
+    select,
+    tidy,
+    with_role,
+)
 
 
 def frame(**columns: object) -> pd.DataFrame:
@@ -111,6 +127,41 @@ def test_a_table_carries_the_quantities_of_every_probe_that_was_declared() -> No
 
 def test_a_table_made_by_hand_declares_nothing() -> None:
     assert declared(pd.DataFrame({"value": [1.0]})) == {}
+
+
+def test_tables_that_declare_no_roles_have_those_that_the_catalogue_declares() -> None:
+    catalogue = [cls for cls in vars(probes).values() if isinstance(cls, type) and issubclass(cls, AbstractProbe)]
+    declares = {(cls.__name__, name): one.role for cls in catalogue for name, one in cls.quantities.items() if one.role}
+    assert declares == ROLES
+    assert set(ROLES.values()) == set(Role)
+
+
+def test_quantities_of_roles_come_in_their_order_the_librarys_first() -> None:
+    mine = frame(probe="Mine")
+    declare(mine, {"Mine": {"q": Quantity("loss", "nats", role="loss")}})
+    rows = [mine, frame(probe="Loss", quantity="cross_entropy"), frame(probe="Accuracy", quantity="accuracy")]
+    table = tidy(rows)
+    table.attrs = mine.attrs
+    pairs = [("Accuracy", "accuracy"), ("Loss", "cross_entropy"), ("Mine", "q")]
+    assert with_role(table, "accuracy", "attention", "loss") == pairs
+    assert with_role(frame(), *Role) == []
+
+
+def test_a_table_that_declared_its_quantities_before_there_were_roles_has_them_all_the_same() -> None:
+    loss = frame(probe="Loss", quantity="cross_entropy")
+    earlier = '{"Loss": {"cross_entropy": {"label": "loss", "unit": "nats", "range": [0, null], "progress": "down"}}}'
+    loss.attrs[DECLARED] = earlier
+    assert with_role(loss, Role.LOSS) == [("Loss", "cross_entropy")]
+    declare(loss, {"Mine": {"score": Quantity("score")}})
+    assert loss.attrs[DECLARED].startswith(earlier[:-1])
+    assert "role" not in loss.attrs[DECLARED]
+
+
+def test_an_unknown_role_is_refused() -> None:
+    with pytest.raises(
+        ValueError, match=r"the role of 'score' is one of loss, squared error, .*, or empty; got 'losses'"
+    ):
+        Quantity("score", role="losses")
 
 
 def test_a_range_in_the_wrong_order_is_refused() -> None:

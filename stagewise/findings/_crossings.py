@@ -7,10 +7,10 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from stagewise.findings._frames import families
+from stagewise.findings._frames import families, rows_of, with_kl
 from stagewise.statistics import Interval
 from stagewise.statistics._crossings import overtaking
-from stagewise.table import select
+from stagewise.table import Role
 
 
 class Crossing(NamedTuple):
@@ -34,13 +34,13 @@ def crossings(table: pd.DataFrame, references: Sequence[str]) -> list[Crossing]:
     Where fewer resamples than that have crossed by the last checkpoint, it is censored: (last step, infinity).
 
     Args:
-        table: rows of `KLToReference` of one run.
+        table: with KL to these references, of one run.
         references: in the order in which they ought to be closest.
 
     Raises:
         ValueError: the table has no such rows.
     """
-    curves = {name: select(table, "KLToReference", "kl", reference=name) for name in references}
+    curves = {name: rows_of(table, Role.KL, reference=name) for name in references}
     return [
         Crossing(before, after, *_overtaking(curves[before], curves[after]))
         for before, after in itertools.pairwise(references)
@@ -52,8 +52,8 @@ def taken_over(table: pd.DataFrame) -> list[Crossing]:
 
     Before the first one the model is closest to the first reference; what cannot be decided ends the list.
     """
-    names = families(table[table["probe"] == "KLToReference"])["other"] if "reference" in table else []
-    if len(names) < 2 or not np.isfinite(select(table, "KLToReference", "kl")["value"]).all():
+    names = families(with_kl(table))["other"] if "reference" in table else []
+    if len(names) < 2 or not np.isfinite(rows_of(table, Role.KL)["value"]).all():
         return []
     latest, found = float(table["step"].min()), list[Crossing]()
     for crossing in crossings(table, names):

@@ -3,6 +3,7 @@
 import abc
 import hashlib
 import html
+import itertools
 import json
 import math
 from collections.abc import Iterable, Mapping
@@ -11,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pandas as pd
 
-from stagewise.table import ARRAYS, DECLARED
+from stagewise.table import ARRAYS, DECLARED, ROLES, Role, select, with_role
 
 Found = TypeVar("Found")
 
@@ -90,6 +91,26 @@ def _bytes(column: pd.Series) -> bytes:
         return np.where(np.isnan(values), np.nan, values).tobytes()
     places, labels = pd.factorize(column)
     return places.astype("int64").tobytes() + json.dumps([str(label) for label in labels]).encode()
+
+
+def rows_of(table: pd.DataFrame, role: Role, **axes: object) -> pd.DataFrame:
+    """Return the rows of the first quantity with a role, and with these values on the axes, as `select` does.
+
+    Raises:
+        ValueError: there are none; the message lists those of the table.
+    """
+    probe, name = next(itertools.chain(with_role(table, role), (pair for pair in ROLES if ROLES[pair] == role)))
+    return select(table, probe, name, **axes)
+
+
+def names_of(table: pd.DataFrame, *roles: Role) -> list[str]:
+    """List the quantities of a table with one of these roles by their names, as "Mine.score"."""
+    return [".".join(pair) for pair in with_role(table, *roles)]
+
+
+def with_kl(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of the probe whose KL to references stages are found in."""
+    return table[table["probe"].isin([probe for probe, _ in with_role(table, Role.KL)[:1]])]
 
 
 def families(rows: pd.DataFrame) -> dict[str, list[str]]:

@@ -7,13 +7,13 @@ import numpy as np
 import pandas as pd
 
 from stagewise.event import Causes
-from stagewise.findings._frames import families, typed
+from stagewise.findings._frames import families, rows_of, typed, with_kl
 from stagewise.findings._known_causes import cause_during, cause_within
 from stagewise.findings._transitions import RunTransition, fall_times
 from stagewise.statistics import Curve, StageCriteria, Turn, TurnVerdict, turning_point
 from stagewise.statistics._noise.differences import smoothed
 from stagewise.statistics._turning_points import from_first_peak, has_tail, rate_of, slowdown
-from stagewise.table import check_steps, select
+from stagewise.table import Role, check_steps, with_role
 
 POINTS = {
     **{"reference": "str", "step": "int64", "lo": "int64", "hi": "int64"},
@@ -28,7 +28,7 @@ Curves = Mapping[str, pd.DataFrame]
 
 def nested_references(table: pd.DataFrame) -> tuple[str, ...]:
     """Return the nested references that the table has KL to, the complete one last."""
-    return tuple(families(table[table["probe"] == "KLToReference"])["nested"]) if "reference" in table else ()
+    return tuple(families(with_kl(table))["nested"]) if "reference" in table else ()
 
 
 def turning_points(
@@ -45,7 +45,7 @@ def turning_points(
         ValueError: the table has no KL to one of the references, several values of it at a step, or too few
             checkpoints.
     """
-    kl = select(table, "KLToReference", "kl")
+    kl = rows_of(table, Role.KL)
     others = {str(name): rows for name, rows in kl.groupby("reference", sort=False)}
     if not references or (unknown := set(references) - set(others)):
         raise ValueError(f"the table has no KL to {references and sorted(unknown)}; it has {', '.join(others)}")
@@ -79,7 +79,7 @@ def boundaries_of(table: pd.DataFrame, references: Sequence[str], points: pd.Dat
 
 def times_of_fall(table: pd.DataFrame, complete: str, start: int, end: int) -> dict[str, float]:
     """Return when 10, 50 and 90 % of the fall of KL to the complete reference between two steps had happened."""
-    curve = select(table, "KLToReference", "kl", reference=complete)
+    curve = rows_of(table, Role.KL, reference=complete)
     part = curve[curve["step"].between(start, end)]
     return fall_times(part["step"].to_numpy(float), part["value"].to_numpy(float))
 
@@ -90,7 +90,7 @@ def levels_of_kl(
     """Return rows of the stage table with KL to the reference of each: at first, at the end, and where it is lowest."""
     levels = []
     for row in rows:
-        kl = select(table, "KLToReference", "kl", reference=row["reference"]).set_index("step")["value"]
+        kl = rows_of(table, Role.KL, reference=row["reference"]).set_index("step")["value"]
         after = float(kl[kl.index <= row["end"]].iloc[-1])
         lowest = _left_at(points, row["reference"]) if row["reference"] == references[-1] else None
         lowest = after if lowest is None else lowest
@@ -193,9 +193,9 @@ def _stage_ended_near(lowest: Turn, boundaries: pd.DataFrame, ratio: float) -> i
 
 
 def _restricted(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    if "RestrictedContextKL" not in set(table["probe"].unique()):
+    if not with_role(table, Role.RESTRICTED_KL):
         return {}
-    rows = select(table, "RestrictedContextKL", "kl")
+    rows = rows_of(table, Role.RESTRICTED_KL)
     return {
         f"restricted c={context}": curve.iloc[-len(from_first_peak(_arrays(curve)).steps) :]
         for context, curve in rows.groupby("context", sort=False)

@@ -7,10 +7,10 @@ import pandas as pd
 from scipy.ndimage import median_filter
 
 from stagewise.event import DIFFUSE
-from stagewise.findings._frames import typed
+from stagewise.findings._frames import rows_of, typed
 from stagewise.statistics import DEFAULT, StageCriteria
 from stagewise.statistics._noise.differences import noise
-from stagewise.table import select
+from stagewise.table import Role, with_role
 
 APART = 3.5
 """Deviations of a share's noise by which the thresholds of a name move apart: rows "head events" at 3 and at 4 miss
@@ -33,7 +33,7 @@ EVENTS = {
 
 
 def head_events(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> pd.DataFrame:
-    """Return each head's changes of top relation, from the `share` rows of `HeadSpecialisation`.
+    """Return each head's changes of top relation, from the shares of relations in its attention.
 
     A head takes a relation's name when its share reaches 0.5 (`enter`) and it attends to the relation at all
     (`_attends`), and loses it ("diffuse") below 0.4 (`leave`)
@@ -46,9 +46,9 @@ def head_events(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> pd.Da
     Source: the labels, dwell times and migrations follow the analysis released with Yüksel et al. (2026),
     arXiv:2602.19143; leaving later than entering (hysteresis) is this library's.
     """
-    if "HeadSpecialisation" not in set(table["probe"].unique()):
+    if not with_role(table, Role.SHARE):
         return typed([], EVENTS)
-    share = select(table, "HeadSpecialisation", "share")
+    share = rows_of(table, Role.SHARE)
     events, attends = [], _attends(table, criteria)
     for (layer, head), rows in share.groupby(["layer", "head"]):
         shares = rows.pivot(index="step", columns="relation", values="value")
@@ -74,11 +74,10 @@ def _attends(table: pd.DataFrame, criteria: StageCriteria) -> dict[tuple[Any, ..
     It does where its attention along the relation is beyond that of uniform attention by 0.2 (`growth`), surely so, and
     is 0.3 (`named`), or has risen by 0.2 since the first checkpoint: a share of little is no role.
     """
-    if not ((table["probe"] == "AttentionTo") & (table["quantity"] == "along")).any():
+    if not with_role(table, Role.ATTENTION_ALONG):
         return {}
-    along = select(table, "AttentionTo", "along")
-    has_uniform = ((table["probe"] == "AttentionTo") & (table["quantity"] == "uniform")).any()
-    uniform = select(table, "AttentionTo", "uniform").groupby("relation")["value"].mean() if has_uniform else None
+    along, has_uniform = rows_of(table, Role.ATTENTION_ALONG), with_role(table, Role.UNIFORM_ATTENTION)
+    uniform = rows_of(table, Role.UNIFORM_ATTENTION).groupby("relation")["value"].mean() if has_uniform else None
     attends: dict[tuple[Any, ...], pd.DataFrame] = {}
     for head, rows in along.groupby(["layer", "head"]):
         values, lowest = (
@@ -93,7 +92,7 @@ def _attends(table: pd.DataFrame, criteria: StageCriteria) -> dict[tuple[Any, ..
 
 
 def head_labels(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> pd.DataFrame:
-    """Return each head's label at every checkpoint, from the `share` rows of `HeadSpecialisation`.
+    """Return each head's label at every checkpoint, from the shares of relations in its attention.
 
     A head has a relation's name where its share is surely half (`enter`) or more, and it attends to it (`_attends`);
     "diffuse" where all shares are surely less, and "cannot be told" otherwise: where the threshold lies within the
@@ -104,9 +103,9 @@ def head_labels(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> pd.Da
     Returns a row a head and checkpoint: its `label`, the largest `share`, and its `lead` over the second one. A table
     without such rows has none.
     """
-    if "HeadSpecialisation" not in set(table["probe"].unique()):
+    if not with_role(table, Role.SHARE):
         return typed([], LABELS)
-    share = select(table, "HeadSpecialisation", "share")
+    share = rows_of(table, Role.SHARE)
     if not {"lo", "hi"} <= set(share):
         share = share.assign(lo=share["value"], hi=share["value"])
     frames, attends = [], _attends(table, criteria)

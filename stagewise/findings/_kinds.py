@@ -11,13 +11,13 @@ from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import pdist, squareform
 
 from stagewise.statistics._noise.differences import median_noise
-from stagewise.table import Head, heads_in, select
+from stagewise.table import Head, Role, heads_in, select, with_role
 
-PATTERNS = (("PatternClusters", "profile"), ("OffsetProfile", "mass"), ("AttentionTo", "mass"))
-"""Where a head's pattern is read from: the first of these that the table has."""
+PATTERNS = Role.PATTERN, Role.ATTENTION_BY_OFFSET, Role.ATTENTION
+"""Roles of what a head's pattern is read from: the first of these that the table has."""
 
-OUTPUTS = (("ValueAlignment", "cosine"), ("OVCopying", "copying"))
-"""What a head writes: readings in [-1, 1] that decide between kinds of like patterns, where the table has them."""
+OUTPUTS = Role.ALIGNMENT, Role.COPYING
+"""Roles of what a head writes: readings in [-1, 1] that decide between kinds of like patterns, where there are any."""
 
 APART = 0.5
 """Distance between two patterns of different kinds, of square roots of masses (Hellinger's without its factor): a head
@@ -69,12 +69,7 @@ class Kinds(NamedTuple):
 
 def has_patterns(table: pd.DataFrame) -> bool:
     """Whether a table has patterns of heads to follow."""
-    return not _quantities(table).isdisjoint(PATTERNS)
-
-
-def _quantities(table: pd.DataFrame) -> set[tuple[str, str]]:
-    pairs = table[["probe", "quantity"]].drop_duplicates()
-    return set(zip(pairs["probe"], pairs["quantity"], strict=True))
+    return bool(with_role(table, *PATTERNS))
 
 
 def readings_of(table: pd.DataFrame) -> Readings | None:
@@ -85,15 +80,15 @@ def readings_of(table: pd.DataFrame) -> Readings | None:
     """
     if not has_patterns(table):
         return None
-    has = _quantities(table)
-    source = next(one for one in PATTERNS if one in has)
-    rows = select(table, *source)
+    rows = select(table, *with_role(table, *PATTERNS)[0])
     axis = next(name for name in ("feature", "offset", "relation") if name in rows)
     heads, steps = heads_in(rows), np.sort(rows["step"].unique())
     features = rows[axis].drop_duplicates().tolist()
     masses = _array(rows, axis, steps, heads, features)
     roots = _median(np.sqrt(masses.clip(0)))
-    outputs = [_median(_array(select(table, *one), "feature", steps, heads, None)) for one in OUTPUTS if one in has]
+    outputs = [
+        _median(_array(select(table, *pair), "feature", steps, heads, None)) for pair in with_role(table, *OUTPUTS)
+    ]
     squares = median_noise(np.sqrt(masses.clip(0)))
     mean = 2 * squares.sum(-1)
     # Of |d + e|^2 at the distance d that decides: the noise e on its own, and along d.

@@ -5,28 +5,28 @@ from collections.abc import Iterator
 import pandas as pd
 
 from stagewise.event import HalfWay, Kind
+from stagewise.findings._frames import rows_of
 from stagewise.statistics import DEFAULT, StageCriteria, emergence_interval
 from stagewise.statistics._crossings import Rise, rise
-from stagewise.table import head_label, select
+from stagewise.table import Role, head_label, with_role
 
-QUANTITIES: dict[Kind, tuple[str, str]] = {
-    "weights": ("ValueAlignment", "cosine"),
-    "attention": ("AttentionTo", "along"),
-    "loss": ("Loss", "cross_entropy"),
-    "accuracy": ("Accuracy", "accuracy"),
+ROLES: dict[Kind, Role] = {
+    "weights": Role.ALIGNMENT,
+    "attention": Role.ATTENTION_ALONG,
+    "loss": Role.LOSS,
+    "accuracy": Role.ACCURACY,
 }
-"""Kind of event -> the probe and quantity that show it."""
+"""Kind of event -> the role of the quantity that shows it."""
 
 
 def curves(table: pd.DataFrame, kind: Kind) -> Iterator[tuple[str, pd.DataFrame]]:
     """Yield the name and the rows of every curve of a kind: one a head and a relation or feature, one of loss.
 
-    None where the table has no rows of its probe.
+    None where the table has no rows of its role.
     """
-    probe, quantity = QUANTITIES[kind]
-    if not ((table["probe"] == probe) & (table["quantity"] == quantity)).any():
+    if not with_role(table, ROLES[kind]):
         return
-    rows = select(table, probe, quantity)
+    rows = rows_of(table, ROLES[kind])
     axes = [name for name in ("relation", "feature", "layer", "head") if name in rows]
     if not axes:
         yield kind, rows
@@ -48,7 +48,7 @@ def events(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> list[HalfW
 
 def moved_curves(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> Iterator[tuple[Kind, str, pd.DataFrame]]:
     """Yield the curves that came `growth` or more further, with their kind and name."""
-    for kind in QUANTITIES:
+    for kind in ROLES:
         for name, rows in curves(table, kind):
             first, last = (float(rows["value"].iloc[place]) for place in (0, -1))
             if (1 - last / first if kind == "loss" else last - first) >= criteria.growth:
@@ -57,5 +57,5 @@ def moved_curves(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> Iter
 
 def rise_of(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> Rise | None:
     """Return when the accuracy rose; None if it grew by less than `growth`."""
-    rows = select(table, "Accuracy", "accuracy")
+    rows = rows_of(table, Role.ACCURACY)
     return rise(rows["step"].to_numpy(), rows["value"].to_numpy(), criteria.growth)

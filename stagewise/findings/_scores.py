@@ -13,14 +13,22 @@ import pandas as pd
 from stagewise.event import labels_of
 from stagewise.statistics import DEFAULT, StageCriteria
 from stagewise.statistics._noise.residual import without_outliers
-from stagewise.table import NO_AXES, WEIGHTS, Quantities, Quantity, check_steps, declared, rows_named, select
+from stagewise.table import (
+    NO_AXES,
+    WEIGHTS,
+    Quantities,
+    Quantity,
+    Role,
+    check_steps,
+    declared,
+    rows_named,
+    select,
+    with_role,
+)
 
-COMPARED = ("KLToReference", "RestrictedContextKL", "HeadSpecialisation")
-"""Probes that stages and their words are read from, beside those with scores that are followed."""
+COMPARED = Role.KL, Role.RESTRICTED_KL, Role.SHARE
+"""Roles of what stages and their words are read from, beside scores that are followed."""
 
-
-ATTENTION, UNIFORM = "AttentionTo", "uniform"
-PEAK, PEAK_OFFSET = ("OffsetProfile", "peak"), "peak_offset"
 ALIKE = 0.02
 """Attention by which the peak of a head differs from its mass on a relation that is the same offset."""
 
@@ -136,16 +144,18 @@ def has_scores(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> bool:
 def _followed(
     table: pd.DataFrame, quantities: Quantities, probes: Collection[str], criteria: StageCriteria
 ) -> Iterator[Curve]:
+    attention = with_role(table, Role.ATTENTION, Role.ATTENTION_ALONG)
+    peak = with_role(table, Role.PEAK)[:1]
     for probe, by_name in quantities.items():
         if probe not in probes:
             continue
         for name, quantity in by_name.items():
             if quantity.progress is not None:
                 curves = _curves(table, probe, name, quantity)
-                if probe == ATTENTION:
+                if (probe, name) in attention:
                     yield from _at_one_offset(table, curves)
                 else:
-                    yield from _fixed_offsets(table, curves, criteria.named) if (probe, name) == PEAK else curves
+                    yield from _fixed_offsets(table, curves, criteria.named) if (probe, name) in peak else curves
 
 
 def _at_one_offset(table: pd.DataFrame, curves: Iterable[Curve]) -> Iterator[Curve]:
@@ -156,13 +166,14 @@ def _at_one_offset(table: pd.DataFrame, curves: Iterable[Curve]) -> Iterator[Cur
     checkpoint at which the curve is largest.
     """
     peaks, offsets, masses = (
-        {frozenset(labels.items()): rows["value"].to_numpy(float) for labels, rows in _split(table, probe, name)}
-        for probe, name in (PEAK, (PEAK[0], PEAK_OFFSET), (ATTENTION, "mass"))
+        {frozenset(labels.items()): rows["value"].to_numpy(float) for labels, rows in _of_role(table, role)}
+        for role in (Role.PEAK, Role.PEAK_OFFSET, Role.ATTENTION)
     )
     for curve in curves:
         head = frozenset((axis, label) for axis, label in curve.labels.items() if axis != "relation")
         peak, mass = peaks.get(head, np.empty(0)), masses.get(frozenset(curve.labels.items()), np.empty(0))
-        if curve.labels.get("relation") in BY_CONTENT and len(peak) == len(mass) == len(curve.rows):
+        known = head in offsets and len(peak) == len(mass) == len(curve.rows)
+        if known and curve.labels.get("relation") in BY_CONTENT:
             values = curve.rows["value"].to_numpy(float)
             at = int(np.argmax(np.where(np.isfinite(values), values, -np.inf)))
             if mass[at] >= ENOUGH and peak[at] >= MOSTLY * mass[at]:
@@ -175,9 +186,9 @@ def _fixed_offsets(table: pd.DataFrame, curves: Iterable[Curve], named: float) -
 
     Left out are heads whose peak a relation of the table names already, as "previous token" names offset 1.
     """
-    offsets = {frozenset(labels.items()): rows for labels, rows in _split(table, PEAK[0], PEAK_OFFSET)}
+    offsets = {frozenset(labels.items()): rows for labels, rows in _of_role(table, Role.PEAK_OFFSET)}
     masses: dict[tuple[Any, Any], list[np.ndarray]] = {}
-    for labels, rows in _split(table, ATTENTION, "mass"):
+    for labels, rows in _of_role(table, Role.ATTENTION):
         masses.setdefault((labels["layer"], labels["head"]), []).append(rows["value"].to_numpy(float))
     for curve in curves:
         values = curve.rows["value"].to_numpy(float)
@@ -187,8 +198,8 @@ def _fixed_offsets(table: pd.DataFrame, curves: Iterable[Curve], named: float) -
             len(mass) == len(high) and np.abs(mass - values)[high].max() < ALIKE for mass in known
         ):
             continue
-        offset = int(offsets[frozenset(curve.labels.items())]["value"].to_numpy(float)[high].round()[-1])
-        yield curve._replace(offset=offset)
+        at = offsets.get(frozenset(curve.labels.items()))
+        yield curve if at is None else curve._replace(offset=int(at["value"].to_numpy(float)[high].round()[-1]))
 
 
 def quantities_of(table: pd.DataFrame) -> Quantities:
@@ -199,12 +210,14 @@ def quantities_of(table: pd.DataFrame) -> Quantities:
 
 
 def evidence(table: pd.DataFrame) -> list[str]:
-    """List the quantities of a table that stages are found in, as "Loss.cross_entropy", whatever else it holds."""
+    """List the quantities of a table that stages are found in, as "Mine.score", whatever else it holds."""
     quantities, names = quantities_of(table), list[str]()
+    compared = {probe for probe, _ in with_role(table, *COMPARED)}
+    beside = with_role(table, Role.PEAK_OFFSET, Role.UNIFORM_ATTENTION)
     for probe, name in table[["probe", "quantity"]].drop_duplicates().itertuples(index=False):
         others = quantities.get(probe, {})
         read = (name in others and others[name].progress) or name in {one.unless for one in others.values()}
-        if probe in COMPARED or read or (probe, name) in ((PEAK[0], PEAK_OFFSET), (ATTENTION, UNIFORM)):
+        if probe in compared or read or (probe, name) in beside:
             names.append(f"{probe}.{name}")
     return names
 
@@ -267,6 +280,11 @@ def _curves(table: pd.DataFrame, probe: str, name: str, quantity: Quantity) -> I
     for labels, rows in _split(table, probe, name):
         if frozenset(labels.items()) not in instead:
             yield Curve(probe, name, labels, rows, quantity)
+
+
+def _of_role(table: pd.DataFrame, role: Role) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
+    for probe, name in with_role(table, role)[:1]:
+        yield from _split(table, probe, name)
 
 
 def _split(table: pd.DataFrame, probe: str, quantity: str) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:

@@ -8,12 +8,13 @@ from typing import Any
 
 import pandas as pd
 
+from stagewise.findings._frames import rows_of
 from stagewise.statistics import DEFAULT, StageCriteria
-from stagewise.table import select
+from stagewise.table import Role, with_role
 from stagewise.words import _familiarity as words
 
-LOSSES = "Loss", "LossByPosition.cross_entropy"
-"""What of a table says whether the models know the batch."""
+LOSSES = Role.LOSS, Role.SQUARED_ERROR, Role.LOSS_BY_POSITION
+"""Roles of what says whether the models know the batch."""
 
 
 class Familiarity(enum.StrEnum):
@@ -78,13 +79,15 @@ def familiarity_of(table: pd.DataFrame, d_vocab: int, criteria: StageCriteria = 
     risen over training by as much (`docs/statistics.md` has how often that is right). Where the table has the loss by
     position, the positions are named that the last model predicts better than a guess by as much, for sure (95 %).
 
-    >>> table = pd.DataFrame({"probe": "Loss", "quantity": "cross_entropy", "step": [0, 9], "value": [4.2, 9.4]})
+    >>> from stagewise.table import Quantity, declare
+    >>> table = pd.DataFrame({"probe": "Mine", "quantity": "loss", "step": [0, 9], "value": [4.2, 9.4]})
+    >>> declare(table, {"Mine": {"loss": Quantity("loss", "nats", role="loss")}})
     >>> familiarity_of(table, 64).verdict
     <Familiarity.GUESSED: 'guessed'>
     """
-    if not ((table["probe"] == "Loss") & (table["quantity"] == "cross_entropy")).any():
+    if not with_role(table, Role.LOSS):
         return None
-    rows = select(table, "Loss", "cross_entropy").sort_values("step", kind="stable")
+    rows = rows_of(table, Role.LOSS).sort_values("step", kind="stable")
     first, last, guess = float(rows["value"].iloc[0]), float(rows["value"].iloc[-1]), math.log(d_vocab)
     verdict = Familiarity.HOME
     if not last <= guess - criteria.smallest:
@@ -98,12 +101,13 @@ def familiarity_of(table: pd.DataFrame, d_vocab: int, criteria: StageCriteria = 
 
 def _predicted(table: pd.DataFrame, step: int, below: float) -> tuple[int, ...]:
     """Return the positions whose loss at a step lies below this, with its interval."""
-    rows = table[
-        (table["probe"] == "LossByPosition") & (table["quantity"] == "cross_entropy") & (table["step"] == step)
-    ]
-    if rows.empty or not {"position", "hi"} <= set(rows.columns):
+    if not with_role(table, Role.LOSS_BY_POSITION):
         return ()
-    return tuple(sorted(int(position) for position in rows.loc[rows["hi"] < below, "position"]))
+    rows = rows_of(table, Role.LOSS_BY_POSITION)
+    if not {"position", "hi"} <= set(rows.columns):
+        return ()
+    sure = rows[(rows["step"] == step) & (rows["hi"] < below)]
+    return tuple(sorted(int(position) for position in sure["position"]))
 
 
 def familiarity_of_run(record: Mapping[str, Any], table: pd.DataFrame) -> BatchFamiliarity | None:
@@ -118,7 +122,7 @@ def familiarity_of_run(record: Mapping[str, Any], table: pd.DataFrame) -> BatchF
     d_vocab = config.get("d_vocab") if outputs in (None, -1) else outputs  # -1 is TransformerLens's "as many"
     if "series" not in record or not isinstance(d_vocab, int) or d_vocab < 2:
         return None
-    if not (table["probe"] == "Loss").any():
+    if not with_role(table, Role.LOSS, Role.SQUARED_ERROR):
         nothing = float("nan")
         return BatchFamiliarity(
             Familiarity.UNKNOWN, nothing, nothing, math.log(d_vocab), int(table["step"].max()) if len(table) else 0

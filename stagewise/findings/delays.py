@@ -10,7 +10,8 @@ from scipy.stats import t
 
 from stagewise.statistics import LEVEL, crossing
 from stagewise.statistics._crossings import Direction, crossing_step
-from stagewise.table import Head, heads_in, select
+from stagewise.table import Head, Role, heads_in, select, with_role
+from stagewise.words import _delays as words
 
 HALF = 0.5
 """Part of a curve's way at which a transition is taken to have come."""
@@ -24,7 +25,8 @@ LEAST = 0.1
 LEAST_FALL = 0.01
 """Part of the whole fall of the loss that must be left: with less a converged loss creeps on, and none comes."""
 
-LOSSES = (("Loss", "cross_entropy"), ("Loss", "squared_error"))
+LOSSES = Role.LOSS, Role.SQUARED_ERROR
+ATTENTION = Role.ATTENTION, Role.ATTENTION_ALONG
 
 
 class Transition(NamedTuple):
@@ -67,7 +69,7 @@ def transitions(table: pd.DataFrame, start: int) -> list[Transition]:
     moves its whole curve up or down moves the level with it. Which transitions there are, the batch itself says.
 
     Args:
-        table: of one run, with rows of `AttentionTo` or `Loss`.
+        table: of one run, with attention to relations or the loss.
         start: optimiser updates.
     """
     steps = np.sort(table["step"].unique())
@@ -96,10 +98,10 @@ def delays(run: pd.DataFrame, other: pd.DataFrame, start: int, without: Collecti
         without: heads of the other run whose attention does not count, as those held out.
 
     Raises:
-        ValueError: the tables have rows of neither `AttentionTo` nor `Loss`.
+        ValueError: the tables have neither attention to relations nor the loss.
     """
-    if not {"AttentionTo", "Loss"} & set(run["probe"]):
-        raise ValueError("delays are of attention or of the loss: measure AttentionTo or Loss")
+    if not with_role(run, *ATTENTION, *LOSSES):
+        raise ValueError(words.NOTHING)
     result = []
     for transition in transitions(run, start):
         mine, theirs = (_times(table, transition, start, heads) for table, heads in ((run, ()), (other, without)))
@@ -141,13 +143,10 @@ def _times(table: pd.DataFrame, transition: Transition, start: int, without: Col
 
 def _attention(table: pd.DataFrame, without: Collection[Head]) -> dict[str, np.ndarray]:
     """Return by relation the largest attention of any head, [draw, step]: the first row is that of the batch itself."""
-    if not (table["probe"] == "AttentionTo").any():
-        return {}
     result: dict[str, np.ndarray] = {}
-    for quantity in ("mass", "along"):  # where a relation starts somewhere in every sequence, along all of it
-        rows = table[(table["probe"] == "AttentionTo") & (table["quantity"] == quantity)]
-        if rows.empty:
-            continue
+    # Where a relation starts somewhere in every sequence, along all of it.
+    for probe, quantity in (pair for role in ATTENTION for pair in with_role(table, role)[:1]):
+        rows = table[(table["probe"] == probe) & (table["quantity"] == quantity)]
         for relation, of_relation in rows.groupby("relation", sort=False):
             curves = [
                 _draws(of_relation[(of_relation["layer"] == layer) & (of_relation["head"] == head)])
@@ -160,8 +159,7 @@ def _attention(table: pd.DataFrame, without: Collection[Head]) -> dict[str, np.n
 
 
 def _loss(table: pd.DataFrame) -> list[np.ndarray]:
-    has = set(zip(table["probe"], table["quantity"], strict=True))
-    return [_draws(select(table, *name)) for name in LOSSES if name in has][:1]
+    return [_draws(select(table, *pair)) for pair in with_role(table, *LOSSES)[:1]]
 
 
 def _draws(rows: pd.DataFrame) -> np.ndarray:

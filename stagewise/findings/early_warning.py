@@ -3,10 +3,11 @@
 import numpy as np
 import pandas as pd
 
+from stagewise.findings._frames import rows_of
 from stagewise.statistics import Forecast, forecast
 from stagewise.statistics._crossings import Direction
 from stagewise.statistics._forecast import Growth, Level
-from stagewise.table import select
+from stagewise.table import Role
 
 
 def predict_onset(
@@ -32,7 +33,7 @@ def predict_onset(
             score may fall before it rises. When a plateau begins is nothing to an exponential; attention and a theory
             count their time from step 0.
         growth: the form; attention lies between 0 and 1, anything else takes "exponential".
-        theory: rows of `AttentionTo` to take in its place, from before the plateau's end to beyond it.
+        theory: a table of attention to one relation, to take in its place, from before the plateau's end to beyond it.
         direction: "down" for what falls, as a loss.
         seed: of the draws.
 
@@ -50,7 +51,7 @@ def predict_onset(
     """
     rows = readings[readings["step"].between(since, until)].sort_values("step")
     if theory is not None:
-        theory = select(theory, "AttentionTo", "mass").sort_values("step")
+        theory = rows_of(theory, Role.ATTENTION).sort_values("step")
     course = None if theory is None else _arrays(theory)
     return forecast(*_arrays(rows), level, growth=growth, theory=course, direction=direction, seed=seed)
 

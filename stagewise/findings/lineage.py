@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from stagewise.findings._frames import InWords, digest, from_plain, plain, typed
+from stagewise.findings._frames import InWords, digest, from_plain, names_of, plain, typed
 from stagewise.findings._kinds import OUTPUTS, PATTERNS, Readings, kinds_of, near, readings_of
 from stagewise.findings._moves import moves_of, without_passing, without_short
 from stagewise.statistics import DEFAULT, StageCriteria
@@ -76,8 +76,8 @@ class Lineage(InWords):
 def find_lineage(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> Lineage:
     """Follow the kinds of attention pattern of one run from checkpoint to checkpoint.
 
-    A kind is a group of heads, one or more, whose patterns (`PatternClusters.profile`, else attention by offset or by
-    relation) are alike; `kinds.kinds_of` describes how they are grouped and followed. What lasts fewer than two
+    A kind is a group of heads, one or more, whose patterns (by feature, else attention by offset or by relation) are
+    alike; `kinds.kinds_of` describes how they are grouped and followed. What lasts fewer than two
     checkpoints (`dwell`) is passed over, and so are kinds that are there for fewer than five, on the way to others.
     Between two checkpoints heads move from kind to kind:
 
@@ -97,11 +97,10 @@ def find_lineage(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> Line
     """
     if (runs := table["run"].nunique()) != 1:
         raise ValueError(f"find_lineage takes one run at a time, the table has {runs}: select one by its `run` column")
-    table = _rows(table)
+    table = rows_named(table, names_of(table, *PATTERNS, *OUTPUTS))
     readings = readings_of(table)
     if readings is None:
-        wanted = ", ".join(f"{probe}.{quantity}" for probe, quantity in PATTERNS)
-        raise ValueError(f"the table has no patterns of heads: measure one of {wanted}")
+        raise ValueError(lineage_words.NO_PATTERNS)
     kinds = kinds_of(readings)
     labels = without_passing(without_short(kinds.labels, criteria.dwell))
     names = _names(readings, labels, criteria)
@@ -114,11 +113,6 @@ def find_lineage(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> Line
     ).astype(MEMBERS)
     events = typed(_events(readings, labels, criteria), EVENTS)
     return Lineage(str(table["run"].iloc[0]), members, events, names, digest(table))
-
-
-def _rows(table: pd.DataFrame) -> pd.DataFrame:
-    names = [f"{probe}.{quantity}" for probe, quantity in (*PATTERNS, *OUTPUTS)]
-    return rows_named(table, names)
 
 
 def _names(readings: Readings, labels: np.ndarray, criteria: StageCriteria) -> pd.DataFrame:

@@ -10,7 +10,7 @@ import pandas as pd
 
 from stagewise.event import Causes
 from stagewise.findings._crossings import taken_over
-from stagewise.findings._frames import InWords, digest, from_plain, plain, typed
+from stagewise.findings._frames import InWords, digest, from_plain, plain, rows_of, typed
 from stagewise.findings._from_references import (
     POINTS,
     boundaries_of,
@@ -29,7 +29,7 @@ from stagewise.findings._windows import Window, windows
 from stagewise.findings.episodes import episodes_of
 from stagewise.findings.onsets import TIMES, find_onsets
 from stagewise.statistics import DEFAULT, StageCriteria
-from stagewise.table import Quantities, check_table, plain_quantities, quantities_from, select
+from stagewise.table import Quantities, Role, check_table, plain_quantities, quantities_from
 from stagewise.words import _stages as words
 from stagewise.words._answer import Found, answer
 from stagewise.words._grammar import capital
@@ -177,8 +177,8 @@ def find_stages(
     not nested, as n-gram models, becomes the closest one for good.
 
     Args:
-        table: from `measure`, of one run, with `KLToReference` rows or scores; `HeadSpecialisation` rows give the
-            events.
+        table: from `measure`, of one run, with KL to references or scores; the shares of relations in the
+            attention of heads give the events.
         references: the nested references, the complete one last; None takes those that the task names, in the
             table's column `nested`, if these are two or more.
         criteria: the thresholds; the numbers named here are their defaults.
@@ -205,11 +205,7 @@ def find_stages(
         nested = named
     onsets, events = find_onsets(table, criteria, causes, executor), head_events(table, criteria)
     if not nested and onsets.empty:
-        raise ValueError(
-            "the table has neither KL to nested references (KLToReference) nor scores that onsets are looked for in: "
-            f"measure AttentionTo, Copying, InContextLearning or Loss; it has {probes}. `stagewise.read_log` makes "
-            "a table of curves that were logged elsewhere"
-        )
+        raise ValueError(words.NOTHING.format(probes=probes))
     points = turning_points(table, nested, criteria, causes) if nested else typed([], POINTS)
     boundaries = boundaries_of(table, nested, points) if nested else []
     quantities, steps = quantities_of(table), np.sort(table["step"].unique())
@@ -240,7 +236,7 @@ def _start(table: pd.DataFrame, nested: Sequence[str], transitions: Sequence[Run
 def shows_stages(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> bool:
     """Whether a table can show stages: references or scores, over enough checkpoints."""
     if len(nested_references(table)) > 1:
-        table = select(table, "KLToReference", "kl")
+        table = rows_of(table, Role.KL)
     elif not has_scores(table, criteria):
         return False
     return bool(table["step"].nunique() >= criteria.checkpoints)

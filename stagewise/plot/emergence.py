@@ -6,11 +6,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from stagewise.event import Kind
-from stagewise.findings._order import QUANTITIES, curves, moved_curves, rise_of
+from stagewise.findings._order import ROLES, curves, moved_curves, rise_of
 from stagewise.plot._colours import OKABE_ITO, marker
 from stagewise.plot._quantities import quantity_of
 from stagewise.plot._step_axis import check_one_run, curve, label_ends, new_axes, set_linear_step_axis, set_step_axis
 from stagewise.statistics._crossings import Rise
+from stagewise.table import with_role
 
 DRAWN = 40
 """Curves of a panel, of more those that moved most; the others are in the table."""
@@ -76,7 +77,7 @@ def _set_steps(ax: Axes, table: pd.DataFrame) -> None:
 
 
 def _axis(table: pd.DataFrame, kind: Kind) -> str:
-    return quantity_of(table, *QUANTITIES[kind]).axis
+    return quantity_of(table, *with_role(table, ROLES[kind])[0]).axis
 
 
 def _draw_curves(ax: Axes, lines: dict[str, pd.DataFrame], named: set[str]) -> None:

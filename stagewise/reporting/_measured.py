@@ -28,7 +28,7 @@ from stagewise.checkpoints.run_folder import (
     table_file,
     write,
 )
-from stagewise.findings._frames import families
+from stagewise.findings._frames import families, names_of
 from stagewise.findings.batch_familiarity import LOSSES, BatchFamiliarity, familiarity_of_run
 from stagewise.findings.lineage import Lineage
 from stagewise.findings.stages import Stages
@@ -94,7 +94,9 @@ class Measured(NamedTuple):
     @property
     def familiarity(self) -> BatchFamiliarity | None:
         """Whether the models know sequences like those of the probe batch; None for a run on its own task."""
-        return familiarity_of_run(self.run, self.only(LOSSES).table)
+        whole = self.table if self.whole is None else self.whole
+        outline = whole.outline if isinstance(whole, TableFile) else whole
+        return familiarity_of_run(self.run, self.only(names_of(outline, *LOSSES)).table)
 
     @property
     def provenance(self) -> Mapping[str, Any]:

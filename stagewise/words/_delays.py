@@ -6,6 +6,8 @@ from typing import Any
 
 from stagewise.table import head_label
 
+NOTHING = "delays are of attention or of the loss: measure AttentionTo or Loss"
+
 LOSS = {
     "loss 0.5": "the loss falls half-way to its end",
     "loss 0.9": "the loss falls nine tenths of the way to its end",

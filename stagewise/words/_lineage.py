@@ -6,6 +6,10 @@ import pandas as pd
 
 from stagewise.words._onsets import LISTED, Row
 
+NO_PATTERNS = (
+    "the table has no patterns of heads: measure one of PatternClusters.profile, OffsetProfile.mass, AttentionTo.mass"
+)
+
 EVENTS = {
     "birth": "{heads} {leave} the common pattern: kind {after} is born",
     "split": "{heads} {leave} kind {before}: kind {after} splits off",

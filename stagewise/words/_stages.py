@@ -23,6 +23,12 @@ from stagewise.words._onsets import (
 
 NO_STAGES = "no stages can be found: there are no scores over at least four checkpoints"
 
+NOTHING = (
+    "the table has neither KL to nested references (KLToReference) nor scores that onsets are looked for in: measure "
+    "AttentionTo, Copying, InContextLearning or Loss; it has {probes}. `stagewise.read_log` makes a table of curves "
+    "that were logged elsewhere"
+)
+
 FEW = (
     "no stages can be found: with {checkpoints} checkpoint{s} no onset can be distinguished from noise, which takes "
     "{fewest} or more; save more of them (`trainer_callbacks.save_on`)"

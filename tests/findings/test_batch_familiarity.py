@@ -1,11 +1,14 @@
 """A batch that the models were not trained on is told by their loss on it."""
 
 import math
+from typing import ClassVar
 
 import pandas as pd
 import pytest
 
 from stagewise.findings.batch_familiarity import Familiarity, familiarity_of, familiarity_of_run
+from stagewise.probe import AbstractProbe
+from stagewise.table import Quantity, declare
 from stagewise.words._familiarity import qualified, warned
 
 
@@ -71,6 +74,20 @@ def test_positions_that_are_predicted_nevertheless_are_named() -> None:
     at_home = familiarity_of(table.assign(value=table["value"] - 1), d_vocab=64)
     assert at_home is not None
     assert (at_home.foreign, at_home.positions) == (False, ())
+
+
+class OwnLoss(AbstractProbe):
+    """A loss of one's own, as a task may need, under its own name."""
+
+    quantities: ClassVar = {"bits_spent": Quantity("bits spent", "nats", progress="down", role="loss")}
+
+
+@pytest.mark.parametrize("values", [(4.2, 1.9), (4.2, 4.3), (3.0, 3.5)])
+def test_a_loss_of_ones_own_that_declares_the_role_is_judged_like_the_librarys(values: tuple[float, ...]) -> None:
+    own = losses(*values).assign(probe="OwnLoss", quantity="bits_spent")
+    assert familiarity_of(own, d_vocab=64) is None
+    declare(own, {"OwnLoss": OwnLoss.quantities})
+    assert familiarity_of(own, d_vocab=64) == familiarity_of(losses(*values), d_vocab=64) is not None
 
 
 def test_findings_at_home_stand_as_they_are() -> None:

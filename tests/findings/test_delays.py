@@ -7,6 +7,8 @@ import pandas as pd
 import pytest
 
 from stagewise.findings.delays import delays, find_delays, transitions
+from stagewise.probes import AttentionTo, Loss
+from stagewise.table import declare
 
 STEPS = np.arange(0, 310, 10)
 
@@ -93,6 +95,13 @@ def test_a_head_that_is_held_out_does_not_count() -> None:
     assert math.isinf(attention.value)
     (attention, *_) = delays(curves(100), curves(100, head=1), 50, without=[(0, 0)])
     assert attention.value == 0
+
+
+def test_delays_of_probes_of_ones_own_with_these_roles_are_the_same() -> None:
+    own = [curves(at, 15.0).assign(probe=lambda table: "Own" + table["probe"]) for at in (100, 130)]
+    for table in own:
+        declare(table, {f"Own{probe.__name__}": probe.quantities for probe in (Loss, AttentionTo)})
+    assert delays(own[0], own[1], 50) == delays(curves(100, 15.0), curves(130, 15.0), 50) != []
 
 
 def test_a_table_without_attention_and_loss_is_refused() -> None:

@@ -6,8 +6,8 @@ import math
 import pandas as pd
 import pytest
 
-from stagewise.findings._frames import digest, families, from_plain, plain, typed
-from stagewise.table import Quantity, declare
+from stagewise.findings._frames import digest, families, from_plain, plain, rows_of, typed
+from stagewise.table import Quantity, Role, declare
 from stagewise.words._onsets import largest
 
 TYPES = {"step": "int64", "t50": "float64", "layer": "Int64", "relation": "string", "words": "str", "onset": "bool"}
@@ -62,3 +62,19 @@ def test_between_scores_of_different_units_the_p_value_decides() -> None:
     rows = {"probe": "Logged", "quantity": ["tokens", "loss", "norm"], "before": 0.0, "after": [1e9, -0.5, 1e3]}
     onsets = pd.DataFrame({**rows, "p_value": [1e-3, 1e-9, 1e-6]})
     assert largest(onsets, 2)["quantity"].tolist() == ["loss", "norm"]
+
+
+def test_rows_of_a_role_are_those_of_the_first_quantity_that_has_it() -> None:
+    rows = [{"run": "run", "step": 0, "probe": "Mine", "quantity": "q", "value": 2.0}]
+    mine = pd.DataFrame(rows)
+    declare(mine, {"Mine": {"q": Quantity("loss", "nats", role="loss")}})
+    assert rows_of(mine, Role.LOSS)["value"].tolist() == [2.0]
+    both = pd.DataFrame([*rows, {**rows[0], "probe": "Loss", "quantity": "cross_entropy", "value": 1.0}])
+    both.attrs = mine.attrs
+    assert rows_of(both, Role.LOSS)["value"].tolist() == [1.0]
+
+
+def test_rows_of_a_role_that_a_table_lacks_are_refused_with_the_librarys_probe() -> None:
+    table = pd.DataFrame({"run": "run", "step": [0], "probe": "P", "quantity": "q", "value": 1.0})
+    with pytest.raises(ValueError, match="no rows of AttentionTo, along; it has P"):
+        rows_of(table, Role.ATTENTION_ALONG)

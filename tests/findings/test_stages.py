@@ -8,6 +8,8 @@ import pytest
 
 from stagewise.findings.onsets import find_onsets
 from stagewise.findings.stages import FRAMES, Stages, find_stages
+from stagewise.probes import AttentionTo, KLToReference
+from stagewise.table import declare
 from tests.conftest import unchecked_types
 
 pytestmark = pytest.mark.usefixtures("unchecked")
@@ -75,6 +77,19 @@ def test_references_that_show_nothing_veto_no_onset(both: pd.DataFrame) -> None:
     scores = both[both["probe"] != "KLToReference"]
     edges = ["start", "start_lo", "start_hi"]
     pd.testing.assert_frame_equal(find_stages(flat).table[edges], find_stages(scores).table[edges])
+
+
+def test_probes_of_ones_own_with_the_same_roles_give_the_same_stages(
+    both: pd.DataFrame, stages_of_both: Stages
+) -> None:
+    own = both.assign(probe="Own" + both["probe"])
+    declare(own, {f"Own{probe.__name__}": probe.quantities for probe in (KLToReference, AttentionTo)})
+    found = find_stages(own)
+    assert found.references == stages_of_both.references
+    for name in ("table", "turning_points", "events", "onsets", "levels"):
+        expected = getattr(stages_of_both, name)
+        expected = expected.assign(probe="Own" + expected["probe"]) if "probe" in expected else expected
+        pd.testing.assert_frame_equal(getattr(found, name), expected)
 
 
 def test_several_runs_are_refused(references: pd.DataFrame) -> None:

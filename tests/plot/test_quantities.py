@@ -11,7 +11,7 @@ from stagewise.table import Quantity, declare
 def test_a_table_made_by_hand_has_the_librarys_declarations() -> None:
     by_hand = pd.DataFrame({"probe": ["AttentionTo", "MyProbe"]})
     assert quantity_of(by_hand, "AttentionTo", "mass") == Quantity(
-        "attention mass", range=(0, 1), progress="up", unless="along"
+        "attention mass", range=(0, 1), progress="up", unless="along", role="attention"
     )
     assert quantity_of(by_hand, "MyProbe", "my_score").label == "my score"
 

@@ -3,7 +3,7 @@
 import html
 
 from stagewise import plot
-from stagewise.findings._order import QUANTITIES, events, rise_of
+from stagewise.findings._order import events, rise_of
 from stagewise.plot.emergence import DRAWN, NAMED
 from stagewise.reporting._figure import Plot
 from stagewise.reporting._measured import Measured
@@ -42,5 +42,5 @@ SECTION = Section(
     ("Accuracy.accuracy", "AttentionTo.along"),
     every=True,
     applies=_may_emerge,
-    reads=tuple(".".join(pair) for pair in QUANTITIES.values()),
+    reads=("ValueAlignment.cosine", "AttentionTo.along", "Loss.cross_entropy", "Accuracy.accuracy"),
 )
