@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 import torch
 
 from stagewise import plot, solve
-from stagewise.experiments.incremental import regression
+from stagewise.experiments.incremental import _regression as regression
 from stagewise.tasks import MarkovRegression
 from stagewise.theory.competitive import plateau_losses
 

@@ -56,7 +56,8 @@ def test_a_heads_colour_is_its_relation_fuller_the_more_it_attends_beyond_unifor
         for relation, value in zip("ab", both, strict=True)
     ]
     uniform = [{**known, "quantity": "uniform", "step": 0, "relation": name, "value": 0.2} for name in "ab"]
-    ax = plot.heads_over_training(pd.DataFrame([*rows, *uniform]))
+    whole = dict.fromkeys(("layer", "head"), "Int64")
+    ax = plot.heads_over_training(pd.DataFrame([*rows, *uniform]).astype(whole))
     (mesh,) = ax.collections
     cells = np.asarray(mesh.get_array())
     assert [label.get_text() for label in ax.get_yticklabels()] == ["L0H0", "L0H1"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from stagewise.experiments.incremental.early_stopping import early_stop
+from stagewise.experiments.incremental._early_stopping import early_stop
 from stagewise.experiments.published import mean_over
 from stagewise.findings._frames import families
 from stagewise.findings.stages import Stages, find_stages

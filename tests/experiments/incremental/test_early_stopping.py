@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from stagewise.experiments.incremental.early_stopping import early_stop
+from stagewise.experiments.incremental._early_stopping import early_stop
 from stagewise.findings.stages import Stages
 
 EXCESS = {0: 3.0, 100: 1.0, 200: 0.4, 300: 0.7}

@@ -11,8 +11,8 @@ import torch
 
 from stagewise import models
 from stagewise.architectures import position_heads
-from stagewise.experiments.incremental import regression
-from stagewise.experiments.incremental.regression import regression_recipe, sgd, train_and_measure
+from stagewise.experiments.incremental import _regression as regression
+from stagewise.experiments.incremental._regression import regression_recipe, sgd, train_and_measure
 from stagewise.recipe import TrainPlan
 from stagewise.table import select
 from stagewise.tasks.markov_regression import MarkovRegression

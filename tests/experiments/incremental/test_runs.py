@@ -10,7 +10,7 @@ from stagewise.architectures import minimal
 from stagewise.checkpoints import run_folder
 from stagewise.experiments.incremental import _figures as incremental_figures
 from stagewise.experiments.incremental import _runs as incremental
-from stagewise.experiments.incremental.early_stopping import early_stop
+from stagewise.experiments.incremental._early_stopping import early_stop
 from stagewise.experiments.incremental.recipes import Run, runs
 from stagewise.findings.stages import find_stages
 from stagewise.measurement._baselines import _linked_baselines

@@ -18,7 +18,7 @@ def figure_of(measured: Measured) -> Plot:
 
 
 def test_the_stage_table_has_a_row_a_stage_and_says_what_its_times_are(measured: Measured) -> None:
-    words, table, explanation, _ = map(str, STAGES.blocks(measured))
+    _, words, table, explanation, _ = map(str, STAGES.blocks(measured))
     assert words.count("<li>") >= 2
     assert table.count("<tr>") == 1 + 2
     assert "fall in KL to the complete" in explanation
