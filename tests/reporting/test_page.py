@@ -132,7 +132,8 @@ def test_the_stages_are_told_in_words_and_in_a_table(page: str, stages: Stages) 
 
 
 @pytest.mark.slow
-def test_the_same_run_gives_the_same_bytes(page: str, folder: Path) -> None:
+def test_the_same_run_gives_the_same_bytes(folder: Path) -> None:
+    page = report(folder).read_text(encoding="utf8")
     drawing = (folder / "figures" / "stages.svg").read_bytes()
     report(folder)
     assert (folder / "report.html").read_text(encoding="utf8") == page
@@ -140,7 +141,8 @@ def test_the_same_run_gives_the_same_bytes(page: str, folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_other_processes_find_the_same_stages_and_draw_the_same_page(page: str, folder: Path, tmp_path: Path) -> None:
+def test_other_processes_find_the_same_stages_and_draw_the_same_page(folder: Path, tmp_path: Path) -> None:
+    page = report(folder).read_text(encoding="utf8")
     shutil.copytree(folder, tmp_path / "run")
     (tmp_path / "run" / STAGES).unlink()
     again = report(tmp_path / "run", executor=AtOnce())
