@@ -98,7 +98,7 @@ def _add_shift(linear: Any) -> None:
     linear.forward = forward
 
 
-def _move_positions(model: Bridge) -> None:
+def _move_positions(model: Any) -> None:
     """Add the positions to what queries and keys read, and no longer to the residual stream."""
     embedding = model.pos_embed.original_component
     embedding.forward = partial(_nothing, embedding)
