@@ -181,7 +181,7 @@ def unbridged() -> dict[str, Any]:
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING
 
-    found: dict[Any, Any] = {}
+    found: dict[str, Any] = {}
     for kind, config in CONFIG_MAPPING.items():
         name = getattr(MODEL_FOR_CAUSAL_LM_MAPPING.get(config, None), "__name__", None)
         if name is not None and name not in SUPPORTED_ARCHITECTURES and kind == config.model_type:
