@@ -10,12 +10,14 @@ import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor
-from transformer_lens import HookedTransformer, HookedTransformerConfig
 
 from answers.case import Case, Change, Truth
 from answers.planting import generator
 from stagewise import default_probes, measure, open_series, read_table
+from stagewise.architecture import Architecture
 from stagewise.checkpoints.run_folder import TABLE
+from stagewise.models import Model, build, load
+from stagewise.models import weights as weights_of
 from stagewise.tasks import RepeatedTokens
 
 TOKENS, HEADS = 24, 4
@@ -87,15 +89,15 @@ def weights(kind: str) -> dict[str, Tensor]:
     return {"W_Q": SHARP * token, "W_K": previous, "W_V": token, "W_O": copied.T}
 
 
-def models(circuit: Circuit, g: np.random.Generator) -> list[tuple[int, HookedTransformer]]:
+def models(circuit: Circuit, g: np.random.Generator) -> list[tuple[int, Model]]:
     """Return the checkpoints in memory."""
     token, position, _, copied = _blocks()
     sizes = {"n_layers": circuit.n_layers, "n_heads": HEADS, "d_model": WIDTH, "d_head": TOKENS, "n_ctx": TASK.n_ctx}
-    config = HookedTransformerConfig(**sizes, d_vocab=TOKENS, attn_only=True, normalization_type=None, seed=0)
-    found = list[tuple[int, HookedTransformer]]()
+    architecture = Architecture({**sizes, "d_vocab": TOKENS, "attn_only": True, "normalization_type": None})
+    found = list[tuple[int, Model]]()
     for step in circuit.steps.tolist():
-        model = HookedTransformer(config)
-        state = model.state_dict()
+        model = build(architecture)
+        state = weights_of(model)
         for name, value in state.items():
             if ".attn.W_" in name:
                 jitter = JITTER * g.standard_normal(value.shape)
@@ -105,7 +107,7 @@ def models(circuit: Circuit, g: np.random.Generator) -> list[tuple[int, HookedTr
             for name, value in weights(head.kind).items():
                 state[f"blocks.{head.layer}.attn.{name}"][head.head] += there * value
         state |= {"embed.W_E": token.T, "pos_embed.W_pos": position.T[: TASK.n_ctx], "unembed.W_U": SURE * copied}
-        model.load_state_dict(state)
+        load(model, state)
         found.append((int(step), model))
     return found
 

@@ -45,8 +45,9 @@ def test_the_prediction_is_the_sum_of_what_each_head_reads() -> None:
     logits = torch.randn(2, 3, generator=torch.Generator().manual_seed(0))
     built = models.build(position_heads(4, 3, 2, tuple(map(tuple, logits.tolist()))))
     values = torch.randn(2, 4, 4, generator=torch.Generator().manual_seed(1))
-    with torch.no_grad():
-        models.parameters(built)["blocks.0.attn.W_O"][:, :4, -4:] = values.mT
+    state = models.weights(built)
+    state["blocks.0.attn.W_O"][:, :4, -4:] = values.mT
+    models.load(built, state)
     inputs = torch.randn(5, 3, 4, generator=torch.Generator().manual_seed(2))
     expected = sum(logits[h].softmax(0)[i] * inputs[:, i] @ values[h].T for h in range(2) for i in range(3))
     outputs, _ = models.clean_pass(built, inputs, (), regression=True)
