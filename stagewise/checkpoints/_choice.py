@@ -50,7 +50,7 @@ def chosen_steps(steps: Sequence[int], choice: Choice, name: str) -> list[int]:
 def _log_spaced(steps: list[int], number: int) -> list[int]:
     """Return so many steps, as evenly as they can be in log(1 + step), the first and the last one too."""
     if number < 2:
-        raise ValueError(f"the first and the last checkpoint are two; got {number}")
+        raise ValueError(f"checkpoints are the first and the last one at least, got {number}")
     if number >= len(steps):
         return steps
     places = np.log1p(np.array(steps, float))

@@ -113,7 +113,6 @@ class SeriesOptions:
     checkpoints: Annotated[
         int | None,
         Option(
-            min=2,
             help="only so many checkpoints, log-spaced, the first and the last one too; llc takes 24 if not given",
         ),
     ] = None

@@ -46,7 +46,7 @@ def test_a_text_names_steps(text: str, expected: list[int]) -> None:
         ("600:900", "pythia has no step from 600 to 900"),
         ("early", "as 0:10000:1000"),
         ("5-7", "as 0:10000:1000"),
-        (1, "the first and the last checkpoint are two; got 1"),
+        (1, "the first and the last one at least, got 1"),
         ([], "`steps` names none"),
     ],
 )
