@@ -50,9 +50,9 @@ def supported_fields(config: Mapping[str, Any]) -> dict[str, Any]:
             'transformer-lens 3.9 (pip install "transformer-lens<4")'
         )
     kind = config.get("positional_embedding_type", "standard")
-    if kind == "alibi":
+    if kind not in ("standard", "rotary", "shortformer"):
         raise ValueError(
-            'positional_embedding_type = "alibi": transformer-lens 4 has no ALiBi for a model made from a config: take '
+            f'positional_embedding_type = "{kind}": transformer-lens 4 has none for a model made from a config: take '
             'transformer-lens 3.9 (pip install "transformer-lens<4")'
         )
     fields = {field: value for field, value in config.items() if field in NATIVE}
