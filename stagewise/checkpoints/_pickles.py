@@ -22,7 +22,7 @@ import torch
 RUNS_CODE = re.compile(
     r"(?!types\.SimpleNamespace$|functools\.partial$|operator\.\w+getter$)"
     r"((__builtin__|builtins)\.(eval|exec|execfile|compile|setattr|delattr|__import__|open|input|breakpoint"
-    r"|globals|vars|apply|map|filter)|(os|posix|nt|sys|io|subprocess|runpy|socket|shutil|pty|importlib|ctypes|webbrowser|code|codeop"
+    r"|globals|vars|apply|map|filter)|(os|posix|nt|sys|_?io|subprocess|runpy|socket|shutil|pty|importlib|ctypes|webbrowser|code|codeop"
     r"|commands|pickle|_pickle|operator|_operator|functools|asyncio|multiprocessing|types|pip|pdb|bdb|timeit"
     r"|cProfile|profile|urllib|http|requests|tempfile|pathlib\.Path\.unlink|torch\.hub|torch\.jit|torch\.(serialization\.)?load)(\..*)?)"
 )
