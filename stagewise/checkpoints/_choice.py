@@ -1,4 +1,4 @@
-"""Which checkpoints of a series are opened, and how much has to be downloaded for them."""
+"""Which checkpoints of a series are opened: those of some steps, or so many."""
 
 import re
 from collections.abc import Iterable, Sequence

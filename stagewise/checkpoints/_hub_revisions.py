@@ -17,6 +17,7 @@ from stagewise.checkpoints.sources import Entry, Source
 from stagewise.checkpoints.suites import suite_of
 
 MAIN = "main"
+"""The revision that a repository shows."""
 
 SHA256 = 64
 """Characters of the hash that the hub gives of a large file; of a small one it gives git's own, which is shorter."""
@@ -57,16 +58,15 @@ def on_hub(hub: Hub, parse: Parse | str | None = None) -> Source:
         downloads = _Downloads(hub, [*names])
         return tuple(_entry(downloads, name, known[name], commits) for name in names)
 
-    def chosen(some: Sequence[Entry]) -> tuple[Entry, ...]:
-        return entries([entry.label for entry in some])
-
     lines = told([(name, readings[name]) for name in ordered])
     if suite is not None and suite.faults:
         lines.append(f"known of {suite.repositories}: {suite.faults}")
     beside = partial(_beside, hub, ordered[-1], ignored)
-    found = Source(hub.repository, entries(ordered), ignored=ignored, names=tuple(lines), remote=True, beside=beside)
-    tokens_per_step = suite.tokens_per_step if suite else None
-    return dataclasses.replace(found, chosen=chosen, tokens_per_step=tokens_per_step)
+    return Source(
+        hub.repository, entries(ordered), ignored=ignored, names=tuple(lines), remote=True, beside=beside,
+        tokens_per_step=suite.tokens_per_step if suite else None,
+        chosen=lambda some: entries([entry.label for entry in some]),
+    )  # fmt: skip
 
 
 def _in_folders(hub: Hub, parse: Parse | str | None) -> Source | None:
@@ -103,8 +103,8 @@ def at_revision(hub: Hub, revision: str, at: Coordinates) -> Entry:
 
 
 def _beside(hub: Hub, last: str, others: tuple[str, ...], name: str) -> Path | None:
-    """Fetch a file from the last checkpoint's revision, or from `main`."""
-    for revision in (last, *({"main"} & set(others))):
+    """Fetch a file from the last checkpoint's revision, or from the main branch."""
+    for revision in (last, *({MAIN} & set(others))):
         if name in hub.files(revision):
             return hub.fetch(revision, name)
     return None

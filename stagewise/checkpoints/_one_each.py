@@ -7,14 +7,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from stagewise.checkpoints._hub_revisions import at_revision
+from stagewise.checkpoints._hub_revisions import MAIN, at_revision
 from stagewise.checkpoints._weight_files import is_file
 from stagewise.checkpoints.hub import Hub
 from stagewise.checkpoints.names import GIVE_PARSE, Coordinates, Parse, told
 from stagewise.checkpoints.sources import Entry, Source, names_of, of_path
-
-LATEST = "main"
-"""The revision that is read of each repository."""
 
 REPOSITORY = r"[\w.-]+/[\w.-]+"
 """What a repository of the hub is called: "owner/name"."""
@@ -62,7 +59,7 @@ def place_of(name: str, at: Coordinates, hub: Mapping[str, Any] | None = None) -
         FileNotFoundError: it is neither here nor named like a repository.
     """
     if _is_remote(name):
-        return dataclasses.replace(at_revision(Hub(name, **(hub or {})), LATEST, at), label=name)
+        return dataclasses.replace(at_revision(Hub(name, **(hub or {})), MAIN, at), label=name)
     return of_path(Path(name), at)
 
 

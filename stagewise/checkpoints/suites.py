@@ -68,8 +68,14 @@ def _read(path: Path) -> tuple[Suite, ...]:
 
 
 def _suite(row: dict[str, str]) -> Suite:
-    fields: dict[str, object] = {name: row[name].strip() for name in Suite._fields}
-    join = row["join"].strip()
-    fields["tokens_per_step"] = int(row["tokens_per_step"]) if row["tokens_per_step"].strip() else None
-    fields["join"] = tuple(part.strip() for part in join.split(",")) if join else ()
-    return Suite(**fields)  # type: ignore[arg-type]
+    text = {name: row[name].strip() for name in Suite._fields}
+    tokens, join = text["tokens_per_step"], text["join"]
+    return Suite(
+        repositories=text["repositories"],
+        checkpoints=text["checkpoints"],
+        seeds=text["seeds"],
+        tokens_per_step=int(tokens) if tokens else None,
+        join=tuple(part.strip() for part in join.split(",")) if join else (),
+        faults=text["faults"],
+        source=text["source"],
+    )

@@ -24,7 +24,7 @@ PASSES = 10
 """Passes of a checkpoint beside those of the edits: the clean one, gradients, restricted contexts."""
 
 
-def agree_to_cost(source: "Source | None", yes: bool, measuring: float = 0.0) -> None:
+def agree_to_cost(source: "Source", yes: bool, measuring: float = 0.0) -> None:
     """Say what downloading and measuring a remote source takes; where that is much, ask, or refuse in a script.
 
     Args:
@@ -36,7 +36,7 @@ def agree_to_cost(source: "Source | None", yes: bool, measuring: float = 0.0) ->
         ValueError: it is much, and nobody is there to be asked.
         typer.Abort: the person asked says no.
     """
-    if source is None or not source.remote:
+    if not source.remote:
         return
     size = sum(entry.download() for entry in source.entries)
     told, seconds = f"{source.name}: {len(source.entries)} checkpoints, {size / 1e9:.2f} GB to download", measuring

@@ -93,24 +93,18 @@ def heads_over_training(table: pd.DataFrame, stages: Stages | None = None, ax: A
         table: with rows of attention along relations, `AttentionTo`.
     """
     beyond = beyond_uniform(table)
-    check_one_run(beyond)
+    colours = ordered_colours(beyond["relation"].drop_duplicates().tolist())
     most = beyond.groupby(["layer", "head"])["value"].max().nlargest(_LABELLED).index
-    wide = beyond.pivot_table("value", "relation", ["layer", "head", "step"], sort=False).fillna(0)
-    relations = beyond["relation"].drop_duplicates().tolist()
-    colours = ordered_colours(relations)
-    full = np.array([to_rgb(colours[name]) for name in wide.loc[relations].index])
-    largest = wide.loc[relations].to_numpy(float)
-    of_cell = 1 - largest.max(axis=0)[:, None] * (1 - full[largest.argmax(axis=0)])
-    heads = _by_head(beyond.drop_duplicates(["layer", "head", "step"]))
-    heads = heads[heads.index.isin(most)]
-    cells = pd.Series(list(of_cell), wide.columns)
-    image = np.array([[cells[*head, step] for step in heads.columns] for head in heads.index])
+    largest = beyond.sort_values("value", ascending=False, kind="stable").drop_duplicates(["layer", "head", "step"])
+    heads, relations = (_by_head(largest, of).loc[sorted(most)] for of in ("value", "relation"))
+    full = np.array([to_rgb(colours[name]) for name in relations.to_numpy().ravel()]).reshape(*heads.shape, 3)
+    image = 1 - heads.to_numpy(float)[:, :, None] * (1 - full)
     ax = new_axes(ax, 7.6, 1.1 + _rows_height(len(heads)))
     edges = cell_edges(heads.columns.to_numpy())
     places, large = np.arange(len(heads) + 1) - 0.5, image.size > 3 * VECTOR_CELLS
     ax.pcolormesh(edges, places, image, rasterized=large, edgecolor="face", linewidth=0.2)
     _finish_strip(ax, heads, stages)
-    patches = [Patch(color=colours[name], label=name) for name in relations]
+    patches = [Patch(color=colour, label=name) for name, colour in colours.items()]
     ax.figure.legend(handles=patches, loc="outside right upper", frameon=False, fontsize=8.5)
     return ax
 
@@ -191,9 +185,9 @@ def _rows_height(heads: int) -> float:
     return min(0.32 * heads, 8.0)
 
 
-def _by_head(rows: pd.DataFrame) -> pd.DataFrame:
+def _by_head(rows: pd.DataFrame, of: str = "value") -> pd.DataFrame:
     check_one_run(rows)
-    return rows.pivot(index=["layer", "head"], columns="step", values="value").sort_index()
+    return rows.pivot(index=["layer", "head"], columns="step", values=of).sort_index()
 
 
 def _finish_strip(ax: Axes, wide: pd.DataFrame, stages: Stages | None) -> None:
