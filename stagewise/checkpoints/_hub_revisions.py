@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import cache, partial
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -11,7 +11,7 @@ from stagewise.checkpoints._architectures import CONFIG
 from stagewise.checkpoints._digest import file_sha256
 from stagewise.checkpoints._json_files import read_json
 from stagewise.checkpoints._weight_files import Contents, chosen_files, missing_shard, read
-from stagewise.checkpoints.hub import Hub
+from stagewise.checkpoints.hub import Hub, RemoteFile
 from stagewise.checkpoints.names import FEW, GIVE_PARSE, Coordinates, Parse, read_names, told
 from stagewise.checkpoints.sources import Entry, Source
 from stagewise.checkpoints.suites import suite_of
@@ -54,19 +54,29 @@ def on_hub(hub: Hub, parse: Parse | str | None = None) -> Source:
         )
     ordered = sorted(known, key=lambda name: (known[name].branch, known[name].step, name))
 
-    def entries(names: Sequence[str]) -> tuple[Entry, ...]:
-        downloads = _Downloads(hub, [*names])
-        return tuple(_entry(downloads, name, known[name], commits) for name in names)
-
     lines = told([(name, readings[name]) for name in ordered])
     if suite is not None and suite.faults:
         lines.append(f"known of {suite.repositories}: {suite.faults}")
     beside = partial(_beside, hub, ordered[-1], ignored)
     return Source(
-        hub.repository, entries(ordered), ignored=ignored, names=tuple(lines), remote=True, beside=beside,
-        tokens_per_step=suite.tokens_per_step if suite else None,
-        chosen=lambda some: entries([entry.label for entry in some]),
+        hub.repository, _entries(hub, known, commits, ordered), ignored=ignored, names=tuple(lines), remote=True,
+        beside=beside, tokens_per_step=suite.tokens_per_step if suite else None,
+        chosen=partial(_again, hub, known, commits),
     )  # fmt: skip
+
+
+def _entries(
+    hub: Hub, known: Mapping[str, Coordinates], commits: Mapping[str, str], names: Sequence[str]
+) -> tuple[Entry, ...]:
+    downloads = _Downloads(hub, [*names])
+    return tuple(_entry(downloads, name, known[name], commits) for name in names)
+
+
+def _again(
+    hub: Hub, known: Mapping[str, Coordinates], commits: Mapping[str, str], some: Sequence[Entry]
+) -> tuple[Entry, ...]:
+    """Return some entries anew: what is fetched ahead is the next one of them."""
+    return _entries(hub, known, commits, [entry.label for entry in some])
 
 
 def _in_folders(hub: Hub, parse: Parse | str | None) -> Source | None:
@@ -110,35 +120,51 @@ def _beside(hub: Hub, last: str, others: tuple[str, ...], name: str) -> Path | N
     return None
 
 
-def _entry(downloads: "_Downloads", revision: str, at: Coordinates, commits: Mapping[str, str] | None = None) -> Entry:
-    hub = downloads.hub
-    files = cache(lambda: hub.files(revision))
+def _entry(downloads: "_Downloads", name: str, at: Coordinates, commits: Mapping[str, str] | None = None) -> Entry:
+    one = _Revision(downloads, name, commits)
+    return Entry(name, at, one.read, one.digest, one.config, commit=one.commit, download=one.download, speed=one.speed)
 
-    def digest() -> str | None:
-        names = _whole(hub, revision, chosen_files(files()))
-        return "+".join(files()[name].hash for name in names) or None
 
-    def config() -> Mapping[str, Any] | None:
-        places = [hub, *([dataclasses.replace(hub, folder="")] if hub.folder else [])]
-        place = next((each for each in places if CONFIG in each.files(revision)), None)
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Revision:
+    """A revision of a repository: what an entry asks of it, in methods, which another process can be handed."""
+
+    downloads: "_Downloads"
+    name: str
+    commits: Mapping[str, str] | None
+
+    @property
+    def _hub(self) -> Hub:
+        return self.downloads.hub
+
+    @property
+    def _files(self) -> Mapping[str, RemoteFile]:
+        return self.downloads.files(self.name)
+
+    def read(self) -> Contents:
+        return self.downloads.read(self.name)
+
+    def digest(self) -> str | None:
+        names = _whole(self._hub, self.name, chosen_files(self._files))
+        return "+".join(self._files[name].hash for name in names) or None
+
+    def config(self) -> Mapping[str, Any] | None:
+        places = [self._hub, *([dataclasses.replace(self._hub, folder="")] if self._hub.folder else [])]
+        place = next((each for each in places if CONFIG in each.files(self.name)), None)
         if place is None:
             return None
-        name = f"{CONFIG} of revision {revision!r} of {hub.repository}"
-        return read_json(place.fetch(revision, CONFIG), "give `architecture`", name=name)
+        name = f"{CONFIG} of revision {self.name!r} of {self._hub.repository}"
+        return read_json(place.fetch(self.name, CONFIG), "give `architecture`", name=name)
 
-    def commit() -> str:
-        return (commits or hub.revisions()).get(revision, "")
+    def commit(self) -> str:
+        return (self.commits or self._hub.revisions()).get(self.name, "")
 
-    def download() -> int:
-        missing = [name for name in chosen_files(files()) if not hub.is_cached(revision, name)]
-        return sum(files()[name].size for name in missing)
+    def download(self) -> int:
+        missing = [name for name in chosen_files(self._files) if not self._hub.is_cached(self.name, name)]
+        return sum(self._files[name].size for name in missing)
 
-    def speed() -> float:
-        return hub.speed(revision, chosen_files(files())[0])
-
-    return Entry(
-        revision, at, lambda: downloads.read(revision), digest, config, commit=commit, download=download, speed=speed
-    )
+    def speed(self) -> float:
+        return self._hub.speed(self.name, chosen_files(self._files)[0])
 
 
 def _whole(hub: Hub, revision: str, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -154,8 +180,23 @@ class _Downloads:
         self.hub, self.order = hub, order
         self._started: dict[str, Future[list[Path]]] = {}
         self._place = -1
+        self._files: dict[str, Mapping[str, RemoteFile]] = {}
         # One worker: two downloads at once would not be faster.
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="stagewise-download")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Another process has a worker, and downloads, of its own.
+        return _Downloads, (self.hub, self.order)
+
+    def files(self, revision: str) -> Mapping[str, RemoteFile]:
+        """Return the files of a revision; the hub is asked once.
+
+        Raises:
+            OSError: the hub does not answer, or has no such revision.
+        """
+        if revision not in self._files:
+            self._files[revision] = self.hub.files(revision)
+        return self._files[revision]
 
     def read(self, revision: str) -> Contents:
         """Read a revision's weights, and start to fetch the next one, if they are read one after the other.
@@ -175,7 +216,7 @@ class _Downloads:
 
     def _checked(self, revision: str, paths: list[Path]) -> Contents:
         """Read the files if they have the hashes that the hub lists; if not, remove them from the cache."""
-        files = self.hub.files(revision)
+        files = self.files(revision)
         try:
             for path in paths:
                 if len(hash := files[path.name].hash) == SHA256 and file_sha256(path) != hash:
@@ -191,7 +232,7 @@ class _Downloads:
             ) from reason
 
     def _fetch(self, revision: str) -> list[Path]:
-        names = _whole(self.hub, revision, chosen_files(self.hub.files(revision)))
+        names = _whole(self.hub, revision, chosen_files(self.files(revision)))
         if not names:
             raise FileNotFoundError(f"revision {revision!r} of {self.hub.repository} holds no weights")
         return [self.hub.fetch(revision, name) for name in names]

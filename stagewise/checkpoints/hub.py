@@ -21,7 +21,7 @@ ANSWER_SECONDS = 10
 """Seconds without data after which the hub counts as unreachable; huggingface_hub's own limit for downloads."""
 
 
-class _File(NamedTuple):
+class RemoteFile(NamedTuple):
     """A file of a revision: its hash as the hub gives it, and its size in bytes."""
 
     hash: str
@@ -79,7 +79,7 @@ class Hub:
                     inside.setdefault(folder, []).append(name)
         return inside
 
-    def files(self, revision: str) -> dict[str, _File]:
+    def files(self, revision: str) -> dict[str, RemoteFile]:
         """Return the files of a revision by their names: nothing is downloaded.
 
         Raises:
@@ -89,7 +89,8 @@ class Hub:
             tree = self._api().list_repo_tree(self.repository, self.folder or None, revision=revision)
             files = {file.path.rpartition("/")[2]: file for file in tree if hasattr(file, "blob_id")}
             return {
-                name: _File(file.lfs.sha256 if file.lfs else file.blob_id, file.size) for name, file in files.items()
+                name: RemoteFile(file.lfs.sha256 if file.lfs else file.blob_id, file.size)
+                for name, file in files.items()
             }
 
     def is_cached(self, revision: str, name: str) -> bool:

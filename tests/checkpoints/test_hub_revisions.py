@@ -1,10 +1,12 @@
 """Revisions as a series: huggingface_hub itself, against a server on this machine."""
 
 import dataclasses
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import cloudpickle
 import pytest
 import torch
 from torch import nn
@@ -58,6 +60,13 @@ def test_the_next_revision_is_fetched_while_the_current_one_is_used(hub: Any, tm
     series.weights(0)
     series.weights(512)
     assert all(hub.asked[f"GET {name}/{WEIGHTS}"] == 1 for name in ("step0", "step512"))
+
+
+def test_a_series_can_be_handed_to_another_process(hub: Any, tmp_path: Path) -> None:
+    series = opened(hub, tmp_path, steps=2)
+    again = pickle.loads(cloudpickle.dumps(series))
+    assert again.steps == (0, 2000)
+    assert all(torch.equal(weight, series.weights(2000)[name]) for name, weight in again.weights(2000).items())
 
 
 def test_the_cache_stays_below_its_size(hub: Any, tmp_path: Path) -> None:
