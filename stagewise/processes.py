@@ -6,8 +6,10 @@ import multiprocessing
 import multiprocessing.connection
 import os
 import platform
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from stagewise import own_code
@@ -29,7 +31,12 @@ def worker_pool(workers: int, *, models: bool = True) -> Iterator[concurrent.fut
         workers: how many.
         models: whether they run models: then each takes one thread, and starts from a server that has imported what
             they need, where there are such.
+
+    Raises:
+        RuntimeError: the script that runs has no `if __name__ == "__main__":`, so that each process would begin it
+            anew.
     """
+    _check_script()
     if models:
         from stagewise.models._process import start_method  # its room imports torch
 
@@ -80,6 +87,16 @@ def readers(
 def _check(workers: int) -> None:
     if workers < 1:
         raise ValueError(f"give at least one worker, got {workers}")
+
+
+def _check_script() -> None:
+    """Refuse a script that every worker would run as a whole, since workers import what runs."""
+    path = Path(getattr(sys.modules["__main__"], "__file__", None) or "")
+    if path.suffix == ".py" and path.is_file() and "__name__" not in path.read_text(encoding="utf8", errors="replace"):
+        raise RuntimeError(
+            f"every worker process imports {path.name} and would begin it anew: put what it does below `if __name__ == "
+            '"__main__":`'
+        )
 
 
 def cores() -> int:

@@ -1,6 +1,9 @@
 """Worker processes: without torch where they only read, as many as pay, ended with what they work for."""
 
 import concurrent.futures
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -62,3 +65,16 @@ def test_one_worker_is_this_process_and_more_are_a_pool() -> None:
 
 def test_there_is_a_core() -> None:
     assert cores() >= 1
+
+
+@pytest.mark.parametrize("guard", ["", 'if __name__ == "__main__":\n    '])
+def test_a_script_that_each_worker_would_begin_anew_is_refused_before_it_begins(guard: str, tmp_path: Path) -> None:
+    script = tmp_path / "mine.py"
+    works = "with several(2) as pool: print(pool.submit(abs, -1).result())"
+    script.write_text(f"from stagewise.processes import several\n{guard}{works}\n")
+    ended = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False)
+    if guard:
+        assert (ended.returncode, ended.stdout) == (0, "1\n")
+    else:
+        assert ended.stderr.endswith('would begin it anew: put what it does below `if __name__ == "__main__":`\n')
+        assert ended.stderr.count("Traceback") == 1
