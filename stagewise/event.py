@@ -4,11 +4,9 @@ import dataclasses
 import itertools
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 import pandas as pd
-
-from stagewise.statistics import Interval
 
 Causes = Mapping[str, int | float | Sequence[int | float]]
 """Name of what was done to a run -> its step, as in {"the learning-rate drop": 3000}, or its first and its last one."""
@@ -19,21 +17,6 @@ DIFFUSE = "diffuse"
 
 HEAD_KINDS = {"previous-token": "previous token", "induction": "induction"}
 """Kind of head of a model of text -> its relation."""
-
-Kind = Literal["weights", "attention", "loss", "accuracy"]
-"""What emerges."""
-
-
-class HalfWay(NamedTuple):
-    """A curve came half-way from its first to its last value, within an interval of steps."""
-
-    kind: Kind
-    what: str
-    half: float
-    interval: Interval
-
-    def __str__(self) -> str:
-        return f"{self.what} passes {self.half:.2f}"
 
 
 class EventKind(StrEnum):

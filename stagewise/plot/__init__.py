@@ -27,8 +27,6 @@ from stagewise.plot._strips import centroids as centroids
 from stagewise.plot._strips import clusters as clusters
 from stagewise.plot._strips import heads_over_training as heads_over_training
 from stagewise.plot._trajectory import trajectory as trajectory
-from stagewise.plot.emergence import emergence as emergence
-from stagewise.plot.emergence import rise as rise
 from stagewise.plot.generic import quantity as quantity
 from stagewise.plot.heads import entropy as entropy
 from stagewise.plot.heads import head_curves as head_curves

@@ -129,24 +129,3 @@ def overtaking(steps: np.ndarray, before: np.ndarray, after: np.ndarray) -> Inte
     until = float(np.quantile(hi, 1 - tail, method="higher"))
     lower = float(np.quantile(lo, tail, method="lower")) if np.isfinite(until) else float(steps[-1])
     return Interval(lower, until)
-
-
-class Rise(NamedTuple):
-    """When a curve had made a tenth, a half and nine tenths of its way from the first to the last value.
-
-    `first` is the step of its first value: of a rise that begins there, no plateau is known.
-    """
-
-    tenth: Interval
-    half: Interval
-    most: Interval
-    first: int
-
-
-def rise(steps: np.ndarray, values: np.ndarray, least: float) -> Rise | None:
-    """Return when a curve rose; None if it grew by less than asked."""
-    first, last = float(values[0]), float(values[-1])
-    if last - first < least:
-        return None
-    tenth, half, most = (emergence_interval(steps, values, first + part * (last - first)) for part in c.PARTS)
-    return Rise(tenth, half, most, int(steps[0]))

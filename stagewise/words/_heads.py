@@ -1,45 +1,12 @@
-"""Findings about heads and about what emerged in which order, in words: the other part of `words`."""
+"""Findings about heads in words."""
 
-import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import pandas as pd
 
-from stagewise.event import HEAD_KINDS, HalfWay
-from stagewise.statistics import DEFAULT, Interval, StageCriteria
-from stagewise.statistics._crossings import Rise
+from stagewise.event import HEAD_KINDS
+from stagewise.statistics import DEFAULT, StageCriteria
 from stagewise.words._onsets import Row, half_way, head, no_onset
-
-
-def emergence(events: Sequence[HalfWay], rise: Rise | None) -> str:
-    """Say how long the plateau was, when it ended, and what came half-way first, then, and last."""
-    if not events:
-        return "Nothing emerged in this run: neither accuracy nor attention grew; a longer budget may show it."
-    plateau = "The accuracy did not rise."
-    if rise is not None:
-        most = "the end" if rise.most.censored else f"step {rise.most.hi:g}"
-        until = (
-            f"The plateau lasts until step {rise.tenth.lo:g}" if rise.tenth.lo > rise.first else "No plateau is seen"
-        )
-        plateau = (
-            f"{until}; the accuracy is half-way between steps {_steps(rise.half, ' and ')} and has nine tenths of its "
-            f"rise by {most}."
-        )
-    firsts = {event.kind: event for event in reversed(events)}
-    order = sorted(firsts.values(), key=lambda event: event.interval)
-    words = f" Half-way came {_first(order[0])}"
-    for before, event in itertools.pairwise(order):
-        words += (", then " if event.interval.lo >= before.interval.hi else ", together with ") + _first(event)
-    return f"{plateau}{words}."
-
-
-def _first(event: HalfWay) -> str:
-    of = f"{event.what}: " if event.what != event.kind else ""
-    return f"{event.kind} ({of}steps {_steps(event.interval, ' to ')})"
-
-
-def _steps(interval: Interval, between: str) -> str:
-    return f"{interval.lo:g}{between}{interval.hi:g}"
 
 
 def heads(onsets: pd.DataFrame, last: int, criteria: StageCriteria = DEFAULT) -> str:

@@ -33,7 +33,6 @@ ONE_A_STEP: dict[str, Callable[[pd.DataFrame], object]] = {
     "PatternClusters.cluster": plot.clusters,
     "PatternClusters.centroid": plot.centroids,
     "MeanPattern.attention": lambda table: plot.attention_map(table, 3),
-    "Accuracy.accuracy": plot.rise,
     "Trajectory.position": plot.trajectory,
     "Other.score": lambda table: plot.quantity(table, "Other", "score"),
 }

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from stagewise.statistics import crossing, emergence_interval
-from stagewise.statistics._crossings import crossing_step, overtaking, rise
+from stagewise.statistics._crossings import crossing_step, overtaking
 
 
 @pytest.mark.parametrize("kind", ["int64", "uint16", "float32"])
@@ -92,11 +92,3 @@ def test_a_curve_overtakes_another_one_where_most_resamples_have_crossed_for_goo
     assert wide.hi >= 60
     assert overtaking(steps, after, before + noise).censored
     assert overtaking(steps, before, after + 5) == (90, math.inf)
-
-
-def test_a_rise_is_told_from_its_first_to_its_last_value_and_none_where_it_is_small() -> None:
-    steps, values = np.arange(0, 110, 10), np.linspace(0.0, 1.0, 11)
-    found = rise(steps, values, 0.2)
-    assert found is not None
-    assert (found.half, found.first) == ((40, 50), 0)
-    assert rise(steps, values, 1.5) is None

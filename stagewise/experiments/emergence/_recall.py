@@ -8,6 +8,8 @@ import pandas as pd
 
 from stagewise.checkpoints.run_folder import read_table
 from stagewise.experiments.emergence._grids import FigureRequest
+from stagewise.experiments.emergence._half_way import events, in_words, rise_of
+from stagewise.experiments.emergence._half_way_plots import emergence, rise
 from stagewise.experiments.emergence._numbers import law_numbers, law_of
 from stagewise.experiments.emergence._panels import draw_curves, draw_law, panels
 from stagewise.experiments.emergence._recall_batches import drawn_by_batch, exponent_rows, step_rows
@@ -21,16 +23,13 @@ from stagewise.experiments.emergence._runs import (
 )
 from stagewise.experiments.emergence.recipes import RECALL_BATCH, recall_budget, recall_recipe
 from stagewise.experiments.published import Result, number, table_of
-from stagewise.findings._order import events, rise_of
 from stagewise.findings.thresholds import find_emergence_times
 from stagewise.plot._step_axis import label_ends
-from stagewise.plot.emergence import emergence, rise
 from stagewise.reporting.page import report
 from stagewise.statistics import PowerLaw
 from stagewise.statistics._power_law import NoLaw
 from stagewise.sweeping import parameter_grid, sweep
 from stagewise.table import select
-from stagewise.words import _heads as head_words
 
 _REGULAR_PAIRS = 8
 """With fewer pairs the small model also finds partial solutions. The limit was chosen after the
@@ -162,7 +161,7 @@ def figure_17(request: FigureRequest) -> Result:
     for setting, table in zip(settings, tables, strict=True):
         emerged = events(table)
         seed = f"seed {setting['seed']}"
-        words = head_words.emergence(emerged, rise_of(table))
+        words = in_words(emerged, rise_of(table))
         rows.append(number(f"what emerged, in which order, {seed}", "copying in layer 3, selection in 4 of 4", words))
         for event in emerged:
             lo, hi = event.interval.lo, event.interval.hi

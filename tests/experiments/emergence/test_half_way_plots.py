@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stagewise.findings._order import rise_of
-from stagewise.plot.emergence import NAMED, emergence, rise
+from stagewise.experiments.emergence._half_way import rise_of
+from stagewise.experiments.emergence._half_way_plots import NAMED, emergence, rise
 
 
 def test_loss_accuracy_and_attention_share_their_steps_on_one_page(emerging: pd.DataFrame) -> None:
