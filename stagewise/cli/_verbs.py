@@ -1,5 +1,6 @@
 """`stagewise train`, `measure` and `report`."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -119,25 +120,41 @@ def report(
     sequences: SequenceCount = None,
     chosen: ProbeOptions,
     executor: ExecutorName = None,
+    light: Annotated[
+        bool, typer.Option("--light", help="write a copy beside it, a tenth of its size, to send: report-light.html")
+    ] = False,
     passes: PassOptions,
 ) -> None:
     """Write report.html and its figures; first measure a source that was not measured. Several give one report."""
+    from stagewise.reporting._light import light_copy
+
     runs = each_run(sources, out, step_column)
     measurement = Measurement(passes, chosen, sequences=sequences, executor=executor)
     if len(runs) > 1:
         out = Path(runs[0]).parents[1] if len(sources) == 1 else out
-        print(report_on_seeds(runs, out, data, measurement, cause))
-        return
+        seeds = report_on_seeds(runs, out, data, measurement, cause)
+        print(seeds)
+        page = seeds.report
+    else:
+        page = _report_on_one(runs[0], out, data, measurement, cause)
+    if light:
+        print(f"light: {light_copy(page)}")
+
+
+def _report_on_one(
+    source: str, out: Path | None, data: DataOptions, measurement: Measurement, causes: Sequence[str] | None
+) -> Path:
     from stagewise.processes import cores
     from stagewise.reporting.page import report as write_report
     from stagewise.saved_findings import load_stages
 
-    folder, analysis = measured_first(runs[0], data, measurement, out)
-    name_causes_of([folder], cause)
-    if analysis is not None and not cause:
+    folder, analysis = measured_first(source, data, measurement, out)
+    name_causes_of([folder], causes)
+    if analysis is not None and not causes:
         print(analysis)
-        return
+        return analysis.report
     page = write_report(folder, workers=cores())
     if (stages := load_stages(folder)) is not None:
         print(" ".join(stages.answer))
     print(f"report: {page}")
+    return page

@@ -51,12 +51,17 @@ def scalars(table: pd.DataFrame, quantities: Sequence[tuple[str, str]], stages: 
     figure = Figure(figsize=(7.6, 2.1 * len(quantities)), layout="constrained")
     axes = figure.subplots(len(quantities), 1, squeeze=False)[:, 0]
     for ax, (probe, name) in zip(axes, quantities, strict=True):
-        rows, quantity = select(table, probe, name), quantity_of(table, probe, name)
-        prepared(ax, rows, stages, small=True)
-        curve(ax, rows, ALONE, BLACK, "o")
-        set_value_axis(ax, quantity, width=20)
+        scalar(table, probe, name, stages, ax)
         ax.set_xlabel("step" if ax is axes[-1] else "")
     return figure
+
+
+def scalar(table: pd.DataFrame, probe: str, name: str, stages: Stages | None, ax: Axes) -> None:
+    """Draw a number of the whole model over training."""
+    rows, quantity = select(table, probe, name), quantity_of(table, probe, name)
+    prepared(ax, rows, stages, small=True)
+    curve(ax, rows, ALONE, BLACK, "o")
+    set_value_axis(ax, quantity, width=20)
 
 
 def training_loss(metrics: pd.DataFrame, stages: Stages | None = None, ax: Axes | None = None) -> Axes:

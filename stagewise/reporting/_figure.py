@@ -3,7 +3,6 @@
 import html
 import io
 import re
-import urllib.parse
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,6 +21,7 @@ from stagewise.checkpoints._digest import short_digest
 from stagewise.checkpoints.run_folder import write
 from stagewise.plain_text import plain_name
 from stagewise.reporting._cursor import cursor_attribute, name_curves
+from stagewise.reporting._html import packed
 from stagewise.table import KEYS, NUMBERS, VALUES, maps_in
 
 FONTS = ["DejaVu Sans", "Helvetica Neue", "Arial", "sans-serif"]
@@ -90,7 +90,7 @@ def figure_html(plot: Plot, folder: Path, origin: str = "") -> str:
         folder: of the run.
         origin: the run and the batch that it shows, written into each SVG as its description.
     """
-    drawings, links = [], [_csv_link(plot.name, plot.rows)]
+    drawings, links = [], [f'<a href="#plot-{plot.name}">link</a>', _csv_link(plot.name, plot.rows)]
     for label, panel in plot.panels.items():
         name = plot.name + (f"-{identifier(label)}" if label else "")
         figure = _figure_of(panel)
@@ -104,7 +104,7 @@ def figure_html(plot: Plot, folder: Path, origin: str = "") -> str:
         text = html.escape(f"SVG {label}".strip())
         links.append(f'<a href="figures/{name}.svg" download="{name}.svg" data-svg="figure-{name}">{text}</a>')
     return (
-        f'<figure class="plot"><div class="panels">{"".join(drawings)}</div>'
+        f'<figure class="plot" id="plot-{plot.name}"><div class="panels">{"".join(drawings)}</div>'
         f'<figcaption>{plot.caption}<span class="files">{" ".join(links)}</span></figcaption></figure>'
     )
 
@@ -186,8 +186,7 @@ def _csv_link(name: str, rows: pd.DataFrame) -> str:
     what, size = ("maps", int(rows["map"].map(len).sum())) if "map" in rows else ("rows", len(rows))
     if size > CSV_ROWS or len(text := _csv(_cells(rows) if what == "maps" else rows)) > CSV_BYTES:
         return f"<span>{len(rows)} {what}: in tables/measurements.parquet</span>"
-    quoted = urllib.parse.quote(text, safe=",.:()*+-_ ").replace(" ", "%20")
-    return f'<a href="data:text/csv;charset=utf-8,{quoted}" download="{name}.csv">{len(rows)} {what} (CSV)</a>'
+    return f'<a href="#plot-{name}" download="{name}.csv" data-csv="{packed(text)}">{len(rows)} {what} (CSV)</a>'
 
 
 def _cells(rows: pd.DataFrame) -> pd.DataFrame:

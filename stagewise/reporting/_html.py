@@ -1,5 +1,7 @@
-"""What a notebook shows of a report: the page itself."""
+"""Pieces of pages: text that a page holds packed, and what a notebook shows of a page."""
 
+import base64
+import gzip
 import html
 from pathlib import Path
 
@@ -15,6 +17,20 @@ class Page(type(Path())):  # type: ignore[misc]
 
     def _repr_html_(self) -> str | None:
         return inline(self) if self.is_file() else None
+
+
+def packed(text: str) -> str:
+    """Return text as `report.js` unpacks it: compressed, in letters that end no attribute and no element.
+
+    >>> gzip.decompress(base64.b64decode(packed("steps"))).decode()
+    'steps'
+    """
+    return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
+
+
+def packed_script(identifier: str, text: str) -> str:
+    """Return text as an element that runs nothing and shows nothing, for the page's own script to unpack."""
+    return f'<script type="application/gzip" id="{html.escape(identifier)}">{packed(text)}</script>'
 
 
 def inline(page: Path) -> str:

@@ -36,27 +36,26 @@ class Section:
         make: returns what it shows.
         needs: probes, as in "Loss", or quantities, as in "AttentionTo.mass", that it shows; no other section
             shows them again.
-        every: whether it needs all of them; else one is enough.
         applies: whether it could be made of this run, if the probes were measured; if not, it is not listed as missing.
         reads: probes and quantities whose rows it is given, where these are others than it needs.
         of_batch: whether what it shows depends on the probe batch: then a foreign one is reported in it.
+        folded: whether it is a detail, which the page shows when it is asked for.
     """
 
     identifier: str
     title: str
     make: Callable[[Measured], Blocks]
     needs: tuple[str, ...] = ()
-    every: bool = False
     applies: Callable[[Measured], bool] = _always
     reads: tuple[str, ...] = ()
     of_batch: bool = True
+    folded: bool = True
 
     def blocks(self, measured: Measured) -> Blocks:
         """Return what the section shows of a run; nothing where what it needs was not measured."""
         if not self.needs:
             return self.make(measured.only(self.reads) if self.reads else measured)
-        enough = all if self.every else any
-        if not enough(measured.has(name) for name in self.needs):
+        if not any(measured.has(name) for name in self.needs):
             return []
         return self.make(measured.only(self.reads or self.needs))
 
@@ -64,8 +63,7 @@ class Section:
     def missing(self) -> str:
         """What a report without the section names: the title, and the probes to measure."""
         probes = dict.fromkeys(name.partition(".")[0] for name in self.needs)
-        words = (", " if not self.every else " and ").join(probes)
-        return f"{self.title} ({words})" if words else self.title
+        return f"{self.title} ({', '.join(probes)})" if probes else self.title
 
 
 def left_out(rows: pd.DataFrame, measure: str) -> str:

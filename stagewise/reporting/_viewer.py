@@ -15,6 +15,7 @@ from stagewise.findings.stages import Stages
 from stagewise.plain_text import plain_name
 from stagewise.plot._colours import head_colours
 from stagewise.plot.maps import patterns
+from stagewise.reporting._html import packed_script
 from stagewise.reporting._measured import Measured
 from stagewise.table import head_label, heads_in
 
@@ -73,7 +74,7 @@ def viewer(measured: Measured, stages: Stages | None) -> str:
         "values": base64.b64encode(maps[:, places].tobytes()).decode(),
     }
     note = _left_out(len(everywhere) - len(steps), len(everywhere), shown, len(heads), block)
-    return f'{note}<div id="viewer" tabindex="0"></div>{json_script("viewer-data", data)}'
+    return f'{note}<div id="viewer" tabindex="0"></div>{packed_script("viewer-data", json.dumps(data))}'
 
 
 def _left_out(steps: int, all_steps: int, shown: int, heads: int, block: int) -> str:
@@ -147,12 +148,12 @@ class _AttentionView(NamedTuple):
 
 
 def circuitsvis_view(measured: Measured) -> tuple[str, str]:
-    """Return circuitsvis's views at each boundary of stages and at the end: places, and the script that fills them.
+    """Return circuitsvis's views at each boundary of stages and at the end: places, and what fills them.
 
     They show one sequence with its tokens as text where there is one that was written for these boundaries, else mean
-    attention by position. The script is the package's own, whole: it works without a network. Of many heads those are
-    shown whose attention moved most; of many boundaries the first ones. The table of what was measured holds the rows
-    of the mean patterns, and no others.
+    attention by position. The script is the package's own, packed: it works without a network. Of many heads
+    those are shown whose attention moved most; of many boundaries the first ones. The table of what was measured holds
+    the rows of the mean patterns, and no others.
     """
     steps = sorted(int(step) for step in measured.table["step"].unique())
     chosen = boundary_checkpoints(steps, measured.stages)
@@ -164,17 +165,16 @@ def circuitsvis_view(measured: Measured) -> tuple[str, str]:
         *(_view(view, step, f"circuitsvis-{i}", f"the end of stage {i + 1}") for i, step in enumerate(boundaries)),
         _view(view, end, "circuitsvis", "the end", is_open=True),
     ]
-    places, calls = zip(*views, strict=True)
-    return view.note + "".join(places), f"<script>{_circuitsvis_script()}</script>{''.join(calls)}"
+    places, data = zip(*views, strict=True)
+    return view.note + "".join(places), packed_script("circuitsvis-library", _circuitsvis_script()) + "".join(data)
 
 
 def _view(view: _AttentionView, step: int, name: str, which: str, *, is_open: bool = False) -> tuple[str, str]:
-    """Return the place of circuitsvis's view of a step, and the script that fills it; the last one is open."""
+    """Return the place of circuitsvis's view of a step, and what it shows there; the last one is open."""
     arguments = {"attention": view.attention[step], "attentionHeadNames": view.heads, "tokens": view.tokens}
-    text = json.dumps(arguments).replace("<", "\\u003c")
     summary = f"<summary>Step {step}, {which}</summary>"
     place = f'<details class="circuitsvis"{" open" if is_open else ""}>{summary}<div id="{name}"></div></details>'
-    return place, f'<script>CircuitsVis.render("{name}", CircuitsVis.AttentionHeads, {text});</script>'
+    return place, packed_script(f"{name}-data", json.dumps(arguments))
 
 
 def _of_example(example: Mapping[str, Any] | None, chosen: Sequence[int]) -> _AttentionView | None:
@@ -220,7 +220,7 @@ def _circuitsvis_script() -> str:
             "circuitsvis is not installed, whose script shows attention in the report: `pip install circuitsvis`"
         )
     library = (Path(package.origin).parent / "dist" / "cdn" / "iife.js").read_text(encoding="utf8")
-    return library.split("//# sourceMappingURL")[0].replace("</script", "<\\/script")
+    return library.split("//# sourceMappingURL")[0]
 
 
 def json_script(identifier: str, data: object) -> str:

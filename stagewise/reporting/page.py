@@ -41,8 +41,8 @@ PAGE = string.Template(
 <h1>$name <small>$headline</small></h1>
 <p class="$kind">$finding</p>
 <p>$words</p>
-<nav>$contents</nav>
 </header>
+<nav aria-label="sections">$contents</nav>
 <main>
 $sections
 $missing
@@ -119,11 +119,21 @@ def _section_html(measured: Measured, folder: Path, foreign: bool, section: Sect
 
 
 class Part(NamedTuple):
-    """A section as it stands in the page."""
+    """A section as it stands in the page, where it may be folded."""
 
     identifier: str
     title: str
     body: str
+    folded: bool = False
+
+    @property
+    def html(self) -> str:
+        """The section with its title."""
+        heading = f"<h2>{html.escape(self.title)}</h2>"
+        if self.folded:
+            opening = f'<details class="section" id="{self.identifier}"><summary>{heading}</summary>'
+            return f"{opening}\n{self.body}\n</details>"
+        return f'<section id="{self.identifier}">{heading}\n{self.body}\n</section>'
 
 
 def page_html(
@@ -159,10 +169,7 @@ def page_html(
         css=(package / "report.css").read_text(encoding="utf8"),
         words=visible(words),
         contents=" ".join(f'<a href="#{part.identifier}">{html.escape(part.title)}</a>' for part in parts),
-        sections="\n".join(
-            f'<section id="{part.identifier}"><h2>{html.escape(part.title)}</h2>\n{part.body}\n</section>'
-            for part in parts
-        ),
+        sections="\n".join(part.html for part in parts),
         missing=missing,
         steps=json_script("cursor-data", dict(steps or {"steps": []})),
         script=(package / "report.js").read_text(encoding="utf8"),
@@ -176,7 +183,7 @@ def _page(measured: Measured, bodies: dict[Section, str], familiarity: BatchFami
         finding=finding(measured.stages, familiarity),
         kind="foreign" if familiarity is not None and familiarity.foreign else "finding",
         words=run_in_words(measured.run, measured.table, measured.provenance),
-        parts=[Part(section.identifier, section.title, body) for section, body in bodies.items()],
+        parts=[Part(section.identifier, section.title, body, section.folded) for section, body in bodies.items()],
         missing=_missing(measured, bodies),
         steps=_checkpoints(measured),
     )

@@ -23,6 +23,38 @@ stagewise.nearest = (steps, step) => {
   return best;
 };
 
+stagewise.unpacked = (text) => {
+  const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
+};
+
+(function rows() {
+  for (const link of document.querySelectorAll("a[data-csv]")) {
+    link.addEventListener("click", async (event) => {
+      if (link.href.startsWith("blob:")) return;
+      event.preventDefault();
+      link.href = URL.createObjectURL(new Blob([await stagewise.unpacked(link.dataset.csv)], { type: "text/csv" }));
+      link.click();
+    });
+  }
+})();
+
+(function details() {
+  // A link to what is folded, or to something in it, unfolds it.
+  const unfold = () => {
+    const folded = location.hash && document.getElementById(location.hash.slice(1))?.closest("details.section");
+    if (folded && !folded.open) {
+      folded.open = true;
+      folded.scrollIntoView();
+    }
+  };
+  window.addEventListener("hashchange", unfold);
+  window.addEventListener("beforeprint", () => {
+    for (const folded of document.querySelectorAll("details")) folded.open = true;
+  });
+  unfold();
+})();
+
 (function saveFigures() {
   for (const link of document.querySelectorAll("a[data-svg]")) {
     link.addEventListener("click", () => {
@@ -172,20 +204,26 @@ stagewise.nearest = (steps, step) => {
   }
 })();
 
-(function circuitsvis() {
+(async function circuitsvis() {
+  const library = document.getElementById("circuitsvis-library");
+  if (!library) return;
+  const code = document.createElement("script");
+  code.textContent = await stagewise.unpacked(library.textContent);
+  document.body.append(code);
   // Its canvases are pictures without a name until they have one here.
   const named = () => document.querySelectorAll(".circuitsvis canvas:not([aria-label])").forEach((canvas) =>
     canvas.setAttribute("aria-label", "attention of a head"));
-  for (const place of document.querySelectorAll(".circuitsvis")) {
+  for (const place of document.querySelectorAll(".circuitsvis div[id]")) {
     new MutationObserver(named).observe(place, { childList: true, subtree: true });
+    const view = JSON.parse(await stagewise.unpacked(document.getElementById(place.id + "-data").textContent));
+    CircuitsVis.render(place.id, CircuitsVis.AttentionHeads, view);
   }
-  named();
 })();
 
-(function viewer() {
+(async function viewer() {
   const root = document.getElementById("viewer");
   if (!root) return;
-  const data = JSON.parse(document.getElementById("viewer-data").textContent);
+  const data = JSON.parse(await stagewise.unpacked(document.getElementById("viewer-data").textContent));
   const [queries, keys] = data.size;
   const cells = queries * keys;
   const values = Uint8Array.from(atob(data.values), (c) => c.charCodeAt(0));

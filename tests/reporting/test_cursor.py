@@ -19,7 +19,8 @@ from stagewise.reporting.page import report
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
-DRIVE = """<script>(function () {
+DRIVE = """<script>(function drive() {
+  if (!document.querySelector("#viewer canvas")) return setTimeout(drive, 50);  // it is unpacked first
   const state = (selector, read) => [...document.querySelectorAll(selector)].map(read);
   const all = () => [
     state(".panel svg line.cursor.on", (line) => line.getAttribute("x1")),
@@ -130,7 +131,8 @@ def test_in_a_browser_moving_the_cursor_changes_every_linked_figure(width: int, 
     page = (report(tmp_path / "<img src=x onerror=ran=true>")).read_text(encoding="utf8")
     driven = tmp_path / "driven.html"
     driven.write_text(page.replace("</body>", DRIVE + "</body>"), encoding="utf8")
-    arguments = ["--headless=new", "--no-sandbox", "--disable-gpu", f"--window-size={width},1000", "--dump-dom"]
+    arguments = ["--headless=new", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=20000"]
+    arguments += [f"--window-size={width},1000", "--dump-dom"]
     printed = subprocess.run([str(CHROMIUM), *arguments, driven.as_uri()], capture_output=True, text=True, check=True)
     found = re.search(r"RESULT(.*)END", printed.stdout)
     assert found is not None, printed.stderr

@@ -1,6 +1,7 @@
 """One sequence as text, with the model's own attention, at the boundaries and the end; older examples give way."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from stagewise.reporting._measured import Measured
 from stagewise.reporting._viewer import circuitsvis_view
 from stagewise.tasks import RepeatedTokens, SparseRegression, Text
 from stagewise.training import train
+from tests.fixtures.packed import data_in
 
 BATCH = RepeatedTokens(32, length=8).probe_batch(3, seed=0)
 
@@ -81,9 +83,8 @@ def test_input_vectors_are_written_as_positions(tmp_path: Path) -> None:
 
 
 def shown_by(measured: Measured) -> list[dict[str, Any]]:
-    script = circuitsvis_view(measured)[1]
-    given = script.split("CircuitsVis.AttentionHeads, ")[1:]
-    return [json.loads(text.partition(");</script>")[0]) for text in given]
+    places, script = circuitsvis_view(measured)
+    return [data_in(script, f"{place}-data") for place in re.findall(r'<div id="([^"]+)">', places)]
 
 
 def of(table: pd.DataFrame, steps: list[int], stages: Stages | None = None) -> Measured:

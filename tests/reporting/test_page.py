@@ -14,13 +14,15 @@ import pytest
 from stagewise.checkpoints.run_folder import METRICS, RUN, TABLE
 from stagewise.findings.stages import Stages, find_stages
 from stagewise.recipe import describe
-from stagewise.reporting._measured import Measured, read_measured
-from stagewise.reporting.page import _filled_sections, report
+from stagewise.reporting._light import light_copy
+from stagewise.reporting._measured import read_measured
+from stagewise.reporting.page import report
 from stagewise.reporting.sections import LAST, SECTIONS
 from stagewise.saved_findings import STAGES
 from stagewise.tasks import MarkovChain
 from stagewise.words import _stages as words
 from stagewise.words._familiarity import CAVEAT
+from tests.fixtures.packed import packed_in, rows_in
 from tests.fixtures.runs import AtOnce, draw_some
 
 pytestmark = pytest.mark.usefixtures("unchecked")
@@ -52,6 +54,9 @@ def page(folder: Path) -> str:
     return (folder / "report.html").read_text(encoding="utf8")
 
 
+SECTION = r'<(section|details)(?: class="section")? id="([^"]+)">(.*?)</\1>\n'
+
+
 class Elements(HTMLParser):
     """Collects what the tests ask about."""
 
@@ -69,7 +74,7 @@ class Elements(HTMLParser):
 
 
 def sections_of(page: str) -> list[str]:
-    return re.findall(r'<section id="([^"]+)">', page)
+    return [name for _, name, _ in re.findall(SECTION, page, re.DOTALL)]
 
 
 def test_a_full_table_gives_every_section(page: str) -> None:
@@ -99,12 +104,28 @@ def test_ids_are_unique_and_every_reference_to_one_is_answered(page: str) -> Non
     assert set(inner) <= set(ids)
 
 
+def test_a_light_copy_holds_the_answer_and_packed_all_but_the_maps_and_the_rows(page: str, folder: Path) -> None:
+    copy = light_copy(folder / "report.html")
+    light = copy.read_text(encoding="utf8")
+    main, script = (packed_in(light, f"packed-{name}") for name in ("main", "script"))
+    assert copy == folder / "report-light.html"
+    assert light.partition("<nav")[0] == page.partition("<nav")[0]
+    assert sections_of(main) == [name for name in sections_of(page) if name not in ("checkpoints", "last-checkpoint")]
+    assert main.count("<svg") == page.count("<svg")
+    assert f"<script>{script}</script>" in page
+    assert "data-csv" not in main
+    assert len(light) < len(page) / 4
+    assert [link for link in Elements(light).values("href") if link[1:] not in Elements(main).values("id")] == [
+        "report.html"
+    ]
+
+
 def test_every_figure_has_a_caption_its_rows_and_its_drawings(page: str, folder: Path) -> None:
-    figures = re.findall(r'<figure class="plot">.*?</figure>', page, re.DOTALL)
+    figures = re.findall(r'<figure class="plot" .*?</figure>', page, re.DOTALL)
     assert len(figures) > 8
     for figure in figures:
         assert "<figcaption>" in figure
-        assert "data:text/csv" in figure
+        assert rows_in(figure)[0].partition("\n")[0].count("step")
         for name in re.findall(r'data-svg="([^"]+)"', figure):
             assert f'id="{name}"' in figure
             drawing = folder / "figures" / f"{name.removeprefix('figure-')}.svg"
@@ -124,7 +145,6 @@ def test_the_stages_are_told_in_words_and_in_a_table(page: str, stages: Stages) 
     happened = words.summaries(stages.table, stages.events, stages.onsets, stages.context)
     for said in [
         *stages.answer,
-        *stages.lines,
         *happened,
         *words.turning_points(stages.turning_points, stages.context),
     ]:
@@ -163,12 +183,12 @@ def test_sections_without_rows_are_left_out_and_named(tmp_path: Path, table: pd.
     text = report(folder).read_text(encoding="utf8")
     assert sections_of(text) == ["entropy", "settings"]
     missing = text.split("Not measured in this run: ")[1].split("</p>")[0]
-    assert missing.startswith("The stages (KLToReference, Loss); Attention maps (MeanPattern); How much context")
+    assert missing.startswith("The stages (KLToReference, Loss, Accuracy); Attention maps (MeanPattern); How much")
     # This task is not known to have relations or references, and nobody trained it here.
-    for title_of_other in ("What each head attends to", "Why these boundaries", "What emerged", "Training loss"):
+    for title_of_other in ("What each head attends to", "Why these boundaries", "Training loss"):
         assert title_of_other not in missing
     assert "name = &lt;i&gt;&amp;" in text
-    assert "CircuitsVis" not in text
+    assert 'id="circuitsvis-library"' not in text
 
 
 def test_a_reference_alone_is_shown_without_claims_of_stages(tmp_path: Path, table: pd.DataFrame) -> None:
@@ -217,20 +237,13 @@ def test_one_profile_does_not_hide_what_was_not_measured(tmp_path: Path, table: 
     rows = table[table["probe"] == "LossByPosition"]
     text = report(save(tmp_path / "run", rows)).read_text(encoding="utf8")
     assert sections_of(text) == ["profiles", "settings"]
-    assert "Not measured in this run: The stages (KLToReference, Loss)" in text
-
-
-def test_what_a_section_lacks_the_rows_for_is_drawn_by_itself(table: pd.DataFrame) -> None:
-    rows = table[table["probe"].isin(["Accuracy", "Loss"])]
-    measured = Measured({}, None, rows, None, {}, 0)
-    made = dict(_filled_sections(measured, lambda section: section.blocks(measured)))
-    assert [section.title for section in made] == ["The stages", "Accuracy", "Settings, versions, seeds"]
+    assert "Not measured in this run: The stages (KLToReference, Loss, Accuracy)" in text
 
 
 @pytest.mark.usefixtures("undrawn")
 def test_every_section_on_a_foreign_batch_says_so_but_not_what_holds_on_any(foreign: Path) -> None:
     page = report(foreign).read_text(encoding="utf8")
     assert '<p class="foreign">The probe batch is foreign to this model' in page
-    parts = dict(re.findall(r'<section id="([^"]+)">(.*?)</section>', page, re.DOTALL))
+    parts = {name: body for _, name, body in re.findall(SECTION, page, re.DOTALL)}
     assert {name for name, body in parts.items() if CAVEAT not in body} == {"settings"}
     assert {"stages", "onsets"} < parts.keys()

@@ -11,32 +11,29 @@ from stagewise.reporting._section import PANELS, Section, left_out
 from stagewise.reporting.sections import LAST, SECTIONS
 
 
-def section(*needs: str, every: bool = False) -> Section:
-    return Section("mine", "My section", lambda measured: ["<p>shown</p>"], needs, every)
+def section(*needs: str) -> Section:
+    return Section("mine", "My section", lambda measured: ["<p>shown</p>"], needs)
 
 
 @pytest.mark.parametrize(
-    ("needs", "every", "is_there"),
+    ("needs", "is_there"),
     [
-        ((), False, True),
-        (("Loss",), False, True),
-        (("Loss.excess",), False, True),
-        (("Loss.cross_entropy",), False, False),
-        (("Loss", "Nothing"), False, True),
-        (("Loss", "Nothing"), True, False),
-        (("Loss", "Accuracy.accuracy"), True, True),
+        ((), True),
+        (("Loss",), True),
+        (("Loss.excess",), True),
+        (("Loss.cross_entropy",), False),
+        (("Loss", "Nothing"), True),
     ],
 )
 def test_a_section_is_there_where_enough_was_measured(
-    needs: tuple[str, ...], every: bool, is_there: bool, measured: Measured
+    needs: tuple[str, ...], is_there: bool, measured: Measured
 ) -> None:
-    assert section(*needs, every=every).blocks(measured) == (["<p>shown</p>"] if is_there else [])
+    assert section(*needs).blocks(measured) == (["<p>shown</p>"] if is_there else [])
 
 
 def test_what_is_missing_is_said_by_title_and_probes() -> None:
     assert section().missing == "My section"
     assert section("Loss.excess", "Loss.cross_entropy", "Accuracy").missing == "My section (Loss, Accuracy)"
-    assert section("Loss", "Accuracy", every=True).missing == "My section (Loss and Accuracy)"
 
 
 def test_heads_are_counted_where_not_all_are_drawn() -> None:
@@ -51,7 +48,7 @@ def test_a_section_is_missing_only_where_the_task_has_what_it_shows(
     unknown = bare(table[table["probe"] == "AttentionEntropy"], run={"recipe": {"plan": {}}})
     missing = {each.identifier for each in (*SECTIONS, *LAST) if each.applies(unknown)} - {"entropy", "settings"}
     assert {"stages", "maps", "context", "ablation", "clusters", "training"} <= missing
-    assert not {"heads", "emergence", "evidence", "text", "audit"} & missing
+    assert not {"heads", "evidence", "text", "audit"} & missing
     known = unknown._replace(relations={"I(1)": np.eye(4, dtype=bool)}, references=("A*_1", "A*_1:2"))
     further = {each.identifier for each in SECTIONS if each.applies(known)} - missing - {"entropy"}
-    assert further == {"heads", "emergence", "evidence"}
+    assert further == {"heads", "evidence"}

@@ -2,7 +2,6 @@
 
 import base64
 import json
-import re
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from stagewise.plot.maps import patterns
 from stagewise.reporting import _viewer as viewers
 from stagewise.reporting._measured import Measured
 from stagewise.reporting._viewer import circuitsvis_view, json_script, viewer
+from tests.fixtures.packed import data_in
 
 
 def of(table: pd.DataFrame) -> Measured:
@@ -21,8 +21,7 @@ def of(table: pd.DataFrame) -> Measured:
 
 
 def data_of(page: str) -> dict[str, Any]:
-    (text,) = re.findall(r'<script type="application/json" id="viewer-data">(.*?)</script>', page)
-    found: dict[str, Any] = json.loads(text)
+    found: dict[str, Any] = data_in(page, "viewer-data")
     return found
 
 
@@ -75,7 +74,7 @@ def test_long_maps_are_shown_in_blocks_that_keep_what_a_query_attends_to(
 
 def test_circuitsvis_is_given_the_last_mean_attention(table: pd.DataFrame) -> None:
     place, script = circuitsvis_view(of(table))
-    given = json.loads(script.rpartition("CircuitsVis.AttentionHeads, ")[2].partition(");</script>")[0])
+    given = data_in(script, "circuitsvis-data")
     assert "Step 600, the end" in place
     assert given["attentionHeadNames"] == ["L0H0", "L0H1"]
     np.testing.assert_allclose(given["attention"], patterns(table, 600), atol=1e-4)
@@ -87,9 +86,9 @@ def test_circuitsvis_shows_the_checkpoint_at_each_boundary(table: pd.DataFrame, 
     steps = np.array(sorted(table["step"].unique()))
     nearest = steps[np.abs(steps - boundary).argmin()]
     assert f"Step {nearest}, the end of stage 1" in place
-    given = [text.partition(");</script>")[0] for text in script.split("CircuitsVis.AttentionHeads, ")[1:]]
-    np.testing.assert_allclose(json.loads(given[0])["attention"], patterns(table, int(nearest)), atol=1e-4)
-    assert len(given) == 2
+    given = data_in(script, "circuitsvis-0-data")
+    np.testing.assert_allclose(given["attention"], patterns(table, int(nearest)), atol=1e-4)
+    assert place.count("<details") == 2
 
 
 def test_no_text_ends_a_script_of_data() -> None:

@@ -69,6 +69,8 @@ def _circuitsvis(measured: Measured) -> Blocks:
     return [CIRCUITSVIS, *circuitsvis_view(measured)]
 
 
-MAPS = Section("maps", "Attention maps", _maps, SHOWN)
+MAPS = Section("maps", "Attention maps", _maps, SHOWN, folded=False)
 CHECKPOINTS = Section("checkpoints", "Every checkpoint", _viewer, SHOWN, applies=never_missing)
-LAST_CHECKPOINT = Section("last-checkpoint", "Each boundary in circuitsvis", _circuitsvis, SHOWN, applies=never_missing)
+LAST_CHECKPOINT = Section(
+    "last-checkpoint", "Each transition in circuitsvis", _circuitsvis, SHOWN, applies=never_missing, folded=False
+)

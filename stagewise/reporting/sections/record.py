@@ -55,6 +55,8 @@ def _settings(measured: Measured) -> Blocks:
     return [html_table(["setting", "value"], rows, "settings")]
 
 
-AUDIT = Section("audit", "What is wrong with the checkpoints", _audit, applies=never_missing, of_batch=False)
+AUDIT = Section(
+    "audit", "What is wrong with the checkpoints", _audit, applies=never_missing, of_batch=False, folded=False
+)
 TRAINING = Section("training", "Training loss", _training, applies=_was_trained_here)
 SETTINGS = Section("settings", "Settings, versions, seeds", _settings, of_batch=False)

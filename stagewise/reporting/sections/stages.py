@@ -7,12 +7,12 @@ from matplotlib.figure import Figure
 
 from stagewise import plot
 from stagewise.findings.stages import Stages
+from stagewise.plot._curves import scalar
 from stagewise.plot._strips import beyond_uniform
 from stagewise.reporting._figure import Plot
 from stagewise.reporting._measured import Measured
 from stagewise.reporting._prose import html_table, number, stage_rows
 from stagewise.reporting._section import Blocks, Section
-from stagewise.table import select
 from stagewise.words._grammar import capital, interval
 from stagewise.words._stages import turning_points
 
@@ -35,6 +35,8 @@ SEVERAL = (
     " and a stage ends. Shaded: the stages; hatched: the 95&nbsp;% interval of each boundary. "
 )
 ONE = "Look for a plateau before a curve rises again: there is none that counts. "
+PROBE, QUANTITY = "Accuracy", "accuracy"
+ACCURACY = f"{PROBE}.{QUANTITY}"
 SHOWN = 0.2
 """Attention beyond uniform attention's that any head has where the picture of all heads is shown."""
 
@@ -55,47 +57,52 @@ WHY = (
 
 
 def _stages(measured: Measured) -> Blocks:
-    """Say which stages there are, and draw KL to the references and the loss."""
+    """Draw what every head attends to, KL to the references, the loss and the accuracy, and say which stages are."""
     stages, table = measured.stages, measured.table
     blocks: Blocks = []
     if measured.has("AttentionTo.along") and (rows := beyond_uniform(table))["value"].max() >= SHOWN:
         blocks.append(Plot("heads-over-training", {"": plot.heads_over_training(table, stages)}, rows, HEADS))
-    if stages is not None:
-        blocks += [_in_words(stages), html_table(COLUMNS, stage_rows(stages)), TABLE]
-    if measured.has("KLToReference.kl") or measured.has("Loss"):
+    if any(measured.has(name) for name in ("KLToReference.kl", "Loss", ACCURACY)):
         blocks += [] if stages is not None else [NO_STAGES]
         blocks.append(Plot("stages", {"": _curves(measured)}, _rows(measured), _caption(measured, stages)))
+    if stages is not None:
+        blocks += [_in_words(stages), html_table(COLUMNS, stage_rows(stages)), TABLE]
     return blocks
 
 
 def _in_words(stages: Stages) -> str:
-    """Return the stages as sentences; HTML."""
+    """Return what is to be said of the stages beside what happened in each; HTML."""
     if stages.unknown:
         return f"<p><strong>{html.escape(capital(stages.unknown))}.</strong></p>"
-    lines = [f"<li>{html.escape(line)}</li>" for line in stages.lines]
-    return f'<ol class="sentences">{"".join(lines)}</ol>'
+    lines = [f"<li>{html.escape(line)}</li>" for line in stages.lines[len(stages) :]]
+    return f'<ol class="sentences">{"".join(lines)}</ol>' if lines else ""
 
 
 def _curves(measured: Measured) -> Figure:
     table, stages = measured.table, measured.stages
-    kl, loss = measured.has("KLToReference.kl"), measured.has("Loss")
-    figure = Figure(figsize=(7.6, 3.5 * kl + 2.2 * loss), layout="constrained")
-    axes = figure.subplots(kl + loss, 1, squeeze=False, height_ratios=[3.4] * kl + [2] * loss)[:, 0]
+    kl, loss, accuracy = (measured.has(name) for name in ("KLToReference.kl", "Loss", ACCURACY))
+    heights = [3.5] * kl + [2.2] * loss + [1.8] * accuracy
+    figure = Figure(figsize=(7.6, sum(heights)), layout="constrained")
+    axes = list(figure.subplots(len(heights), 1, squeeze=False, height_ratios=heights)[:, 0])
     if kl:
         plot.kl_curves(table, stages=stages, ax=axes[0])
     if loss:
-        plot.loss_curve(table, stages, ax=axes[-1])
-        axes[0].set_xlabel("" if kl else axes[0].get_xlabel())
+        plot.loss_curve(table, stages, ax=axes[kl])
+    if accuracy:
+        scalar(table, PROBE, QUANTITY, stages, axes[-1])
+    for ax in axes[:-1]:
+        ax.set_xlabel("")
     return figure
 
 
 def _rows(measured: Measured) -> pd.DataFrame:
     table, families = measured.table, measured.families()
+    of_model = table["probe"].isin(["Loss", PROBE])
     if not families:
-        return select(table, "Loss")
+        return table[of_model]
     references = families["nested"] or [name for names in families.values() for name in names]
     kl = (table["probe"] == "KLToReference") & table["reference"].isin(references)
-    return table[kl | (table["probe"] == "Loss")]
+    return table[kl | of_model]
 
 
 def _caption(measured: Measured, stages: Stages | None) -> str:
@@ -138,6 +145,11 @@ def _has_partial_solutions(measured: Measured) -> bool:
 
 
 STAGES = Section(
-    "stages", "The stages", _stages, ("KLToReference", "Loss"), reads=("KLToReference", "Loss", "AttentionTo")
+    "stages",
+    "The stages",
+    _stages,
+    ("KLToReference", "Loss", ACCURACY),
+    reads=("KLToReference", "Loss", "AttentionTo", ACCURACY),
+    folded=False,
 )
 EVIDENCE = Section("evidence", "Why these boundaries", _evidence, ("KLToReference",), applies=_has_partial_solutions)

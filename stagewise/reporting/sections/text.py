@@ -128,4 +128,5 @@ SECTION = Section(
     _text_section,
     ("KLToReference.kl", "LossAgainstReferences"),
     applies=never_missing,
+    folded=False,
 )

@@ -10,6 +10,7 @@ from stagewise.findings.stages import Stages
 from stagewise.reporting._figure import Plot
 from stagewise.reporting._measured import Measured
 from stagewise.reporting.sections.maps import CHECKPOINTS, LAST_CHECKPOINT, MAPS
+from tests.fixtures.packed import data_in
 
 
 def drawn(measured: Measured) -> Plot:
@@ -52,8 +53,8 @@ def test_the_slider_goes_over_the_checkpoints_that_have_maps(
 ) -> None:
     early = table[(table["probe"] != "MeanPattern") | (table["step"] <= 40)]
     (shown,) = CHECKPOINTS.blocks(bare(early))
-    assert '"steps":[0,20,40]' in str(shown)
-    assert '"heads":["L0H0","L0H1"]' in str(shown)
+    data = data_in(str(shown), "viewer-data")
+    assert (data["steps"], data["heads"]) == ([0, 20, 40], ["L0H0", "L0H1"])
 
 
 def test_without_maps_there_is_no_slider_and_it_is_not_missing(
@@ -70,7 +71,7 @@ def test_the_last_checkpoint_with_maps_is_shown_in_a_place_that_its_script_fills
     _, place, script = map(str, LAST_CHECKPOINT.blocks(bare(early)))
     assert "Step 40, the end" in place
     assert '<div id="circuitsvis">' in place
-    assert 'CircuitsVis.render("circuitsvis", CircuitsVis.AttentionHeads, {' in script
+    assert data_in(script, "circuitsvis-data")["attentionHeadNames"]
 
 
 def test_without_maps_nothing_is_shown(table: pd.DataFrame, bare: Callable[..., Measured]) -> None:

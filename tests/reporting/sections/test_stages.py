@@ -12,14 +12,12 @@ from stagewise.reporting.sections.stages import EVIDENCE, STAGES, _has_partial_s
 
 
 def figure_of(measured: Measured) -> Plot:
-    plot = STAGES.blocks(measured)[-1]
-    assert isinstance(plot, Plot)
+    (plot,) = (block for block in STAGES.blocks(measured) if isinstance(block, Plot) and block.name == "stages")
     return plot
 
 
 def test_the_stage_table_has_a_row_a_stage_and_says_what_its_times_are(measured: Measured) -> None:
-    _, words, table, explanation, _ = map(str, STAGES.blocks(measured))
-    assert words.count("<li>") >= 2
+    *_, table, explanation = map(str, STAGES.blocks(measured))
     assert table.count("<tr>") == 1 + 2
     assert "fall in KL to the complete" in explanation
 

@@ -1,0 +1,47 @@
+"""A light copy of a report, to send by mail: its sentences, tables and drawings, packed, without what fills a page."""
+
+import html
+import re
+from pathlib import Path
+
+from stagewise.checkpoints.run_folder import write
+from stagewise.reporting._html import Page, packed_script
+
+LEFT_OUT = "checkpoints", "last-checkpoint"
+"""Sections that hold every map."""
+
+ROWS = re.compile(r'<a href="[^"]*" download="[^"]*" data-csv="[^"]*">[^<]*</a>')
+"""Links that hold the rows of a figure."""
+
+UNPACK = """"use strict";
+(async () => {
+  const text = (id) => new Response(new Blob([Uint8Array.from(atob(document.getElementById(id).textContent),
+    (c) => c.charCodeAt(0))]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
+  document.querySelector("main").innerHTML = await text("packed-main");
+  const code = document.createElement("script");
+  code.textContent = await text("packed-script");
+  document.body.append(code);
+})();
+"""
+
+
+def light_copy(page: Path) -> Page:
+    """Write `report-light.html` beside a report, a tenth of its size, and return its path.
+
+    Left out are the viewers of all maps and the rows of figures. The rest is packed: it shows in a browser that runs
+    scripts, and the answer in every one.
+    """
+    text = page.read_text(encoding="utf8")
+    head, _, rest = text.partition("<main>")
+    main, _, foot = rest.rpartition("</main>")
+    data, _, script = foot.rpartition("<script>")
+    script, _, end = script.rpartition("</script>")
+    for section in LEFT_OUT:
+        main = re.sub(rf'<(section|details)[^>]* id="{section}">.*?</\1>\n', "", main, flags=re.DOTALL)
+        head = re.sub(rf'<a href="#{section}">[^<]*</a>', "", head)
+    whole = html.escape(page.name)
+    note = f'<noscript><p>What follows is packed: allow scripts, or open <a href="{whole}">{whole}</a>.</p></noscript>'
+    parts = packed_script("packed-main", ROWS.sub("", main)) + packed_script("packed-script", script)
+    light = f"{head}<main>{note}</main>{data}{parts}<script>{UNPACK}</script>{end}"
+    path = page.with_name(f"{page.stem}-light.html")
+    return Page(write(path, lambda partial: partial.write_text(light, encoding="utf8")))
