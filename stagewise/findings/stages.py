@@ -23,6 +23,7 @@ from stagewise.findings._head_labels import head_events
 from stagewise.findings._known_causes import known
 from stagewise.findings._levels import levels_of
 from stagewise.findings._logged_causes import causes_in
+from stagewise.findings._power import POWER, power_of
 from stagewise.findings._scores import has_scores, quantities_of, rows_of_evidence
 from stagewise.findings._transitions import NEVER, RunTransition, stage_rows, transitions_of, with_stages
 from stagewise.findings._windows import Window, windows
@@ -43,7 +44,7 @@ ROWS = {
 }
 """Columns of the stage table, with their types."""
 
-FRAMES = "table", "turning_points", "events", "onsets", "levels", "episodes"
+FRAMES = "table", "turning_points", "events", "onsets", "levels", "episodes", "power"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -72,6 +73,8 @@ class Stages(InWords):
             an onset belongs to, missing for those of the first stage and for weights that change on their own.
         levels: a row a stage and curve of the whole model, with its level before and after it: `levels_of`.
         episodes: a row a spike, divergence, overfitting or late generalisation: `episodes_of`.
+        power: without any transition, a row a curve of the whole model with the smallest change that would have been
+            found in it: `power_of`.
         visible: the first and the last step at which a transition can be half-way and be seen.
         references: the nested references of the table, none where it has none.
         criteria: the thresholds in use.
@@ -87,6 +90,7 @@ class Stages(InWords):
     onsets: pd.DataFrame = dataclasses.field(default_factory=pd.DataFrame)
     levels: pd.DataFrame = dataclasses.field(default_factory=pd.DataFrame)
     episodes: pd.DataFrame = dataclasses.field(default_factory=pd.DataFrame)
+    power: pd.DataFrame = dataclasses.field(default_factory=pd.DataFrame)
     visible: tuple[float, float] = (0.0, 0.0)
     references: tuple[str, ...] = ()
     criteria: StageCriteria = DEFAULT
@@ -117,7 +121,7 @@ class Stages(InWords):
         """Sentences: how many transitions, when, what the model could do before and after, which heads did it."""
         if self.unknown:
             return [f"{capital(self.unknown)}."]
-        frames = (self.table, self.turning_points, self.events, self.onsets, self.levels, self.episodes)
+        frames = (self.table, self.turning_points, self.events, self.onsets, self.levels, self.episodes, self.power)
         return answer(Found(*frames, self.visible, self.context))
 
     @property
@@ -218,7 +222,8 @@ def find_stages(
     onsets = with_stages(onsets, transitions)
     searched = set(onsets["probe"])
     quantities = {probe: by_name for probe, by_name in quantities.items() if probe in searched}
-    frames = (typed(rows, ROWS), points, events, onsets, levels, episodes_of(table, onsets, criteria))
+    power = typed([], POWER) if transitions else power_of(table, criteria)
+    frames = (typed(rows, ROWS), points, events, onsets, levels, episodes_of(table, onsets, criteria), power)
     inner = steps[criteria.preceding - 1 : len(steps) - criteria.preceding + 1]
     visible = (float(inner[0]), float(inner[-1])) if len(inner) and len(steps) >= criteria.fewest else (0.0, 0.0)
     return Stages(run, *frames, visible, nested, criteria, digest(table), causes, quantities)

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from stagewise.event import labels_of
+from stagewise.statistics._power import ENOUGH, FACTOR, PLACES
 from stagewise.table import Quantity
 from stagewise.words._grammar import capital, count, numeral
 from stagewise.words._onsets import Context, Row, by_cause, cause, change, largest, level, onset, timed
@@ -48,6 +49,7 @@ class Found(NamedTuple):
     onsets: pd.DataFrame
     levels: pd.DataFrame
     episodes: pd.DataFrame
+    power: pd.DataFrame
     visible: tuple[float, float]
     context: Context
 
@@ -230,16 +232,20 @@ def _gradual(found: Found) -> list[str]:
 
 
 def _power(found: Found) -> str:
-    """Say which change could have been seen with these checkpoints and this noise."""
+    """Say which change would have been seen: such as were put into the curves themselves, at several times."""
     criteria, (first, last) = found.context.criteria, found.visible
-    if not first < last:
+    if not first < last or found.power.empty:
         return f"With so few checkpoints no transition can be seen: it takes {criteria.preceding} on either side of it."
-    noise = found.onsets["noise"].median() if len(found.onsets) else np.nan
-    least = np.nanmax([criteria.smallest, criteria.peak * noise])
-    return (
-        f"A change of {least:.2g} or more, {criteria.share:.0%} of it within a ratio of {criteria.local:g} in steps, "
-        f"would have been seen between steps {first:.0f} and {last:.0f}."
-    )
+    seen, missed = [], []
+    for row in found.power.to_dict("records"):
+        label = found.context.quantity(row).label
+        if row["found"] >= ENOUGH:
+            seen.append(f"{row['size']:.2g} or more in {label}")
+        else:
+            missed.append(f"one of {row['size']:.2g} in {label} is missed at {PLACES - row['found']} of {PLACES} times")
+    parts = [*([f"would be seen if it were {', '.join(seen)}"] if seen else []), *missed]
+    planted = f"Planted, a change within a factor of {FACTOR:g} in steps, between steps {first:.0f} and {last:.0f},"
+    return f"{planted} {'; '.join(parts) if seen else 'may be missed: ' + '; '.join(parts)}."
 
 
 def _uncertain(found: Found) -> str:
