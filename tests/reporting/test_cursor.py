@@ -20,7 +20,8 @@ from stagewise.reporting.page import report
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 DRIVE = """<script>(function drive() {
-  if (!document.querySelector("#viewer canvas")) return setTimeout(drive, 50);  // it is unpacked first
+  // Both are unpacked first.
+  if (!document.querySelector("#viewer canvas") || !document.querySelector("#circuitsvis canvas")) return setTimeout(drive, 50);
   const state = (selector, read) => [...document.querySelectorAll(selector)].map(read);
   const all = () => [
     state(".panel svg line.cursor.on", (line) => line.getAttribute("x1")),
