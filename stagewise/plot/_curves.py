@@ -142,7 +142,7 @@ def prepared(ax: Axes, rows: pd.DataFrame, stages: Stages | None, small: bool = 
     """Give the axes their steps and the stages behind them."""
     check_one_run(rows)
     last = [] if stages is None else stages.table["end"].tolist()
-    set_step_axis(ax, [int(rows["step"].max()), *last])
+    set_step_axis(ax, [*rows["step"], *last])
     if small:
         ax.set_xlabel("step")
     shade_stages(ax, stages, numbers_only=small)

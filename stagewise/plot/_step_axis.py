@@ -1,4 +1,4 @@
-"""What curves over training share: a step axis that shows step 0, shaded stages, ribbons, labelled ends."""
+"""What curves over training share: a step axis that can show step 0, shaded stages, ribbons, labelled ends."""
 
 import math
 from collections.abc import Sequence
@@ -84,14 +84,15 @@ def step_label(step: int) -> str:
 
 
 def set_step_axis(ax: Axes, steps: Sequence[int] | pd.Series | np.ndarray) -> None:
-    """Make the x axis one of optimiser steps: logarithmic, with step 0 at its left end."""
-    last = max(int(np.max(steps)), 1)
-    ax.set_xscale("symlog", linthresh=_linear_until(last), linscale=_LINEAR_PART)
-    ax.set_xlim(0, last)
-    ticks = _with_room(ax, _step_ticks(last))
+    """Make the x axis one of optimiser steps: logarithmic, from the first of several steps to the last; else from 0."""
+    first, last = int(np.min(steps)), max(int(np.max(steps)), 1)
+    first, linear = first if first < last else 0, _linear_until(last)
+    ax.set_xscale("symlog", linthresh=linear, linscale=_LINEAR_PART)
+    ax.set_xlim(first, last)
+    ticks = _with_room(ax, [first, *(tick for tick in _step_ticks(last) if tick > first)])
     ax.set_xticks(ticks, [step_label(tick) for tick in ticks])
     ax.set_xticks([], minor=True)
-    ax.set_xlabel("step (log scale; linear near 0)")
+    ax.set_xlabel("step (log scale; linear near 0)" if first < linear else "step (log scale)")
     ax.spines[["top", "right"]].set_visible(False)
 
 

@@ -34,8 +34,8 @@ def cursor_attribute(figure: Figure) -> str:
     """Return the attribute of a drawing that the script of the page reads; empty where no axis is one of steps.
 
     For each step axis: its name, its place [left, right, top, bottom] in points from the drawing's upper left corner,
-    the scale [last step, step up to which it is linear, width of that part in decades], and its curves: [id, label,
-    colour, steps, values].
+    the scale [last step, step up to which it is linear, width of that part in decades, first step], and its curves:
+    [id, label, colour, steps, values].
     """
     axes = [_described(figure, number, ax) for number, ax in enumerate(_on_steps(figure))]
     return f' data-axes="{html.escape(json.dumps(axes, separators=(",", ":")))}"' if axes else ""
@@ -80,6 +80,10 @@ def _described(figure: Figure, number: int, ax: Axes) -> dict[str, Any]:
     return {
         "name": _axis_name(ax),
         "place": [round(float(edge), 1) for edge in place],
-        "scale": [float(ax.get_xlim()[1]), float(getattr(scale, "linthresh", 1)), float(getattr(scale, "linscale", 1))],
+        "scale": [
+            float(ax.get_xlim()[1]),
+            *(float(getattr(scale, name, 1)) for name in ("linthresh", "linscale")),
+            float(ax.get_xlim()[0]),
+        ],
         "curves": curves,
     }

@@ -66,10 +66,11 @@ stagewise.unpacked = (text) => {
 })();
 
 (function curves() {
-  const place = ({ place: [left, right], scale: [last, linear, decades] }, step) => {
+  const place = ({ place: [left, right], scale: [last, linear, decades, first] }, step) => {
     const adjusted = decades / (1 - 1 / 10);
     const way = (x) => (x <= linear ? x * adjusted : linear * (adjusted + Math.log10(x / linear)));
-    return left + ((right - left) * way(Math.min(Math.max(step, 0), last))) / way(last);
+    const along = way(Math.min(Math.max(step, first), last)) - way(first);
+    return left + ((right - left) * along) / (way(last) - way(first));
   };
   for (const panel of document.querySelectorAll(".panel[data-axes]")) {
     const axes = JSON.parse(panel.dataset.axes);

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from stagewise import plot
-from stagewise.plot._step_axis import cell_edges, spread
+from stagewise.plot._step_axis import cell_edges, new_axes, set_step_axis, spread
 
 
 def test_labels_keep_their_order_and_distance() -> None:
@@ -23,6 +23,23 @@ def test_cells_meet_halfway_and_cover_the_axis() -> None:
     edges = cell_edges([0, 1, 10, 100])
     assert edges[[0, -1]].round(9).tolist() == [0, 100]
     assert (np.diff(edges) > 0).all()
+
+
+@pytest.mark.parametrize(
+    ("steps", "ends", "label"),
+    [
+        ([0, 30, 900], (0, 900), "step (log scale; linear near 0)"),
+        ([1000, 143_000], (1000, 143_000), "step (log scale)"),
+        ([900], (0, 900), "step (log scale; linear near 0)"),
+    ],
+)
+def test_an_axis_goes_from_the_first_checkpoint_to_the_last(
+    steps: list[int], ends: tuple[int, int], label: str
+) -> None:
+    ax = new_axes(None)
+    set_step_axis(ax, steps)
+    assert (ax.get_xlim(), ax.get_xlabel()) == (ends, label)
+    assert [ax.get_xticks()[0], ax.get_xticks()[-1]] == list(ends)
 
 
 ONE_A_STEP: dict[str, Callable[[pd.DataFrame], object]] = {

@@ -20,8 +20,8 @@ from stagewise.reporting.page import report
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 DRIVE = """<script>(function drive() {
-  // Both are unpacked first.
-  if (!document.querySelector("#viewer canvas") || !document.querySelector("#circuitsvis canvas")) return setTimeout(drive, 50);
+  const unpacked = ["#viewer canvas", "#circuitsvis canvas"].every((each) => document.querySelector(each));
+  if (!unpacked) return setTimeout(drive, 50);
   const state = (selector, read) => [...document.querySelectorAll(selector)].map(read);
   const all = () => [
     state(".panel svg line.cursor.on", (line) => line.getAttribute("x1")),
@@ -101,7 +101,7 @@ def test_axes_have_their_place_and_their_curves(figure: Figure) -> None:
 
 
 def test_the_scale_is_that_of_the_axis(figure: Figure) -> None:
-    last, linear, decades = json.loads(html.unescape(cursor_attribute(figure).split('"')[1]))[0]["scale"]
+    last, linear, decades, first = json.loads(html.unescape(cursor_attribute(figure).split('"')[1]))[0]["scale"]
     adjusted = decades / (1 - 1 / 10)
 
     def way(x: float) -> float:
@@ -111,6 +111,7 @@ def test_the_scale_is_that_of_the_axis(figure: Figure) -> None:
     for step in (0, 3, 10, 40, 100):
         expected = float((ax.transData + ax.transAxes.inverted()).transform((step, 0))[0])
         assert way(step) / way(last) == pytest.approx(expected)
+    assert first == 0
 
 
 def test_a_figure_without_steps_has_none() -> None:
