@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from typer.testing import CliRunner
 
 from stagewise import models
@@ -16,7 +17,10 @@ from tests.own_model import as_here
 
 PAGE = (Path(__file__).parents[1] / "docs" / "walks.md").read_text(encoding="utf8")
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-COMMANDS = re.findall(r"^stagewise (.*?)(?: +#.*)?$", PAGE, re.MULTILINE)
+COMMANDS = [
+    re.findall(r"^stagewise (.*?)(?: +#.*)?$", block, re.MULTILINE)
+    for block in re.findall(r"```bash\n(.*?)```", PAGE, re.DOTALL)
+]
 (NATIVE,) = re.findall(r"```py\n(.*?)```", PAGE, re.DOTALL)
 """What the page has for TransformerLens 4."""
 
@@ -62,6 +66,42 @@ def test_a_loop_of_ones_own_is_found_to_copy(tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.docs
+@pytest.mark.usefixtures("undrawn")
+def test_adapters_that_trainer_saved_are_merged_and_found_to_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = walk(BLOCKS[2], {})
+    assert any("lora_A" in name for name, weight in names["model"].named_parameters() if weight.requires_grad)
+    ((command,), _) = COMMANDS
+    result = CliRunner().invoke(app, shlex.split(command))
+    assert result.exit_code == 0, result.output
+    (first,) = [line for line in result.output.splitlines() if line.startswith("One transition was found.")]
+    (step,) = map(int, re.findall(r"Half-way at step (\d+)", first))
+    (head,) = re.findall(r"L(\d)H(\d) becomes an induction head, or one of offset 15: the same on this batch", first)
+    attention = copying_attention(names["tokens"][:64])
+    assert attention[120].argmax() == 2 * int(head[0]) + int(head[1])
+    of_head = {step: float(each.flatten()[attention[120].argmax()]) for step, each in attention.items()}
+    late = next(each for each, value in of_head.items() if value > (of_head[10] + of_head[120]) / 2)
+    assert late - 10 <= step <= late + 10
+
+
+def copying_attention(tokens: torch.Tensor) -> dict[int, torch.Tensor]:
+    """Return, by step, each head's attention 15 positions back in the second half, as peft's own models have it."""
+    from peft import PeftModel
+    from transformers import GPT2LMHeadModel
+
+    seen = {}
+    for step in range(10, 130, 10):
+        base = GPT2LMHeadModel.from_pretrained("base", attn_implementation="eager")
+        model = PeftModel.from_pretrained(base, f"my-lora/checkpoint-{step}").eval()
+        with torch.no_grad():
+            layers = torch.stack(model(tokens, output_attentions=True).attentions)
+        seen[step] = layers.diagonal(-15, -2, -1)[..., 1:].mean((1, 3))
+    return seen
+
+
+@pytest.mark.docs
 @pytest.mark.filterwarnings("ignore:.* the step is 'step':UserWarning")
 def test_a_folder_of_text_logs_is_reported_by_its_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -72,7 +112,7 @@ def test_a_folder_of_text_logs_is_reported_by_its_commands(tmp_path: Path, monke
         pairs = zip(steps, rise, strict=True)
         lines = [f"[12:00:00] step {step}/3000 | loss: {3 - acc:.4f} | acc={acc:.4f}" for step, acc in pairs]
         (tmp_path / "my-logs" / f"seed-{seed}.log").write_text("\n".join(lines))
-    results = [CliRunner().invoke(app, shlex.split(command)) for command in COMMANDS]
+    results = [CliRunner().invoke(app, shlex.split(command)) for command in COMMANDS[1]]
     assert [result.exit_code for result in results] == [0, 0, 0], [result.output for result in results]
     assert "acc rises (0.10 -> 0.90)" in results[1].output
     assert "a larger batch" in results[2].output

@@ -3,6 +3,7 @@
 import io
 import math
 import pickle
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,15 @@ from stagewise.fields import MEMORY
 
 ADAPTER = "adapter_config.json"
 """What peft writes beside an adapter."""
+
+_OTHERWISE = (
+    *("alpha_pattern", "use_dora", "use_qalora", "use_bdlora", "lora_bias", "alora_invocation_tokens", "arrow_config"),
+    *("kasa_config", "monteclora_config", "layer_replication", "trainable_token_indices"),
+)
+"""Settings of peft by which an adapter adds something other than s B A to the weights."""
+
+_CHANGED_BASE = ("pissa", "olora", "corda", "loftq", "lora_ga")
+"""Beginnings of `init_lora_weights` by which peft changes the weights that it adapts before it trains."""
 
 SHARDS = ".metadata"
 """What torch.distributed.checkpoint writes beside its shards."""
@@ -118,21 +128,30 @@ def merged(base: Mapping[str, Tensor], adapter: Mapping[str, Tensor], folder: Pa
     Source: Hu et al. (2021), LoRA: Low-Rank Adaptation of Large Language Models, arXiv:2106.09685, section 4.1.
     """
     config, weights = read_json(folder / ADAPTER), dict(base)
-    patterns = [name for name in ("rank_pattern", "alpha_pattern", "use_dora") if config.get(name)]
-    if config.get("peft_type") != "LORA" or patterns:
-        kind = f"{config.get('peft_type')}{' with ' + ', '.join(patterns) if patterns else ''}"
+    others = [name for name in _OTHERWISE if config.get(name)]
+    if (initial := str(config.get("init_lora_weights")).lower()).startswith(_CHANGED_BASE):
+        others.append(f"init_lora_weights {initial}")
+    if any(".lora_embedding_A" in name for name in adapter):  # where it is tied, peft leaves the unembedding as it was
+        others.append("embeddings")
+    if config.get("peft_type") != "LORA" or others:
+        kind = f"{config.get('peft_type')}{' with ' + ', '.join(others) if others else ''}"
         raise ValueError(f"{folder} holds an adapter of the kind {kind}: save `model.merge_and_unload()` in its place")
-    scale = config["lora_alpha"] / (math.sqrt(config["r"]) if config.get("use_rslora") else config["r"])
-    for name, weight in adapter.items():
-        own = name.removeprefix("base_model.model.")
-        target = next((own.replace(end, "") for end in (".lora_A", ".lora_B", ".modules_to_save") if end in own), own)
+    for name in sorted(adapter, key=lambda name: ".lora_" in name):  # whole weights first
+        own, weight = name.removeprefix("base_model.model."), adapter[name]
+        part = re.search(r"\.lora_([AB])\.weight$", own)
+        target = f"{own[: part.start()]}.weight" if part else re.sub(r"\.(base_layer|modules_to_save)\b", "", own)
         full = next((each for each in weights if each == target or each.endswith(f".{target}")), None)
         if full is None:
             raise ValueError(f"{folder} adapts {target}, which the weights of `base` do not have: is it another model?")
-        if ".lora_A." in own:
-            change = scale * (adapter[name.replace(".lora_A.", ".lora_B.")].float() @ weight.float())
-            change = change.T if config.get("fan_in_fan_out") else change
-            weights[full] = (weights[full].float() + change).to(weights[full].dtype)
-        elif ".lora_B." not in own:
+        if part is None:
             weights[full] = weight
+        elif part[1] == "A":
+            other = adapter[name.replace(".lora_A.", ".lora_B.")]
+            scale = config["lora_alpha"] / (math.sqrt(len(weight)) if config.get("use_rslora") else len(weight))
+            change = scale * (other.float() @ weight.float())
+            change = change.T if config.get("fan_in_fan_out") else change
+            if change.shape != weights[full].shape:
+                shapes = f"{tuple(change.shape)}, and it is {tuple(weights[full].shape)}"
+                raise ValueError(f"{folder} changes {full} by a matrix of {shapes}: save `model.merge_and_unload()`")
+            weights[full] = (weights[full].float() + change).to(weights[full].dtype)
     return weights

@@ -1,11 +1,13 @@
 """Relations that nobody named: what a head attends to, by the attention that it explains on held-out sequences."""
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import pandas as pd
 import torch
 from jaxtyping import Bool, Float, Int
+from scipy import stats
 from torch import Tensor
 
 from stagewise import models
@@ -25,6 +27,13 @@ _SHARE = 0.5
 
 _ERRORS = 3.0
 """Standard errors over sequences by which the attention on a relation exceeds chance."""
+
+_ERROR_RATE = 0.05
+"""Part of the heads whose attention is a random table of tokens that get a name, at most."""
+
+_NAMES_QUERY = re.compile("opening bracket")
+_NAMES_KEY = re.compile(r"(opening|innermost) bracket|token\[key\] == \d")
+"""Relations that name the tokens of their queries, or of their keys: they claim nothing about other tokens."""
 
 _QUERIES = 0.01
 """Part of all queries that have keys of a relation, at least."""
@@ -109,6 +118,34 @@ def _fit(half: _Half, keys: Bool[Tensor, "batch query key"]) -> _Fit | None:
     return _Fit(explained, chance.sum(0) / number, error, total, holds, int(keys.sum()), number / starts.numel())
 
 
+def _over_tokens(name: str, half: _Half, keys: Bool[Tensor, "batch query key"], tried: int) -> Bool[Tensor, " head"]:
+    """Return for which heads a relation holds from token to token, beyond chance among the relations that were tried.
+
+    Attention that is a table of pairs of tokens is the same in all sequences, and where few pairs of it lie on a
+    relation these may happen to be large. So each token has one vote, the mean attention beyond uniform where it is
+    the query, or the key: Student's t of the votes, at an error rate divided by the number of relations. The first
+    position is no key here.
+    """
+    holds = torch.ones(half.attention.shape[2], dtype=torch.bool, device=keys.device)
+    if bool((keys == keys[:1]).all()):  # of positions alone
+        return holds
+    keys = keys & (torch.arange(keys.shape[2], device=keys.device) > 0)
+    beyond = (half.attention - half.uniform[:, None, None]) * keys[:, :, None]
+    ids, which = torch.unique(half.tokens, return_inverse=True)
+    by_query = (_NAMES_QUERY, beyond.sum(3), keys.any(2))
+    by_key = (_NAMES_KEY, beyond.sum(1).mT, keys.sum(1))
+    for names, gains, number in (by_query, by_key):
+        if not names.search(name):
+            total = gains.new_zeros(len(ids), len(holds)).index_add_(0, which.flatten(), gains.flatten(0, 1))
+            count = gains.new_zeros(len(ids)).index_add_(0, which.flatten(), number.flatten().to(gains.dtype))
+            votes = total[count > 0] / count[count > 0, None]
+            if len(votes) < 2:
+                return torch.zeros_like(holds)
+            least = stats.t.isf(_ERROR_RATE / tried, len(votes) - 1)
+            holds &= votes.mean(0) * len(votes) ** 0.5 > least * votes.std(0)
+    return holds
+
+
 def explain_attention(
     attention: Float[Tensor, "batch head query key"],
     tokens: Int[Tensor, "batch pos"],
@@ -143,7 +180,7 @@ def explain_attention(
     n_heads = attention.shape[1]
     best = dict.fromkeys(name for head in range(n_heads) for name in _ranked(fits, head)[:_REFINED])
     fits |= _fits(one, (f"{word} {name}" for name in best for word in ("latest", "earliest")))
-    proposals = [_chosen(fits, head) for head in range(n_heads)]
+    proposals = _chosen(fits, one, n_heads)
     chosen = {name for name in proposals if name is not None}
     masks = {name: token_relation(name, tokens) for name in ("first token", *chosen)} | dict(given)
     tried = {name: [_fit(half, keys[k::2]) for k, half in enumerate((one, other))] for name, keys in masks.items()}
@@ -185,11 +222,17 @@ def _ranked(fits: Mapping[str, _Fit], head: int) -> list[str]:
     return sorted(fits, key=lambda name: -float(fits[name].total[head]))
 
 
-def _chosen(fits: Mapping[str, _Fit], head: int) -> str | None:
-    """Return the relation of the fewest keys among those that explain about as much as the best that holds."""
-    ranked = [name for name in _ranked(fits, head) if fits[name].holds[head]]
-    alike = [name for name in ranked if fits[name].total[head] >= _ALIKE * fits[ranked[0]].total[head]]
-    return min(alike, key=lambda name: fits[name].keys, default=None)
+def _chosen(fits: Mapping[str, _Fit], half: _Half, n_heads: int) -> list[str | None]:
+    """Return for each head the relation of the fewest keys among those that explain about as much as the best."""
+    holding = {name: fit.holds for name, fit in fits.items() if bool(fit.holds.any())}
+    for name in holding:
+        holding[name] = holding[name] & _over_tokens(name, half, token_relation(name, half.tokens), len(fits))
+    chosen = list[str | None]()
+    for head in range(n_heads):
+        ranked = [name for name in _ranked(fits, head) if name in holding and holding[name][head]]
+        alike = [name for name in ranked if fits[name].total[head] >= _ALIKE * fits[ranked[0]].total[head]]
+        chosen.append(min(alike, key=lambda name: fits[name].keys, default=None))
+    return chosen
 
 
 def _examples(half: _Half, keys: Bool[Tensor, "batch query key"], head: int) -> list[tuple[int, int, int]]:

@@ -1,7 +1,6 @@
 """Other forms of checkpoints: torch's distributed folders, adapters merged as peft does, and lines for the rest."""
 
-import json
-import math
+import copy
 import os
 import pickle
 from collections.abc import Callable
@@ -10,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file
 from torch import Tensor
 
 from stagewise.checkpoints._formats import CONVERTERS, SHARDS, adapter_file, converter, merged, read_shards
@@ -89,58 +88,82 @@ def test_shards_outside_of_their_folder_are_not_read(place: str, tmp_path: Path)
         read_shards(tmp_path)
 
 
-def adapter_of(weights: dict[str, Tensor], folder: Path, **config: Any) -> dict[str, Tensor]:
-    """Write an adapter as peft does; return the matrices that it adds, by the names of the weights."""
-    rank, generator = 2, torch.Generator().manual_seed(0)
-    settings = {"peft_type": "LORA", "r": rank, "lora_alpha": 8, "base_model_name_or_path": "owner/base", **config}
-    added, saved = dict[str, Tensor](), dict[str, Tensor]()
-    for name, weight in weights.items():
-        if name.endswith("c_attn.weight"):
-            wide = weight.T if config.get("fan_in_fan_out") else weight
-            down = torch.randn(rank, wide.shape[1], generator=generator)
-            up = torch.randn(wide.shape[0], rank, generator=generator)
-            owner = f"base_model.model.{name.removesuffix('.weight')}"
-            saved |= {f"{owner}.lora_A.weight": down, f"{owner}.lora_B.weight": up}
-            added[name] = (up @ down).T if config.get("fan_in_fan_out") else up @ down
-    folder.mkdir(parents=True)
-    (folder / "adapter_config.json").write_text(json.dumps(settings))
-    save_file({name: weight.contiguous() for name, weight in saved.items()}, folder / "adapter_model.safetensors")
-    return added
+def adapter_of(module: Any, folder: Path, kind: str = "LoraConfig", **settings: Any) -> dict[str, Tensor]:
+    """Let peft put an adapter of random weights on a copy of a model and save it; return the merged weights."""
+    import peft
+
+    config = getattr(peft, kind)(**{"target_modules": ["c_attn"], "fan_in_fan_out": True, **settings})
+    adapted = peft.get_peft_model(copy.deepcopy(module), config)
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for weight in filter(lambda each: each.requires_grad, adapted.parameters()):
+            weight.normal_(std=0.1, generator=generator)
+    adapted.save_pretrained(folder)
+    return dict(adapted.merge_and_unload().state_dict())
 
 
-@pytest.mark.parametrize(("stabilised", "scale"), [(False, 4.0), (True, 8 / math.sqrt(2))])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"use_rslora": True, "r": 2},
+        {"rank_pattern": {"h.0.attn.c_attn": 3}},
+        {"bias": "all"},
+        {"modules_to_save": ["ln_f"], "target_modules": "all-linear"},
+    ],
+    ids=lambda settings: "-".join(settings) or "plain",
+)
 def test_a_series_of_adapters_is_merged_onto_its_base(
-    stabilised: bool, scale: float, tmp_path: Path, hugging_face: Callable[..., Any]
+    settings: dict[str, Any], tmp_path: Path, hugging_face: Callable[..., Any]
 ) -> None:
     module = hugging_face("GPT2")
     module.save_pretrained(tmp_path / "base")
-    weights = dict(module.state_dict())
-    options = {"fan_in_fan_out": True, "use_rslora": stabilised}
-    added, _ = (adapter_of(weights, tmp_path / "run" / f"checkpoint-{step}", **options) for step in (5, 10))
+    expected, _ = (adapter_of(module, tmp_path / "run" / f"checkpoint-{step}", **settings) for step in (5, 10))
     series = open_series(tmp_path / "run", base=tmp_path / "base")
     assert (series.steps, series.architecture.n_layers) == ((5, 10), module.config.n_layer)
     for name, weight in series.weights(5).items():
-        torch.testing.assert_close(weight, weights[name] + scale * added[name] if name in added else weights[name])
+        torch.testing.assert_close(weight, expected[name])
     found = audit(find(tmp_path / "run", base=tmp_path / "base"))
     assert {one.kind for one in found.findings} == {Kind.IDENTICAL_WEIGHTS}
-    with pytest.raises(ValueError, match=r"give the model that it adapts, --base owner/base, in Python `base=`"):
+    with pytest.raises(ValueError, match=r"give the model that it adapts, --base NAME, in Python `base=`"):
         open_series(tmp_path / "run", architecture=module.config).weights(5)
 
 
-def test_adapters_that_are_no_lora_or_of_another_model_are_refused(tmp_path: Path) -> None:
-    weights = {"h.0.attn.c_attn.weight": torch.ones(3, 4)}
-    adapter_of(weights, tmp_path / "a")
-    adapter = {"base_model.model.h.9.attn.c_attn.lora_A.weight": torch.ones(2, 4)}
-    with pytest.raises(ValueError, match=r"adapts h\.9\.attn\.c_attn\.weight, which the weights of `base` do not have"):
-        merged(weights, adapter, tmp_path / "a")
-    adapter_of(weights, tmp_path / "b", peft_type="IA3")
-    adapter_of(weights, tmp_path / "c", use_dora=True)
-    for folder, kind in (("b", "IA3"), ("c", "LORA with use_dora")):
-        with pytest.raises(ValueError, match=rf"holds an adapter of the kind {kind}: save `model\.merge_and_unload"):
-            merged(weights, {}, tmp_path / folder)
-    adapter_file(tmp_path / "c").unlink()
+@pytest.mark.parametrize(
+    ("settings", "kind"),
+    [
+        ({"kind": "IA3Config", "feedforward_modules": []}, "IA3"),
+        ({"use_dora": True}, "LORA with use_dora"),
+        ({"lora_bias": True}, "LORA with lora_bias"),
+        ({"alpha_pattern": {"h.0.attn.c_attn": 3}}, "LORA with alpha_pattern"),
+        ({"target_modules": ["wte"]}, "LORA with embeddings"),
+        ({"target_modules": ["c_fc"], "trainable_token_indices": {"wte": [1]}}, "LORA with trainable_token_indices"),
+        ({"init_lora_weights": "pissa"}, "LORA with init_lora_weights pissa"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_adapters_that_add_something_else_are_refused(
+    settings: dict[str, Any], kind: str, tmp_path: Path, hugging_face: Callable[..., Any]
+) -> None:
+    module = hugging_face("GPT2")
+    adapter_of(module, tmp_path, **settings)
+    with pytest.raises(ValueError, match=rf"holds an adapter of the kind {kind}: save `model\.merge_and_unload"):
+        merged(module.state_dict(), load_file(adapter_file(tmp_path)), tmp_path)
+    adapter_file(tmp_path).unlink()
     with pytest.raises(FileNotFoundError, match="and no weights of the adapter"):
-        adapter_file(tmp_path / "c")
+        adapter_file(tmp_path)
+
+
+def test_adapters_of_another_model_are_refused(tmp_path: Path, hugging_face: Callable[..., Any]) -> None:
+    module = hugging_face("GPT2")
+    adapter_of(module, tmp_path)
+    adapter = load_file(adapter_file(tmp_path))
+    with pytest.raises(
+        ValueError, match=r"adapts .*h\.0\.attn\.c_attn\.weight, which the weights of `base` do not have"
+    ):
+        merged({"wte.weight": torch.ones(3, 4)}, adapter, tmp_path)
+    with pytest.raises(ValueError, match=r"changes .* by a matrix of \(\d+, \d+\), and it is \(\d+, \d+\): save"):
+        merged({name: weight[:-1] for name, weight in module.state_dict().items()}, adapter, tmp_path)
 
 
 @pytest.mark.parametrize("end", CONVERTERS)

@@ -1,5 +1,7 @@
 """Planted heads get their relation's name, heads of noise, of positions and of nothing get none."""
 
+from collections.abc import Iterator
+
 import pytest
 import torch
 from torch import Tensor
@@ -71,6 +73,53 @@ def test_of_null_heads_at_most_one_in_twenty_is_named(one_of: int) -> None:
     heads = [each.expand(64, -1, -1) for each in (*noise, *fixed, *decays, *by_token)[::one_of]]
     found = explain_attention(softmax(torch.stack(heads, 1)), tokens)["relation"]
     assert (found != "").mean() <= 0.05, found[found != ""]
+
+
+def tables(vocab: int, tokens: Tensor, generator: torch.Generator) -> Iterator[Tensor]:
+    """Logits that are tables of pairs of tokens, also of low rank, and those of untrained queries and keys."""
+
+    def draw(*size: int) -> Tensor:
+        return torch.randn(*size, generator=generator)
+
+    pairs = tokens[:, :, None], tokens[:, None]
+    for _ in range(6):
+        yield from (scale * draw(vocab, vocab)[pairs] for scale in (1, 2, 3))
+        yield (draw(vocab, 4) @ draw(4, vocab))[pairs]
+        embedded = draw(vocab, 32)[tokens] + draw(LENGTH, 32)
+        untrained = embedded @ draw(32, 8) @ (embedded @ draw(32, 8)).mT
+        yield 2 * untrained / untrained.std()
+        yield (2 * draw(LENGTH, LENGTH)).expand(len(tokens), -1, -1)
+
+
+@pytest.mark.parametrize("vocab", [8, *(pytest.param(each, marks=pytest.mark.slow) for each in (3, 4, 20, 33))])
+def test_random_tables_of_tokens_get_no_name(vocab: int) -> None:
+    generator = torch.Generator().manual_seed(vocab)
+    drawn = torch.randint(vocab, (64, LENGTH), generator=generator)
+    tokens = sequences(64, generator) if vocab == 33 else drawn
+    heads = softmax(torch.stack(list(tables(vocab, tokens, generator)), 1))
+    found = explain_attention(heads, tokens)["relation"]
+    assert (found != "").mean() <= 0.05, found[found != ""]
+
+
+def test_relations_of_eight_tokens_are_named() -> None:
+    generator = torch.Generator().manual_seed(8)
+    tokens = torch.randint(8, (64, LENGTH), generator=generator)
+    names = ("latest duplicate token", "induction", "token[key] == token[query] + 1", "token[key] == 1", "offset 2")
+    heads = torch.stack([planted(name, tokens, 7.0, generator) for name in names], 1)
+    assert explain_attention(heads, tokens)["relation"].tolist() == list(names)
+
+
+def test_a_head_that_looks_for_one_token_gets_its_name_and_no_order_of_tokens() -> None:
+    generator = torch.Generator().manual_seed(0)
+    tokens = sequences(64, generator)
+    of_key = 3 * torch.randn(20, 33, generator=generator)[:, tokens]
+    found = explain_attention(softmax(of_key.transpose(0, 1)[:, :, None].expand(-1, -1, LENGTH, -1)), tokens)
+    named = {head: name for head, name in enumerate(found["relation"]) if name}
+    assert len(named) > 10
+    for head, name in named.items():
+        liked = of_key[head][tokens == int(name.removeprefix("token[key] == "))].unique()
+        assert liked.numel() == 1
+        assert (of_key[head] > liked).float().mean() < 0.1
 
 
 def test_a_relation_of_the_batch_comes_before_a_proposal() -> None:

@@ -9,13 +9,16 @@ import torch
 from stagewise import models
 from stagewise.architecture import Architecture
 from stagewise.intervention import RestrictContext
-from tests.models.families import edited, short, tried
+from tests.models.families import edited, short, tried, widest
 from tests.models.small_families import LENGTH, families, family_of, unbridged
 
 TABLE = Path(__file__).parents[2] / "docs" / "families.md"
 ROWS = re.findall(r"^\| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", TABLE.read_text(encoding="utf8"), re.MULTILINE)
 DOCUMENTED = {name: outcomes for name, *outcomes in ROWS[2:]}
 """Families of the table. Listing those of transformers imports all of it: seconds of every collection."""
+
+ALL_IN_WINDOWS = ("ministral3", "mixtral", "phi3", "phi3, partly rotary", "starcoder2")
+"""Beside Mistral: no layer of theirs sees the whole sequence."""
 
 
 @pytest.mark.parametrize(
@@ -35,6 +38,23 @@ def test_a_query_that_keeps_nothing_of_a_context_beside_a_sink_hinders_no_contex
             weight.mul_(4 if "q_proj" in name else 1).sub_(4 if "sinks" in name else 0)
     outcomes = edited(plain, {str(c): ((RestrictContext(c),),) for c in (1, 2, 5, LENGTH)})
     assert all(each.agrees for each in outcomes.values())
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "mistral",
+        *(
+            pytest.param(each, marks=pytest.mark.slow)
+            for each in ("ministral3", "mixtral", "phi3", "phi3, partly rotary")
+        ),
+    ],
+)
+def test_a_context_beyond_the_window_of_every_layer_changes_nothing(name: str) -> None:
+    family = family_of(name)
+    narrow = family._replace(fields={**family.fields, "sliding_window": 2})
+    assert widest(narrow.small().config) == 2
+    assert all(outcome.agrees for outcome in tried(narrow).values())
 
 
 @pytest.mark.parametrize(
