@@ -34,7 +34,7 @@ BY_NAME = "save its arrays by name with `safetensors.numpy.save_file`"
 
 CONVERTERS = {
     ".msgpack": f"of Flax: load it with `from_flax=True` and save it with `save_pretrained`, or {BY_NAME}",
-    ".gguf": "of llama.cpp: load it with `from_pretrained(FOLDER, gguf_file=NAME)` and save it with `save_pretrained`",
+    ".gguf": "of llama.cpp: give one such file alone, which is a series of one checkpoint",
     ".eqx": f"of equinox: {BY_NAME}",
     ".npz": f"of NumPy: {BY_NAME}",
     ".h5": f"of Keras: {BY_NAME}",
@@ -51,8 +51,8 @@ CONVERTERS = {
 def converter(names: Iterable[str]) -> str:
     """Return what converts weights that others wrote, by their files' names, in words; empty where none is known.
 
-    >>> converter(["model.gguf"])[:40]
-    'model.gguf holds weights of llama.cpp: l'
+    >>> converter(["params.npz"]).partition(":")[0]
+    'params.npz holds weights of NumPy'
     """
     known = ((name, advice) for name in sorted(names) for end, advice in CONVERTERS.items() if name.endswith(end))
     return next((f"{name} holds weights {advice}" for name, advice in known), "")

@@ -19,6 +19,7 @@ from stagewise.architecture import Architecture
 from stagewise.checkpoints._choice import Choice, only_chosen
 from stagewise.checkpoints._digest import digest, file_digest, short_digest
 from stagewise.checkpoints._formats import ADAPTER, adapter_file, merged
+from stagewise.checkpoints._gguf import gguf_at, in_gguf
 from stagewise.checkpoints._hub_revisions import on_hub
 from stagewise.checkpoints._one_each import REPOSITORY, expanded, one_each, place_of
 from stagewise.checkpoints._one_file import in_file
@@ -236,6 +237,8 @@ def find(
     folder = Path(source)
     if folder.is_file() and is_file(folder):
         return dataclasses.replace(in_file(folder, parse), identity=os.path.realpath(folder))
+    if (quantised := gguf_at(folder)) is not None:
+        return dataclasses.replace(in_gguf(quantised), identity=os.path.realpath(quantised))
     found = _in_run(folder, classes) if (folder / RUN).exists() else in_folder(folder, parse)
     if base is not None:
         found = _adapted(found, folder, place_of(str(base), Coordinates(0), hub))

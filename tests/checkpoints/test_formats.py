@@ -178,7 +178,7 @@ def test_weights_that_others_wrote_are_named_with_what_converts_them(end: str, t
     assert "\n" not in found.message
 
 
-@pytest.mark.parametrize("name", ["model.gguf", "flax_model.msgpack", "params.npz"])
+@pytest.mark.parametrize("name", ["flax_model.msgpack", "params.npz"])
 def test_a_folder_of_such_files_alone_says_so(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(b"x")
     with pytest.raises(FileNotFoundError, match=rf"{name} holds weights of "):
