@@ -85,3 +85,4 @@ from .training import train as train
 from .training_together import train_together as train_together
 
 __all__: list[str]
+from .words._times import in_tokens as in_tokens

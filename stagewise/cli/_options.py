@@ -77,6 +77,10 @@ ExecutorName = Annotated[
 ]
 Device = Annotated[str, Option(help="where to run the model, as in cuda or cuda:1")]
 DtypeName = Annotated[str, Option("--dtype", help="of the matrix products: float32, or bfloat16 by torch's autocast")]
+Axis = Annotated[
+    str,
+    Option(help="what times are written and drawn in: steps, or tokens, where it is known how many a run had seen"),
+]
 DryRun = Annotated[bool, Option("--dry-run", help="print what it would cost, and do nothing")]
 Quiet = Annotated[bool, Option("--quiet", help="no progress bars")]
 AsJson = Annotated[bool, Option("--json", help="print JSON, and no progress bars")]

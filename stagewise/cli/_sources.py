@@ -64,12 +64,14 @@ def report_on_seeds(
     measurement: Measurement,
     causes: Sequence[str] | None = None,
 ) -> "SeedReport":
+    axis: str = "steps",
     """Write one report on several runs or sources, in `out` or in a folder in `runs/` after the first source."""
     from stagewise.reporting._seeds import report_seeds
 
     folders = [measured_first(source, data, measurement)[0] for source in sources]
     name_causes_of(folders, causes)
-    return report_seeds(folders, out or Path("runs", f"{file_part(Path(sources[0]).name)}-and-{len(sources) - 1}-more"))
+    out = out or Path("runs", f"{file_part(Path(sources[0]).name)}-and-{len(sources) - 1}-more")
+    return report_seeds(folders, out, axis)
 
 
 def measured_first(

@@ -8,6 +8,7 @@ import typer
 from stagewise.cli._commands import one_thread
 from stagewise.cli._executors import executor_named
 from stagewise.cli._names import run_folder_named
+    Axis,
 from stagewise.cli._options import (
     Causes,
     DataOptions,
@@ -113,6 +114,7 @@ def report(
     ],
     *,
     out: Out = None,
+    axis: Axis = "steps",
     step_column: StepsColumn = None,
     cause: Causes = None,
     data: DataOptions,
@@ -123,10 +125,12 @@ def report(
 ) -> None:
     """Write report.html and its figures; first measure a source that was not measured. Several give one report."""
     runs = each_run(sources, out, step_column)
+    from stagewise.reporting._measured import axis_in
     measurement = Measurement(passes, chosen, sequences=sequences, executor=executor)
     if len(runs) > 1:
+    from stagewise.words._times import written_on
         out = Path(runs[0]).parents[1] if len(sources) == 1 else out
-        print(report_on_seeds(runs, out, data, measurement, cause))
+        print(report_on_seeds(runs, out, data, measurement, cause, axis))
         return
     from stagewise.processes import cores
     from stagewise.reporting.page import report as write_report
@@ -134,10 +138,11 @@ def report(
 
     folder, analysis = measured_first(runs[0], data, measurement, out)
     name_causes_of([folder], cause)
-    if analysis is not None and not cause:
+    if analysis is not None and not cause and axis == "steps":
         print(analysis)
         return
-    page = write_report(folder, workers=cores())
-    if (stages := load_stages(folder)) is not None:
-        print(" ".join(stages.answer))
+    page = write_report(folder, workers=cores(), axis=axis, tokens_per_step=data.tokens_per_step)
+    with written_on(axis_in(folder, axis, data.tokens_per_step)):
+        if (stages := load_stages(folder)) is not None:
+            print(" ".join(stages.answer))
     print(f"report: {page}")

@@ -12,6 +12,7 @@ from stagewise.plot._colours import marker, ordered_colours
 from stagewise.plot._quantities import quantity_of, set_value_axis
 from stagewise.plot._step_axis import ALONE, check_one_run, curve, label_ends, new_axes, set_step_axis, shade_stages
 from stagewise.table import select
+from stagewise.words._times import headed
 
 _Name = Callable[[object], str]
 
@@ -55,7 +56,7 @@ def scalars(table: pd.DataFrame, quantities: Sequence[tuple[str, str]], stages: 
         prepared(ax, rows, stages, small=True)
         curve(ax, rows, ALONE, BLACK, "o")
         set_value_axis(ax, quantity, width=20)
-        ax.set_xlabel("step" if ax is axes[-1] else "")
+        ax.set_xlabel(headed("step") if ax is axes[-1] else "")
     return figure
 
 
@@ -137,9 +138,9 @@ def prepared(ax: Axes, rows: pd.DataFrame, stages: Stages | None, small: bool = 
     """Give the axes their steps and the stages behind them."""
     check_one_run(rows)
     last = [] if stages is None else stages.table["end"].tolist()
-    set_step_axis(ax, [int(rows["step"].max()), *last])
+    set_step_axis(ax, [*rows["step"], *last])
     if small:
-        ax.set_xlabel("step")
+        ax.set_xlabel(headed("step"))
     shade_stages(ax, stages, numbers_only=small)
     return ax
 

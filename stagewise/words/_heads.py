@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from stagewise.event import HEAD_KINDS, HalfWay
-from stagewise.statistics import DEFAULT, Interval, StageCriteria
+from stagewise.statistics import DEFAULT, StageCriteria
 from stagewise.statistics._crossings import Rise
 from stagewise.words._onsets import Row, half_way, head, no_onset
+from stagewise.words._times import at, span, unit
 
 
 def emergence(events: Sequence[HalfWay], rise: Rise | None) -> str:
@@ -17,13 +18,11 @@ def emergence(events: Sequence[HalfWay], rise: Rise | None) -> str:
         return "Nothing emerged in this run: neither accuracy nor attention grew; a longer budget may show it."
     plateau = "The accuracy did not rise."
     if rise is not None:
-        most = "the end" if rise.most.censored else f"step {rise.most.hi:g}"
-        until = (
-            f"The plateau lasts until step {rise.tenth.lo:g}" if rise.tenth.lo > rise.first else "No plateau is seen"
-        )
+        most = "the end" if rise.most.censored else at(rise.most.hi)
+        until = f"The plateau lasts until {at(rise.tenth.lo)}" if rise.tenth.lo > rise.first else "No plateau is seen"
         plateau = (
-            f"{until}; the accuracy is half-way between steps {_steps(rise.half, ' and ')} and has nine tenths of its "
-            f"rise by {most}."
+            f"{until}; the accuracy is half-way between {span(rise.half.lo, rise.half.hi, ' and ')} "
+            f"and has nine tenths of its rise by {most}."
         )
     firsts = {event.kind: event for event in reversed(events)}
     order = sorted(firsts.values(), key=lambda event: event.interval)
@@ -35,11 +34,7 @@ def emergence(events: Sequence[HalfWay], rise: Rise | None) -> str:
 
 def _first(event: HalfWay) -> str:
     of = f"{event.what}: " if event.what != event.kind else ""
-    return f"{event.kind} ({of}steps {_steps(event.interval, ' to ')})"
-
-
-def _steps(interval: Interval, between: str) -> str:
-    return f"{interval.lo:g}{between}{interval.hi:g}"
+    return f"{event.kind} ({of}{span(event.interval.lo, event.interval.hi)})"
 
 
 def heads(onsets: pd.DataFrame, last: int, criteria: StageCriteria = DEFAULT) -> str:
@@ -57,10 +52,10 @@ def heads(onsets: pd.DataFrame, last: int, criteria: StageCriteria = DEFAULT) ->
         if named:
             first[kind] = named[0]
             since = ", ".join(f"{head(row)} ({half_way(row)})" for row in named)
-            parts.append(f"{kind} heads, and the step at which each had risen half-way: {since}")
+            parts.append(f"{kind} heads, and the {unit()} at which each had risen half-way: {since}")
         else:
             *_, best = of_kind.sort_values("largest").to_dict("records")
-            parts.append(f"no {kind} head by step {last} (the largest mass is {best['largest']:.2f}, of {head(best)})")
+            parts.append(f"no {kind} head by {at(last)} (the largest mass is {best['largest']:.2f}, of {head(best)})")
     return " ".join([f"{'; '.join(parts)}.", *_which_first(first, onsets, criteria)])
 
 

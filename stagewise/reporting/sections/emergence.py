@@ -10,6 +10,7 @@ from stagewise.reporting._measured import Measured
 from stagewise.reporting._prose import html_table
 from stagewise.reporting._section import Blocks, Section
 from stagewise.words import _heads as head_words
+from stagewise.words._times import written
 
 CAPTION = (
     "From top to bottom, over the same steps: the loss; the accuracy (black) and the attention of each head along each "
@@ -26,7 +27,7 @@ def _emergence_section(measured: Measured) -> Blocks:
     timeline = events(table)
     blocks: Blocks = [f"<p>{html.escape(head_words.emergence(timeline, rise_of(table)))}</p>"]
     if timeline:
-        rows = [[event.kind, str(event), f"{event.interval.lo:g}", f"{event.interval.hi:g}"] for event in timeline]
+        rows = [[event.kind, str(event), written(event.interval.lo), written(event.interval.hi)] for event in timeline]
         blocks.append(html_table(["of", "event", "after step", "by step"], rows))
     return [*blocks, Plot("emergence", {"": plot.emergence(table)}, table, CAPTION)]
 
