@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from stagewise.checkpoints._architectures import CONFIG
+from stagewise.checkpoints._choice import joined
 from stagewise.checkpoints._digest import file_sha256
 from stagewise.checkpoints._json_files import read_json
 from stagewise.checkpoints._weight_files import Contents, chosen_files, missing_shard, read
@@ -38,12 +39,7 @@ def on_hub(hub: Hub, parse: Parse | str | None = None) -> Source:
     if len(numbers) >= FEW and not any(reading.at for reading in readings.values()):
         readings |= zip(numbers, read_names(numbers), strict=True)
     suite = suite_of(hub.repository)
-    joined = suite.join if suite else ()
-    known = {
-        name: at._replace(branch="") if at.branch in joined else at
-        for name, reading in readings.items()
-        if (at := reading.at) is not None
-    }
+    known = {name: at for name, reading in readings.items() if (at := reading.at) is not None}
     ignored = tuple(name for name in readings if name not in known)
     if not known:
         if MAIN in commits and (found := _in_folders(hub, parse) or _in_commits(hub, parse)) is not None:
@@ -58,12 +54,12 @@ def on_hub(hub: Hub, parse: Parse | str | None = None) -> Source:
     if suite is not None and suite.faults:
         lines.append(f"known of {suite.repositories}: {suite.faults}")
     beside = partial(_beside, hub, ordered[-1], ignored)
-    return Source(
+    source = Source(
         hub.repository, _entries(hub, known, commits, ordered), ignored=ignored, names=tuple(lines), remote=True,
-        beside=beside, tokens_per_step=suite.tokens_per_step if suite else None,
-        chosen=partial(_again, hub, known, commits),
+        beside=beside, tokens_per_step=suite.tokens_per_step if suite else None, chosen=partial(_again, hub, commits),
     )  # fmt: skip
 
+    return joined(source, suite.join) if suite else source
 
 def _entries(
     hub: Hub, known: Mapping[str, Coordinates], commits: Mapping[str, str], names: Sequence[str]
@@ -72,11 +68,10 @@ def _entries(
     return tuple(_entry(downloads, name, known[name], commits) for name in names)
 
 
-def _again(
-    hub: Hub, known: Mapping[str, Coordinates], commits: Mapping[str, str], some: Sequence[Entry]
-) -> tuple[Entry, ...]:
+def _again(hub: Hub, commits: Mapping[str, str], some: Sequence[Entry]) -> tuple[Entry, ...]:
     """Return some entries anew: what is fetched ahead is the next one of them."""
-    return _entries(hub, known, commits, [entry.label for entry in some])
+    known = {entry.label: entry.at for entry in some}
+    return _entries(hub, known, commits, [*known])
 
 
 def _in_folders(hub: Hub, parse: Parse | str | None) -> Source | None:

@@ -152,12 +152,14 @@ class Source:
     def of(self, entries: Iterable[Entry]) -> "Source":
         """Return the source with only these of its entries."""
         taken = tuple(entries)
-        if len(taken) == len(self.entries):
+        if taken == self.entries:
             return self
         return dataclasses.replace(self, entries=self.chosen(taken), promised=(), lost=())
 
 
 def in_folder(folder: Path, parse: Parse | str | None = None) -> Source:
+        if len(taken) == len(self.entries):
+            return dataclasses.replace(self, entries=self.chosen(taken))
     """Find the checkpoints in a folder: `checkpoint-N` folders with weights, or weight files with a step in the name.
 
     Raises:

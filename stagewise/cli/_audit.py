@@ -34,7 +34,7 @@ def audit(
 
     if own_task:
         task_classes(own_task)  # which the record may name
-    found = find(source, parse=opening.parse, base=opening.base, hub=opening.hub)
+    found = find(source, **opening.finding())
     checkpoints = only_chosen(found, opening.branch, opening.choice)
     weights = (deep or not checkpoints.remote) if weights is None else weights
     if weights or deep:
