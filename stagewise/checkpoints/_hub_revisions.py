@@ -11,7 +11,8 @@ from stagewise.checkpoints._architectures import CONFIG
 from stagewise.checkpoints._choice import joined
 from stagewise.checkpoints._digest import file_sha256
 from stagewise.checkpoints._json_files import read_json
-from stagewise.checkpoints._weight_files import Contents, chosen_files, missing_shard, read
+from stagewise.checkpoints._ranges import first_rows
+from stagewise.checkpoints._weight_files import Contents, chosen_files, contents_of, missing_shard, read
 from stagewise.checkpoints.hub import Hub, RemoteFile
 from stagewise.checkpoints.names import FEW, GIVE_PARSE, Coordinates, Parse, read_names, told
 from stagewise.checkpoints.sources import Entry, Source
@@ -58,8 +59,8 @@ def on_hub(hub: Hub, parse: Parse | str | None = None) -> Source:
         hub.repository, _entries(hub, known, commits, ordered), ignored=ignored, names=tuple(lines), remote=True,
         beside=beside, tokens_per_step=suite.tokens_per_step if suite else None, chosen=partial(_again, hub, commits),
     )  # fmt: skip
-
     return joined(source, suite.join) if suite else source
+
 
 def _entries(
     hub: Hub, known: Mapping[str, Coordinates], commits: Mapping[str, str], names: Sequence[str]
@@ -117,7 +118,10 @@ def _beside(hub: Hub, last: str, others: tuple[str, ...], name: str) -> Path | N
 
 def _entry(downloads: "_Downloads", name: str, at: Coordinates, commits: Mapping[str, str] | None = None) -> Entry:
     one = _Revision(downloads, name, commits)
-    return Entry(name, at, one.read, one.digest, one.config, commit=one.commit, download=one.download, speed=one.speed)
+    return Entry(
+        name, at, one.read, one.digest, one.config, commit=one.commit, download=one.download, speed=one.speed,
+        ranged=one.ranged, part=one.part,
+    )  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -138,6 +142,15 @@ class _Revision:
 
     def read(self) -> Contents:
         return self.downloads.read(self.name)
+
+    def ranged(self) -> bool:
+        names = chosen_files(self._files)
+        return bool(names) and all(name.endswith(".safetensors") for name in names)
+
+    def part(self) -> Contents:
+        names = _whole(self._hub, self.name, chosen_files(self._files))
+        rows = [first_rows(partial(self._hub.read_range, self.name, name)) for name in names]
+        return contents_of({name: weight for each in rows for name, weight in each.items()}, Path(self.name))
 
     def digest(self) -> str | None:
         names = _whole(self._hub, self.name, chosen_files(self._files))

@@ -62,6 +62,8 @@ class Entry:
         within: reads the config that is saved in the file of the weights, which takes as long as the weights.
         download: says how many bytes have to be downloaded before the weights can be read.
         speed: says how many bytes a second the line to them has, from their first ones.
+        ranged: says whether `part` can read the first rows of each weight alone, by ranges of bytes.
+        part: reads these.
     """
 
     label: str
@@ -75,6 +77,8 @@ class Entry:
     time: Callable[[], float | None] = dataclasses.field(repr=False, default=lambda: None)
     download: Callable[[], int] = dataclasses.field(repr=False, default=lambda: 0)
     speed: Callable[[], float] = dataclasses.field(repr=False, default=lambda: math.inf)
+    ranged: Callable[[], bool] = dataclasses.field(repr=False, default=lambda: False)
+    part: Callable[[], Contents] = dataclasses.field(repr=False, default=lambda: Contents({}))
 
     def load(self) -> State:
         """Read the weights alone."""
@@ -154,12 +158,12 @@ class Source:
         taken = tuple(entries)
         if taken == self.entries:
             return self
+        if len(taken) == len(self.entries):
+            return dataclasses.replace(self, entries=self.chosen(taken))
         return dataclasses.replace(self, entries=self.chosen(taken), promised=(), lost=())
 
 
 def in_folder(folder: Path, parse: Parse | str | None = None) -> Source:
-        if len(taken) == len(self.entries):
-            return dataclasses.replace(self, entries=self.chosen(taken))
     """Find the checkpoints in a folder: `checkpoint-N` folders with weights, or weight files with a step in the name.
 
     Raises:

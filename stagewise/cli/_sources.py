@@ -193,7 +193,7 @@ def opened_source(
     check_claim(folder, _identity(series))
     opened = OpenedSource(series, folder, None, task)
     if series.source is not None and series.source.remote:
-        agree_to_cost(series.source, data.yes, _measuring(opened, measurement) if measurement else 0.0)
+        agree_to_cost([series.source], data.yes, _measuring(opened, measurement) if measurement else 0.0)
     return opened
 
 
