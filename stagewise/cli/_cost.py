@@ -64,7 +64,12 @@ def _person_is_there() -> bool:
 
 
 def seconds_a_checkpoint(model: "Architecture", batch: "Batch", probes: "Sequence[AbstractProbe]") -> float:
-    """Estimate the time of a checkpoint's passes from the architecture and the speed of this machine's products.
+    """Estimate the time of a checkpoint's passes from the architecture and the speed of this machine's products."""
+    return products_a_checkpoint(model, batch, probes) / _products_a_second(model.config["d_model"])
+
+
+def products_a_checkpoint(model: "Architecture", batch: "Batch", probes: "Sequence[AbstractProbe]") -> float:
+    """Return the multiplications and additions of a checkpoint's passes.
 
     An edited pass begins at the layer of its edit: half of a pass on average.
     """
@@ -72,8 +77,7 @@ def seconds_a_checkpoint(model: "Architecture", batch: "Batch", probes: "Sequenc
     width = model.config["d_model"]
     parameters = 12 * model.n_layers * width**2 + width * model.n_outputs
     positions = len(batch) * batch.tokens.shape[1]
-    products: float = 2 * parameters * positions * (PASSES + len(edits) / 2)
-    return products / _products_a_second(width)
+    return float(2 * parameters * positions * (PASSES + len(edits) / 2))
 
 
 def _products_a_second(width: int) -> float:
