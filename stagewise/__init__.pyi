@@ -61,6 +61,8 @@ from .recipe import Seeds as Seeds
 from .recipe import TrainPlan as TrainPlan
 from .replay.densifying import densify as densify
 from .replay.intervening import intervene as intervene
+from .reporting._atlas import Atlas as Atlas
+from .reporting._atlas import atlas as atlas
 from .reporting.attention_view import show_attention as show_attention
 from .reporting.comparison import compare as compare
 from .reporting.page import report as report
@@ -83,5 +85,6 @@ from .task import Batch as Batch
 from .theory.dynamics import solve as solve
 from .training import train as train
 from .training_together import train_together as train_together
+from .words._times import in_tokens as in_tokens
 
 __all__: list[str]

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import threading
 import urllib.parse
 from collections import Counter
@@ -17,7 +18,8 @@ class LocalHub:
     """Serves `files[revision][name]`; counts what was asked for, as "tree step1" or "GET step1/model.safetensors".
 
     `faults` says what goes wrong with an answer: a status 500, none at all, half of the bytes, or other bytes.
-    `titles` are the messages of the commits of main, whose names are revisions that no branch has.
+    `sent` counts the bytes of files. `titles` are the messages of the commits of main, whose names are revisions that
+    no branch has.
     """
 
     def __init__(self, files: dict[str, dict[str, bytes]]) -> None:
@@ -25,6 +27,7 @@ class LocalHub:
         self.repository = REPOSITORY
         self.titles: dict[str, str] = {}
         self.faults: dict[str, Fault] = {}
+        self.sent = 0
         self.closing = threading.Event()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.hub = self  # type: ignore[attr-defined]
@@ -117,8 +120,13 @@ class Handler(BaseHTTPRequestHandler):
         elif fault == "error":
             self._send(500, b"{}", {})
         else:
-            sent = b"?" * len(content) if fault == "garbage" else content
-            self._send(200, sent, headers, cut=fault == "truncated")
+            sent, status = b"?" * len(content) if fault == "garbage" else content, 200
+            if "ETag" in headers and (span := re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))):
+                first, last = int(span[1]), min(int(span[2]), len(content) - 1)
+                sent, status = sent[first : last + 1], 206
+                headers = {**headers, "Content-Range": f"bytes {first}-{last}/{len(content)}"}
+            self.hub.sent += len(sent) * ("ETag" in headers and self.command == "GET")
+            self._send(status, sent, headers, cut=fault == "truncated")
 
     def _send(self, code: int, content: bytes, headers: Headers, cut: bool = False) -> None:
         self.send_response(code)

@@ -1,7 +1,9 @@
-"""Which checkpoints of a series are opened: those of some steps, or so many."""
+"""Which checkpoints of a series are opened: those of some steps, or so many; branches whose steps go on counting."""
 
+import dataclasses
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -92,3 +94,31 @@ def only_chosen(source: Source, branch: str | None, steps: Choice | None) -> Sou
         taken = set(chosen_steps([entry.at.step for entry in entries], steps, source.name))
         entries = [entry for entry in entries if entry.at.step in taken]
     return source.of(entries)
+
+
+def joined(source: Source, branches: Collection[str]) -> Source:
+    """Return a source with these branches of training as one."""
+    return source.of(
+        dataclasses.replace(entry, at=entry.at._replace(branch="")) if entry.at.branch in branches else entry
+        for entry in source.entries
+    )
+
+
+def check_one_count(source: Source, branches: Collection[str]) -> None:
+    """Refuse branches whose steps do not go on counting, from one to the next.
+
+    Raises:
+        ValueError: the source has no such branch, a step is in two of them, or the tokens in names fall where steps
+            grow.
+    """
+    present = sorted({entry.at.branch for entry in source.entries})
+    if unknown := [branch for branch in branches if branch not in present]:
+        raise ValueError(f"{source.name} has no branch {unknown[0]!r}; it has {', '.join(map(repr, present))}")
+    taken = sorted((entry for entry in source.entries if entry.at.branch in branches), key=lambda entry: entry.at.step)
+    for one, other in pairwise(taken):
+        falls = one.at.tokens is not None and other.at.tokens is not None and other.at.tokens < one.at.tokens
+        if one.at.branch != other.at.branch and (one.at.step == other.at.step or falls):
+            raise ValueError(
+                f"the steps of {', '.join(map(repr, branches))} are not one count: {one.label} and {other.label} do "
+                "not follow each other. Open one of them: `branch` (--branch)"
+            )

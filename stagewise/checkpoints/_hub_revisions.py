@@ -8,9 +8,11 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from stagewise.checkpoints._architectures import CONFIG
+from stagewise.checkpoints._choice import joined
 from stagewise.checkpoints._digest import file_sha256
 from stagewise.checkpoints._json_files import read_json
-from stagewise.checkpoints._weight_files import Contents, chosen_files, missing_shard, read
+from stagewise.checkpoints._ranges import first_rows
+from stagewise.checkpoints._weight_files import Contents, chosen_files, contents_of, missing_shard, read
 from stagewise.checkpoints.hub import Hub, RemoteFile
 from stagewise.checkpoints.names import FEW, GIVE_PARSE, Coordinates, Parse, read_names, told
 from stagewise.checkpoints.sources import Entry, Source
@@ -38,12 +40,7 @@ def on_hub(hub: Hub, parse: Parse | str | None = None) -> Source:
     if len(numbers) >= FEW and not any(reading.at for reading in readings.values()):
         readings |= zip(numbers, read_names(numbers), strict=True)
     suite = suite_of(hub.repository)
-    joined = suite.join if suite else ()
-    known = {
-        name: at._replace(branch="") if at.branch in joined else at
-        for name, reading in readings.items()
-        if (at := reading.at) is not None
-    }
+    known = {name: at for name, reading in readings.items() if (at := reading.at) is not None}
     ignored = tuple(name for name in readings if name not in known)
     if not known:
         if MAIN in commits and (found := _in_folders(hub, parse) or _in_commits(hub, parse)) is not None:
@@ -58,11 +55,11 @@ def on_hub(hub: Hub, parse: Parse | str | None = None) -> Source:
     if suite is not None and suite.faults:
         lines.append(f"known of {suite.repositories}: {suite.faults}")
     beside = partial(_beside, hub, ordered[-1], ignored)
-    return Source(
+    source = Source(
         hub.repository, _entries(hub, known, commits, ordered), ignored=ignored, names=tuple(lines), remote=True,
-        beside=beside, tokens_per_step=suite.tokens_per_step if suite else None,
-        chosen=partial(_again, hub, known, commits),
+        beside=beside, tokens_per_step=suite.tokens_per_step if suite else None, chosen=partial(_again, hub, commits),
     )  # fmt: skip
+    return joined(source, suite.join) if suite else source
 
 
 def _entries(
@@ -72,11 +69,10 @@ def _entries(
     return tuple(_entry(downloads, name, known[name], commits) for name in names)
 
 
-def _again(
-    hub: Hub, known: Mapping[str, Coordinates], commits: Mapping[str, str], some: Sequence[Entry]
-) -> tuple[Entry, ...]:
+def _again(hub: Hub, commits: Mapping[str, str], some: Sequence[Entry]) -> tuple[Entry, ...]:
     """Return some entries anew: what is fetched ahead is the next one of them."""
-    return _entries(hub, known, commits, [entry.label for entry in some])
+    known = {entry.label: entry.at for entry in some}
+    return _entries(hub, known, commits, [*known])
 
 
 def _in_folders(hub: Hub, parse: Parse | str | None) -> Source | None:
@@ -122,7 +118,10 @@ def _beside(hub: Hub, last: str, others: tuple[str, ...], name: str) -> Path | N
 
 def _entry(downloads: "_Downloads", name: str, at: Coordinates, commits: Mapping[str, str] | None = None) -> Entry:
     one = _Revision(downloads, name, commits)
-    return Entry(name, at, one.read, one.digest, one.config, commit=one.commit, download=one.download, speed=one.speed)
+    return Entry(
+        name, at, one.read, one.digest, one.config, commit=one.commit, download=one.download, speed=one.speed,
+        ranged=one.ranged, part=one.part,
+    )  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -143,6 +142,15 @@ class _Revision:
 
     def read(self) -> Contents:
         return self.downloads.read(self.name)
+
+    def ranged(self) -> bool:
+        names = chosen_files(self._files)
+        return bool(names) and all(name.endswith(".safetensors") for name in names)
+
+    def part(self) -> Contents:
+        names = _whole(self._hub, self.name, chosen_files(self._files))
+        rows = [first_rows(partial(self._hub.read_range, self.name, name)) for name in names]
+        return contents_of({name: weight for each in rows for name, weight in each.items()}, Path(self.name))
 
     def digest(self) -> str | None:
         names = _whole(self._hub, self.name, chosen_files(self._files))

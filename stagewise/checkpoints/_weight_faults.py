@@ -71,7 +71,7 @@ def weight_faults(source: Source, entries: Sequence[Entry], known: set[tuple[int
 
 
 def _read(entry: Entry) -> _Read:
-    contents = entry.read()
+    contents = entry.part() if entry.ranged() else entry.read()
     return _Read(sketched(models.without_constants(contents.weights)), contents.step, contents.aside)
 
 

@@ -21,6 +21,10 @@ ANSWER_SECONDS = 10
 """Seconds without data after which the hub counts as unreachable; huggingface_hub's own limit for downloads."""
 
 
+PARTIAL = 206
+"""Status of an answer that has the range that was asked for, and no more."""
+
+
 class RemoteFile(NamedTuple):
     """A file of a revision: its hash as the hub gives it, and its size in bytes."""
 
@@ -116,26 +120,46 @@ class Hub:
             )
             return Path(path)
 
+    def read_range(self, revision: str, name: str, start: int, stop: int) -> bytes:
+        """Return some bytes of a file, from the cache where it is there; else nothing is kept.
+
+        Raises:
+            OSError: as `fetch`.
+        """
+        if self.is_cached(revision, name):
+            with self.fetch(revision, name).open("rb") as file:
+                file.seek(start)
+                return file.read(stop - start)
+        with self._stream(revision, name, start, stop) as answer:
+            content: bytes = answer.read()
+            return content if answer.status_code == PARTIAL else content[start:stop]
+
     def speed(self, revision: str, name: str) -> float:
         """Return the bytes a second of this line, from the first second or 8 MB of a file, which are not kept.
 
         Raises:
             OSError: as `fetch`.
         """
-        from huggingface_hub import hf_hub_url
-        from huggingface_hub.utils import build_hf_headers, get_session
-
-        url = hf_hub_url(self.repository, self._path(name), revision=revision, endpoint=self.endpoint)
-        headers = {**build_hf_headers(), "Range": f"bytes=0-{PEEK_BYTES - 1}"}
-        stream = get_session().stream("GET", url, headers=headers, follow_redirects=True)
-        with self._explained(f"download {name} of revision {revision!r} of"), stream as answer:
-            answer.raise_for_status()
+        with self._stream(revision, name, 0, PEEK_BYTES) as answer:
             start, read = time.perf_counter(), 0
             for part in answer.iter_raw():
                 read += len(part)
                 if read >= PEEK_BYTES or time.perf_counter() - start > 1:
                     break
             return read / max(time.perf_counter() - start, 1e-6)
+
+    @contextlib.contextmanager
+    def _stream(self, revision: str, name: str, start: int, stop: int) -> Iterator[Any]:
+        """Ask for some bytes of a file; a server that knows no ranges sends all."""
+        from huggingface_hub import hf_hub_url
+        from huggingface_hub.utils import build_hf_headers, get_session
+
+        url = hf_hub_url(self.repository, self._path(name), revision=revision, endpoint=self.endpoint)
+        headers = {**build_hf_headers(), "Range": f"bytes={start}-{stop - 1}"}
+        stream = get_session().stream("GET", url, headers=headers, follow_redirects=True)
+        with self._explained(f"download {name} of revision {revision!r} of"), stream as answer:
+            answer.raise_for_status()
+            yield answer
 
     def _path(self, name: str) -> str:
         return f"{self.folder}/{name}" if self.folder else name

@@ -6,7 +6,7 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from operator import itemgetter
 from pathlib import Path
@@ -16,7 +16,7 @@ import pandas as pd
 
 from stagewise import models
 from stagewise.architecture import Architecture
-from stagewise.checkpoints._choice import Choice, only_chosen
+from stagewise.checkpoints._choice import Choice, check_one_count, joined, only_chosen
 from stagewise.checkpoints._digest import digest, file_digest, short_digest
 from stagewise.checkpoints._formats import ADAPTER, adapter_file, merged
 from stagewise.checkpoints._gguf import gguf_at, in_gguf
@@ -138,6 +138,7 @@ def open_series(
     *,
     architecture: Any = None,
     branch: str | None = None,
+    join: Collection[str] = (),
     parse: Parse | str | None = None,
     steps: Choice | None = None,
     name: str | None = None,
@@ -157,6 +158,8 @@ def open_series(
         architecture: what the models are, where no config.json lies beside the weights: a HookedTransformerConfig or
             a Hugging Face config, as it is, as a dict or as a JSON file; a model; or a name that TransformerLens knows.
         branch: of a training with several, as "stage1" in the revision "stage1-step1000".
+        join: branches whose steps go on counting, as ("stage1", "stage2"), which are opened as one; those of a known
+            public suite are by themselves.
         parse: where `names.read_names` cannot read the names: a function from a name to its step or `Coordinates`, or
             a regular expression with a group `step`, as r"run(?P<step>\\d+)of", and `tokens` and `branch` if need be.
         steps: open only these: steps; a number of checkpoints, log-spaced with the first and the last one; or a text,
@@ -174,7 +177,7 @@ def open_series(
         ValueError: two checkpoints of one step, several branches, a missing step, none at all, a step that is no whole
             number, or no config of the models.
     """
-    origin = find(source, classes, parse=parse, hub=hub, base=base)
+    origin = find(source, classes, join=join, parse=parse, hub=hub, base=base)
     if origin.promised and (missing := sorted(set(origin.promised) - {entry.at.step for entry in origin.entries})):
         more = f", and {len(missing) - 1} more" if len(missing) > 1 else ""
         raise FileNotFoundError(
@@ -205,6 +208,7 @@ def find(
     source: str | Path | Sequence[tuple[int, Any]] | Sequence[str | Path] | Mapping[int, Any],
     classes: Iterable[type] = (),
     *,
+    join: Collection[str] = (),
     parse: Parse | str | None = None,
     hub: Mapping[str, Any] | None = None,
     base: str | Path | None = None,
@@ -214,8 +218,18 @@ def find(
     Raises:
         FileNotFoundError: there are none.
         OSError: the hub does not answer.
-        ValueError: models without steps, or steps that are no whole numbers.
+        ValueError: models without steps, steps that are no whole numbers, or branches that cannot be joined.
     """
+    origin = _found(source, classes, parse, hub, base)
+    if not join:
+        return origin
+    check_one_count(origin, join)
+    return joined(origin, join)
+
+
+def _found(
+    source: Any, classes: Iterable[type], parse: Parse | str | None, hub: Mapping[str, Any] | None, base: Any
+) -> Source:
     if isinstance(source, str) and not Path(source).exists() and len(names := expanded(source)) > 1:
         return one_each(names, parse, hub)
     if isinstance(source, Mapping):
@@ -223,10 +237,11 @@ def find(
     if not isinstance(source, str | Path):
         if not isinstance(source, Iterable):
             raise ValueError(f"a model in memory has a step: give [(step, model), ...]; got {type(source).__name__}")
-        places = [item for item in source if isinstance(item, str | Path)]
-        if places and len(places) == len(source):
+        items = [*source]
+        places = [item for item in items if isinstance(item, str | Path)]
+        if places and len(places) == len(items):
             return one_each(places, parse, hub)
-        given = in_memory([item for item in source if not isinstance(item, str | Path)], "models in memory")
+        given = in_memory([item for item in items if not isinstance(item, str | Path)], "models in memory")
         ends = [(entry.at.step, entry.digest()) for entry in (*given.entries[:1], *given.entries[-1:])]
         return dataclasses.replace(given, identity=f"{len(given.entries)} models {short_digest(ends)}")
     if isinstance(source, str) and not Path(source).exists() and re.fullmatch(REPOSITORY, source):

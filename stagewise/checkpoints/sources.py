@@ -62,6 +62,8 @@ class Entry:
         within: reads the config that is saved in the file of the weights, which takes as long as the weights.
         download: says how many bytes have to be downloaded before the weights can be read.
         speed: says how many bytes a second the line to them has, from their first ones.
+        ranged: says whether `part` can read the first rows of each weight alone, by ranges of bytes.
+        part: reads these.
     """
 
     label: str
@@ -75,6 +77,8 @@ class Entry:
     time: Callable[[], float | None] = dataclasses.field(repr=False, default=lambda: None)
     download: Callable[[], int] = dataclasses.field(repr=False, default=lambda: 0)
     speed: Callable[[], float] = dataclasses.field(repr=False, default=lambda: math.inf)
+    ranged: Callable[[], bool] = dataclasses.field(repr=False, default=lambda: False)
+    part: Callable[[], Contents] = dataclasses.field(repr=False, default=lambda: Contents({}))
 
     def load(self) -> State:
         """Read the weights alone."""
@@ -152,8 +156,10 @@ class Source:
     def of(self, entries: Iterable[Entry]) -> "Source":
         """Return the source with only these of its entries."""
         taken = tuple(entries)
-        if len(taken) == len(self.entries):
+        if taken == self.entries:
             return self
+        if len(taken) == len(self.entries):
+            return dataclasses.replace(self, entries=self.chosen(taken))
         return dataclasses.replace(self, entries=self.chosen(taken), promised=(), lost=())
 
 

@@ -34,11 +34,12 @@ def audit(
 
     if own_task:
         task_classes(own_task)  # which the record may name
-    found = find(source, parse=opening.parse, base=opening.base, hub=opening.hub)
+    found = find(source, **opening.finding())
     checkpoints = only_chosen(found, opening.branch, opening.choice)
     weights = (deep or not checkpoints.remote) if weights is None else weights
     if weights or deep:
-        agree_to_cost(checkpoints, opening.yes)
+        whole = checkpoints.of(entry for entry in checkpoints.entries if deep or not entry.ranged())
+        agree_to_cost([whole], opening.yes)
     deep_batch = deep_of(source, checkpoints, opening.architecture, own_task, device) if deep else None
     result = audit_source(checkpoints, weights=weights, deep=deep_batch)
     print(result.to_json() if as_json else result)

@@ -24,11 +24,11 @@ PASSES = 10
 """Passes of a checkpoint beside those of the edits: the clean one, gradients, restricted contexts."""
 
 
-def agree_to_cost(source: "Source", yes: bool, measuring: float = 0.0) -> None:
-    """Say what downloading and measuring a remote source takes; where that is much, ask, or refuse in a script.
+def agree_to_cost(sources: "Sequence[Source]", yes: bool, measuring: float = 0.0) -> None:
+    """Say what downloading and measuring remote sources takes; where that is much, ask, or refuse in a script.
 
     Args:
-        source: the chosen checkpoints; one that lies on this machine costs no download, and nothing is said.
+        sources: the chosen checkpoints; those that lie on this machine cost no download, and nothing is said.
         yes: whether the command line agrees beforehand.
         measuring: seconds that measuring them takes about.
 
@@ -36,13 +36,16 @@ def agree_to_cost(source: "Source", yes: bool, measuring: float = 0.0) -> None:
         ValueError: it is much, and nobody is there to be asked.
         typer.Abort: the person asked says no.
     """
-    if not source.remote:
+    remote = [source for source in sources if source.remote and source.entries]
+    if not remote:
         return
-    size = sum(entry.download() for entry in source.entries)
-    told, seconds = f"{source.name}: {len(source.entries)} checkpoints, {size / 1e9:.2f} GB to download", measuring
+    entries = [entry for source in remote for entry in source.entries]
+    size = sum(entry.download() for entry in entries)
+    name = remote[0].name + (f" and {len(remote) - 1} more" if len(remote) > 1 else "")
+    told, seconds = f"{name}: {len(entries)} checkpoints, {size / 1e9:.2f} GB to download", measuring
     nobody = not (yes or _person_is_there())
     if size > TIMED_BYTES and not (nobody and size > MUCH_BYTES):
-        loading = size / source.entries[0].speed()
+        loading = size / entries[0].speed()
         told, seconds = f"{told} (about {_in_words(loading)} on this line)", seconds + loading
     told += f", about {_in_words(measuring)} of measuring here" if measuring else ""
     much = size > MUCH_BYTES or seconds > MUCH_SECONDS
@@ -61,7 +64,12 @@ def _person_is_there() -> bool:
 
 
 def seconds_a_checkpoint(model: "Architecture", batch: "Batch", probes: "Sequence[AbstractProbe]") -> float:
-    """Estimate the time of a checkpoint's passes from the architecture and the speed of this machine's products.
+    """Estimate the time of a checkpoint's passes from the architecture and the speed of this machine's products."""
+    return products_a_checkpoint(model, batch, probes) / _products_a_second(model.config["d_model"])
+
+
+def products_a_checkpoint(model: "Architecture", batch: "Batch", probes: "Sequence[AbstractProbe]") -> float:
+    """Return the multiplications and additions of a checkpoint's passes.
 
     An edited pass begins at the layer of its edit: half of a pass on average.
     """
@@ -69,8 +77,7 @@ def seconds_a_checkpoint(model: "Architecture", batch: "Batch", probes: "Sequenc
     width = model.config["d_model"]
     parameters = 12 * model.n_layers * width**2 + width * model.n_outputs
     positions = len(batch) * batch.tokens.shape[1]
-    products: float = 2 * parameters * positions * (PASSES + len(edits) / 2)
-    return products / _products_a_second(width)
+    return float(2 * parameters * positions * (PASSES + len(edits) / 2))
 
 
 def _products_a_second(width: int) -> float:

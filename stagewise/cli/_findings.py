@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stagewise.cli._options import AsJson, Causes, Origin, Out, StepsColumn
+from stagewise.cli._options import AsJson, Axis, Causes, Origin, Out, StepsColumn
 from stagewise.cli._sources import each_run, measured_folder, name_causes_of
 
 if TYPE_CHECKING:
@@ -25,32 +25,36 @@ def stages(
     ],
     steps: StepsColumn = None,
     cause: Causes = None,
+    axis: Axis = "steps",
     as_json: AsJson = False,
 ) -> None:
     """Find the stages in the table of a measured run or source and print them; of several seeds, also what recurs."""
     sources = each_run(sources, steps=steps)
     name_causes_of([measured_folder(source) for source in sources] if cause else [], cause)
     if len(sources) > 1:
-        _stages_of_seeds(sources, as_json)
+        _stages_of_seeds(sources, as_json, axis)
         return
     from stagewise.checkpoints.run_folder import table_file, unfinished
     from stagewise.processes import cores, readers
+    from stagewise.reporting._measured import axis_in
     from stagewise.saved_findings import familiarity_in, load_stages
 
     folder = measured_folder(sources[0])
     file = table_file(folder)
+    times = axis_in(folder, axis)
     with readers(cores(), len(file)) as executor:
         run_stages = load_stages(folder, executor=executor)
+    run_stages = run_stages if run_stages is None or times is None else run_stages.counted(times)
     if not as_json and (ends := unfinished(folder)):
         print(f"{ends}: what comes later is not seen")
     show(run_stages, as_json, next(iter(file.outline["run"]), ""), familiarity_in(folder))
 
 
-def _stages_of_seeds(sources: Sequence[str], as_json: bool) -> None:
+def _stages_of_seeds(sources: Sequence[str], as_json: bool, axis: str) -> None:
     from stagewise.findings.replicates import FRAMES
     from stagewise.reporting._measured_runs import over_seeds, read_runs, seeds_in_words
 
-    seeds = read_runs([measured_folder(source) for source in sources])
+    seeds = read_runs([measured_folder(source) for source in sources], axis)
     replicates, _ = over_seeds(seeds)
     if not as_json:
         print(seeds_in_words(seeds.stages, replicates, seeds.familiarities))
@@ -65,10 +69,12 @@ def _stages_of_seeds(sources: Sequence[str], as_json: bool) -> None:
     print(json.dumps({"seeds": each, "over_seeds": over}, indent=2))
 
 
-def lineage(source: Origin, as_json: AsJson = False) -> None:
+def lineage(source: Origin, axis: Axis = "steps", as_json: AsJson = False) -> None:
     """Follow the kinds of attention in the table of a measured run or source, and print how they change."""
+    from stagewise.reporting._measured import axis_in
     from stagewise.saved_findings import familiarity_in, load_lineage
     from stagewise.words._familiarity import warned
+    from stagewise.words._times import written_on
 
     folder = measured_folder(source)
     run_lineage, familiarity = load_lineage(folder), familiarity_in(folder)
@@ -77,14 +83,15 @@ def lineage(source: Origin, as_json: AsJson = False) -> None:
         print(json.dumps({**data, "probe_batch": None if familiarity is None else familiarity.plain}, indent=2))
     else:
         unknown = "no lineage: no patterns of heads were measured (PatternClusters)"
-        print(unknown if run_lineage is None else warned(str(run_lineage), familiarity))
+        with written_on(axis_in(folder, axis)):
+            print(unknown if run_lineage is None else warned(str(run_lineage), familiarity))
 
 
-def compare(first: Origin, second: Origin, out: Out = None) -> None:
+def compare(first: Origin, second: Origin, out: Out = None, axis: Axis = "steps") -> None:
     """Write one page on two measured runs: what differs between their recipes, what happened when, heads by role."""
     from stagewise.reporting.comparison import compare as compare_runs
 
-    print(compare_runs(measured_folder(first), measured_folder(second), out))
+    print(compare_runs(measured_folder(first), measured_folder(second), out, axis=axis))
 
 
 def show(stages: "Stages | None", as_json: bool, run: str = "", familiarity: "BatchFamiliarity | None" = None) -> None:
@@ -104,7 +111,7 @@ def as_data(stages: "Stages | None", run: str = "", familiarity: "BatchFamiliari
 
     frames = {name: [] if stages is None else records(getattr(stages, name)) for name in FRAMES}
     batch = None if familiarity is None else familiarity.plain
-    told = [] if stages is None else stages.words().splitlines()
+    told = [] if stages is None else str(stages).splitlines()
     return {"run": run if stages is None else stages.run, "probe_batch": batch, **frames, "words": told}
 
 

@@ -77,6 +77,10 @@ ExecutorName = Annotated[
 ]
 Device = Annotated[str, Option(help="where to run the model, as in cuda or cuda:1")]
 DtypeName = Annotated[str, Option("--dtype", help="of the matrix products: float32, or bfloat16 by torch's autocast")]
+Axis = Annotated[
+    str,
+    Option(help="what times are written and drawn in: steps, or tokens, where it is known how many a run had seen"),
+]
 DryRun = Annotated[bool, Option("--dry-run", help="print what it would cost, and do nothing")]
 Quiet = Annotated[bool, Option("--quiet", help="no progress bars")]
 AsJson = Annotated[bool, Option("--json", help="print JSON, and no progress bars")]
@@ -107,6 +111,9 @@ class SeriesOptions:
     branch: Annotated[
         str | None,
         Option(help="where checkpoints are of several branches of training, one of them: stage1 of stage1-step9"),
+    ] = None
+    join: Annotated[
+        str | None, Option(help="branches whose steps go on counting, as stage1,stage2: they are opened as one")
     ] = None
     parse: Pattern = None
     base: Base = None
@@ -149,10 +156,14 @@ class SeriesOptions:
         given = {"cache": self.cache, "cache_bytes": size}
         return {name: value for name, value in given.items() if value is not None}
 
+    def finding(self) -> dict[str, Any]:
+        """Return them as arguments of `series.find`."""
+        return {"join": read_names(self.join), "parse": self.parse, "base": self.base, "hub": self.hub}
+
     def opening(self) -> dict[str, Any]:
         """Return them as arguments of `open_series`."""
-        how = {"architecture": self.architecture, "branch": self.branch, "parse": self.parse, "base": self.base}
-        return {**how, "steps": self.choice, "hub": self.hub, "tokens_per_step": self.tokens_per_step}
+        chosen = {"architecture": self.architecture, "branch": self.branch, "steps": self.choice}
+        return {**self.finding(), **chosen, "tokens_per_step": self.tokens_per_step}
 
 
 @dataclass(frozen=True)
@@ -259,6 +270,15 @@ def read_causes(texts: Sequence[str] | None) -> dict[str, int | tuple[int, int]]
             raise ValueError(f"--cause takes a step, or the first and the last one, and a name, {CAUSE}; got {text!r}")
         causes[match[3]] = (int(match[1]), int(match[2])) if match[2] else int(match[1])
     return causes
+
+
+def read_names(text: str | None) -> tuple[str, ...]:
+    """Return the names of a list; none of no list.
+
+    >>> read_names("stage1, stage2")
+    ('stage1', 'stage2')
+    """
+    return () if text is None else tuple(name.strip() for name in text.split(","))
 
 
 CAUSE = 'as 3000 "a larger batch" or 0-500 "a warm-up"'

@@ -15,6 +15,7 @@ from stagewise.cli._recipes import recipe_in
 from stagewise.plain_text import file_part
 
 if TYPE_CHECKING:
+    from stagewise.checkpoints.findings import Audit
     from stagewise.checkpoints.series import CheckpointSeries
     from stagewise.recipe import Recipe
     from stagewise.reporting._results import Analysis
@@ -63,13 +64,15 @@ def report_on_seeds(
     data: DataOptions,
     measurement: Measurement,
     causes: Sequence[str] | None = None,
+    axis: str = "steps",
 ) -> "SeedReport":
     """Write one report on several runs or sources, in `out` or in a folder in `runs/` after the first source."""
     from stagewise.reporting._seeds import report_seeds
 
     folders = [measured_first(source, data, measurement)[0] for source in sources]
     name_causes_of(folders, causes)
-    return report_seeds(folders, out or Path("runs", f"{file_part(Path(sources[0]).name)}-and-{len(sources) - 1}-more"))
+    out = out or Path("runs", f"{file_part(Path(sources[0]).name)}-and-{len(sources) - 1}-more")
+    return report_seeds(folders, out, axis)
 
 
 def measured_first(
@@ -88,14 +91,14 @@ def measured_first(
             print(f"{source} {why}", file=sys.stderr)
         return folder, None
     one_thread()
-    from stagewise.analysis import analyse, measure_run
+    from stagewise.analysis import analyse
 
     opened = opened_source(source, data, out, measurement)
+    if opened.recipe is not None:
+        measure_opened(opened, measurement)
+        return folder, None
     with executor_named(measurement.executor, opened.folder) as executor:
         arguments: dict[str, Any] = {**measurement.arguments(), "executor": executor}
-        if opened.recipe is not None:
-            measure_run(opened.recipe, folder, series=opened.series, **arguments)
-            return folder, None
         return opened.folder, analyse(opened.series, opened.folder, task=opened.task, **arguments)
 
 
@@ -155,7 +158,12 @@ def _identity(series: "CheckpointSeries") -> str:
 
 
 def opened_source(
-    source: str, data: DataOptions, out: Path | None = None, measurement: Measurement | None = None
+    source: str,
+    data: DataOptions,
+    out: Path | None = None,
+    measurement: Measurement | None = None,
+    *,
+    agree: bool = True,
 ) -> OpenedSource:
     """Open a run on its own task, or other checkpoints on the data that are given, a task of the user, or none.
 
@@ -164,6 +172,7 @@ def opened_source(
         data: how it is opened, and on which data.
         out: the folder of the tables of another source than a run; None takes one in `runs/`.
         measurement: how it is measured then, for an estimate of the time.
+        agree: whether somebody has to agree where downloading the weights takes much.
 
     Raises:
         ValueError: the source holds curves, or the folder the measurements of another source, or downloading the
@@ -190,9 +199,28 @@ def opened_source(
     folder = folder.absolute() if elsewhere else folder
     check_claim(folder, _identity(series))
     opened = OpenedSource(series, folder, None, task)
-    if series.source is not None and series.source.remote:
-        agree_to_cost(series.source, data.yes, _measuring(opened, measurement) if measurement else 0.0)
+    if agree:
+        agree_to_measure([opened], data, measurement)
     return opened
+
+
+def agree_to_measure(sources: Sequence[OpenedSource], data: DataOptions, measurement: Measurement | None) -> None:
+    """Say what opened sources cost, where they are remote, as `agree_to_cost`."""
+    remote = [one for one in sources if one.series.source is not None and one.series.source.remote]
+    seconds = sum((_measuring(one, measurement) for one in remote), 0.0) if measurement else 0.0
+    agree_to_cost([one.series.source for one in remote if one.series.source is not None], data.yes, seconds)
+
+
+def measure_opened(opened: OpenedSource, measurement: Measurement) -> "Audit | None":
+    """Measure an opened source into its folder; return its audit, None of a run."""
+    from stagewise.analysis import measure_run, measured
+
+    with executor_named(measurement.executor, opened.folder) as pool:
+        arguments: dict[str, Any] = {**measurement.arguments(), "executor": pool}
+        if opened.recipe is not None:
+            measure_run(opened.recipe, opened.folder, series=opened.series, **arguments)
+            return None
+        return measured(opened.series, opened.folder, task=opened.task, **arguments)[0]  # not its table, to be kept
 
 
 def _measuring(opened: OpenedSource, measurement: Measurement) -> float:

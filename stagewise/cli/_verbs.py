@@ -7,9 +7,9 @@ from typing import Annotated, Any, cast
 import typer
 
 from stagewise.cli._commands import one_thread
-from stagewise.cli._executors import executor_named
 from stagewise.cli._names import run_folder_named
 from stagewise.cli._options import (
+    Axis,
     Causes,
     DataOptions,
     Device,
@@ -31,6 +31,7 @@ from stagewise.cli._options import (
 from stagewise.cli._recipes import recipe_in, recipe_of
 from stagewise.cli._sources import (
     each_run,
+    measure_opened,
     measured_first,
     name_causes_of,
     opened_source,
@@ -86,22 +87,16 @@ def measure(
 ) -> None:
     """Run the default probes, and others, on every checkpoint of a run folder or any source; write the table."""
     one_thread()
-    from stagewise.analysis import measure_run, measured
     from stagewise.checkpoints.run_folder import TABLE, table_file
     from stagewise.saved_findings import familiarity_in
 
     measurement = Measurement(passes, chosen, probe, sequences, executor)
     opened = opened_source(source, data, out, measurement)
-    series, folder = opened.series, opened.folder
-    with executor_named(executor, folder) as pool:
-        arguments: dict[str, Any] = {**measurement.arguments(), "executor": pool}
-        if opened.recipe is not None:
-            measure_run(opened.recipe, folder, series=series, **arguments)
-        else:
-            faults = measured(series, folder, task=opened.task, **arguments)[0]  # not its table, which would be kept
-            if (familiarity := familiarity_in(folder)) is not None:
-                print(familiarity)
-            print(faults)
+    folder, faults = opened.folder, measure_opened(opened, measurement)
+    if faults is not None:
+        if (familiarity := familiarity_in(folder)) is not None:
+            print(familiarity)
+        print(faults)
     print(f"{len(table_file(folder))} rows: {folder / TABLE}")
 
 
@@ -123,6 +118,7 @@ def report(
     light: Annotated[
         bool, typer.Option("--light", help="write a copy beside it, a tenth of its size, to send: report-light.html")
     ] = False,
+    axis: Axis = "steps",
     passes: PassOptions,
 ) -> None:
     """Write report.html and its figures; first measure a source that was not measured. Several give one report."""
@@ -132,29 +128,37 @@ def report(
     measurement = Measurement(passes, chosen, sequences=sequences, executor=executor)
     if len(runs) > 1:
         out = Path(runs[0]).parents[1] if len(sources) == 1 else out
-        seeds = report_on_seeds(runs, out, data, measurement, cause)
+        seeds = report_on_seeds(runs, out, data, measurement, cause, axis)
         print(seeds)
         page = seeds.report
     else:
-        page = _report_on_one(runs[0], out, data, measurement, cause)
+        page = _report_on_one(runs[0], out, data, measurement, cause, axis)
     if light:
         print(f"light: {light_copy(page)}")
 
 
 def _report_on_one(
-    source: str, out: Path | None, data: DataOptions, measurement: Measurement, causes: Sequence[str] | None
+    source: str,
+    out: Path | None,
+    data: DataOptions,
+    measurement: Measurement,
+    causes: Sequence[str] | None,
+    axis: Axis,
 ) -> Path:
     from stagewise.processes import cores
+    from stagewise.reporting._measured import axis_in
     from stagewise.reporting.page import report as write_report
     from stagewise.saved_findings import load_stages
+    from stagewise.words._times import written_on
 
     folder, analysis = measured_first(source, data, measurement, out)
     name_causes_of([folder], causes)
-    if analysis is not None and not causes:
+    if analysis is not None and not causes and axis == "steps":
         print(analysis)
         return analysis.report
-    page = write_report(folder, workers=cores())
-    if (stages := load_stages(folder)) is not None:
-        print(" ".join(stages.answer))
+    page = write_report(folder, workers=cores(), axis=axis, tokens_per_step=data.tokens_per_step)
+    with written_on(axis_in(folder, axis, data.tokens_per_step)):
+        if (stages := load_stages(folder)) is not None:
+            print(" ".join(stages.answer))
     print(f"report: {page}")
     return page

@@ -38,6 +38,7 @@ class Comparison(InWords):
             have may have come all the same.
         catalogue: the events; a head goes by its role, which has its number in the first run.
         quantities: what the numbers are that the events were found in.
+        axis: what times are counted in, "steps" or "tokens": that of the stages.
     """
 
     runs: tuple[str, str]
@@ -46,6 +47,7 @@ class Comparison(InWords):
     unknown: Mapping[str, str] = dataclasses.field(default_factory=dict)
     catalogue: tuple[Event, ...] = ()
     quantities: Quantities = dataclasses.field(default_factory=dict)
+    axis: str = "steps"
 
     @property
     def names(self) -> list[str]:
@@ -73,7 +75,7 @@ def compare_stages(first: Stages, second: Stages, roles: pd.DataFrame) -> Compar
         roles: from `paired_roles` of both tables together.
 
     Raises:
-        ValueError: both runs have one name.
+        ValueError: both runs have one name, or their times are counted in different things.
     """
     aligned = replicates_of([first, second], roles)
     kind = [aligned.catalogue[event].unnumbered for event in aligned.findings["event"]]
@@ -83,7 +85,9 @@ def compare_stages(first: Stages, second: Stages, roles: pd.DataFrame) -> Compar
     order = events["step"].fillna(events["other"]).argsort(kind="stable")
     unknown = {one.run: one.unknown for one in (first, second) if one.unknown}
     ordered = events.iloc[order].reset_index(drop=True)
-    return Comparison((first.run, second.run), ordered, roles, unknown, aligned.catalogue, aligned.quantities)
+    return Comparison(
+        (first.run, second.run), ordered, roles, unknown, aligned.catalogue, aligned.quantities, first.axis
+    )
 
 
 Finding = dict[Any, Any]

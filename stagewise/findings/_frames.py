@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from stagewise.table import ARRAYS, DECLARED, ROLES, Role, select, with_role
+from stagewise.words._times import counted_in
 
 Found = TypeVar("Found")
 
@@ -23,15 +24,19 @@ Plain = dict[str, dict[str, Any]]
 class InWords(abc.ABC):
     """Findings that are printed, and shown in a notebook, as sentences."""
 
+    axis: str = "steps"
+    """What its times are counted in: "steps" or "tokens"."""
+
     @abc.abstractmethod
     def words(self) -> str:
         """Return what was found in sentences, a line each."""
 
     def __str__(self) -> str:
-        return self.words()
+        with counted_in(self.axis):
+            return self.words()
 
     def _repr_html_(self) -> str:
-        lines = "".join(f"<li>{html.escape(line)}</li>" for line in self.words().splitlines())
+        lines = "".join(f"<li>{html.escape(line)}</li>" for line in str(self).splitlines())
         return f'<ul style="list-style: none; padding: 0">{lines}</ul>'
 
 

@@ -67,6 +67,7 @@ class Replicates(InWords):
         roles: the head of each run that has each role, as `head_roles` returns them.
         catalogue: the events; the frames have their places in it.
         quantities: what the numbers are that the events were found in.
+        axis: what times are counted in, "steps" or "tokens": that of the stages.
     """
 
     runs: tuple[str, ...]
@@ -76,6 +77,7 @@ class Replicates(InWords):
     roles: pd.DataFrame = dataclasses.field(default_factory=lambda: typed([], ROLES))
     catalogue: tuple[Event, ...] = ()
     quantities: Quantities = dataclasses.field(default_factory=dict)
+    axis: str = "steps"
 
     @property
     def names(self) -> list[str]:
@@ -94,13 +96,14 @@ class Replicates(InWords):
         frames = {name: plain(getattr(self, name)) for name in FRAMES}
         catalogue = [event.plain for event in self.catalogue]
         what = {"catalogue": catalogue, "quantities": plain_quantities(self.quantities)}
-        return {"runs": list(self.runs), **frames, **what}
+        return {"runs": list(self.runs), "axis": self.axis, **frames, **what}
 
     @classmethod
     def of(cls, written: Mapping[str, Any]) -> "Replicates":
         """Return the findings that `written` holds."""
         return cls(
             runs=tuple(written["runs"]),
+            axis=written.get("axis", "steps"),
             catalogue=tuple(map(Event.of, written["catalogue"])),
             quantities=quantities_from(written["quantities"]),
             **{name: from_plain(written[name]) for name in FRAMES},
@@ -130,11 +133,13 @@ def replicates_of(found: Sequence[Stages], roles: pd.DataFrame | None = None) ->
         roles: from `head_roles` of the runs' tables together; None takes heads by their indices.
 
     Raises:
-        ValueError: none, or two of one name.
+        ValueError: none, two of one name, or times that are counted in different things.
     """
     names = tuple(one.run for one in found)
     if not names or len(set(names)) < len(names):
         raise ValueError(f"replicates need runs of different names, got {', '.join(names) or 'none'}: rename their run")
+    if len(axes := {one.axis for one in found}) > 1:
+        raise ValueError("of some runs the times are counted in steps, of others in tokens: give `axis` to all")
     roles = typed([], ROLES) if roles is None else roles
     of_runs = [_changes(one, roles[roles["run"] == one.run] if len(roles) else roles) for one in found]
     numbered = zip(found, of_runs, _numbers(of_runs), strict=True)
@@ -149,7 +154,7 @@ def replicates_of(found: Sequence[Stages], roles: pd.DataFrame | None = None) ->
     events = events.sort_values("step", kind="stable", ignore_index=True)
     recurring = events.loc[events["recurs"], "event"].tolist()
     order = typed(_ordered(findings, recurring), ORDER)
-    return Replicates(names, findings, events, order, roles, catalogue, quantities)
+    return Replicates(names, findings, events, order, roles, catalogue, quantities, axes.pop())
 
 
 Times = dict[str, float]

@@ -35,6 +35,7 @@ from stagewise.words import _stages as words
 from stagewise.words._answer import Found, answer
 from stagewise.words._grammar import capital
 from stagewise.words._onsets import Context
+from stagewise.words._times import TokenAxis, in_counts
 
 ROWS = {
     **dict.fromkeys(("stage", "start", "start_lo", "start_hi", "end", "end_lo", "end_hi"), "int64"),
@@ -44,7 +45,18 @@ ROWS = {
 }
 """Columns of the stage table, with their types."""
 
-FRAMES = "table", "turning_points", "events", "onsets", "levels", "episodes", "power"
+TIMED = {
+    "table": ("begins", *(f"{name}{end}" for name in ("start", "end", *TIMES) for end in ("", "_lo", "_hi"))),
+    "turning_points": ("step", "lo", "hi"),
+    "events": ("last_step_before", "first_step_after"),
+    "onsets": ("last_step", "not_finite_at", *(f"{name}{end}" for name in TIMES for end in ("", "_lo", "_hi"))),
+    "levels": (),
+    "episodes": ("start", "end"),
+    "power": (),
+}
+"""Frame -> its columns of times."""
+
+FRAMES = tuple(TIMED)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -81,6 +93,7 @@ class Stages(InWords):
         digest: of the rows that they were found in.
         causes: what was done to the run, with its step, or its first and last one.
         quantities: what the numbers are that were searched for onsets.
+        axis: what its times are counted in: "steps", or "tokens" where `counted` returned it.
     """
 
     run: str
@@ -97,6 +110,7 @@ class Stages(InWords):
     digest: str = ""
     causes: Causes = dataclasses.field(default_factory=dict)
     quantities: Quantities = dataclasses.field(default_factory=dict)
+    axis: str = "steps"
 
     @property
     def unknown(self) -> str:
@@ -133,6 +147,16 @@ class Stages(InWords):
         """Return the answer as a first line, then the stage table in sentences, a line a stage."""
         return self.unknown or "\n".join([" ".join(self.answer), *self.lines])
 
+    def counted(self, axis: TokenAxis) -> "Stages":
+        """Return the same with tokens in place of steps, as runs with batches of different sizes are compared."""
+        frames: dict[str, Any] = {name: in_counts(getattr(self, name), times, axis) for name, times in TIMED.items()}
+        causes = {
+            name: [*map(axis.tokens_at, when)] if isinstance(when, Sequence) else axis.tokens_at(when)
+            for name, when in self.causes.items()
+        }
+        first, last = map(axis.tokens_at, self.visible)
+        return dataclasses.replace(self, **frames, visible=(first, last), causes=causes, axis="tokens")
+
     @property
     def written(self) -> dict[str, Any]:
         """Its fields as plain data, for JSON."""
@@ -155,7 +179,7 @@ class Stages(InWords):
             visible=tuple(written["visible"]), criteria=StageCriteria(**written["criteria"]),
             digest=written["digest"], causes=known(written["causes"]),
             quantities=quantities_from(written["quantities"]),
-            **{name: from_plain(written[name]) for name in FRAMES},
+            **{name: from_plain(written[name]) for name in FRAMES},  # type: ignore[arg-type]
         )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from stagewise.plot._colours import marker, ordered_colours
 from stagewise.plot._quantities import quantity_of, set_value_axis
 from stagewise.plot._step_axis import ALONE, check_one_run, curve, label_ends, new_axes, set_step_axis, shade_stages
 from stagewise.table import select
+from stagewise.words._times import headed
 
 _Name = Callable[[object], str]
 
@@ -52,7 +53,7 @@ def scalars(table: pd.DataFrame, quantities: Sequence[tuple[str, str]], stages: 
     axes = figure.subplots(len(quantities), 1, squeeze=False)[:, 0]
     for ax, (probe, name) in zip(axes, quantities, strict=True):
         scalar(table, probe, name, stages, ax)
-        ax.set_xlabel("step" if ax is axes[-1] else "")
+        ax.set_xlabel(headed("step") if ax is axes[-1] else "")
     return figure
 
 
@@ -144,7 +145,7 @@ def prepared(ax: Axes, rows: pd.DataFrame, stages: Stages | None, small: bool = 
     last = [] if stages is None else stages.table["end"].tolist()
     set_step_axis(ax, [*rows["step"], *last])
     if small:
-        ax.set_xlabel("step")
+        ax.set_xlabel(headed("step"))
     shade_stages(ax, stages, numbers_only=small)
     return ax
 

@@ -12,6 +12,7 @@ from stagewise.plot._colours import ordered_colours
 from stagewise.plot._quantities import quantity_of, set_value_axis
 from stagewise.plot._step_axis import check_one_run, curve, label_ends, new_axes
 from stagewise.table import Head, head_label, select
+from stagewise.words._times import at
 
 _CHECKPOINTS = 5
 """Lines of a figure."""
@@ -55,9 +56,10 @@ def profile(ax: Axes, rows: pd.DataFrame, axis: str) -> Axes:
     check_one_run(rows)
     steps = np.sort(rows["step"].unique())
     indices = np.linspace(0, len(steps) - 1, min(_CHECKPOINTS, len(steps))).round().astype(int)
-    for step, colour in ordered_colours([int(steps[index]) for index in indices]).items():
+    shown = [int(steps[index]) for index in indices]
+    for step, colour in zip(shown, ordered_colours(shown).values(), strict=True):
         line = rows[rows["step"] == step].sort_values(axis)
-        curve(ax, line.assign(step=line[axis]), f"step {step}", colour)
+        curve(ax, line.assign(step=line[axis]), at(step), colour)
     ax.set_xlabel(axis)
     if (rows[axis] % 1 == 0).all():
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))

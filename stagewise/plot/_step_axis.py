@@ -15,6 +15,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from stagewise.findings.stages import Stages
 from stagewise.plot._colours import ink
 from stagewise.statistics._noise.differences import monotone
+from stagewise.words._times import COUNTED, Time, axis_in_force, headed, written
 
 _SHADES = ("#eceef4", "#f9f9fb")
 """Odd and even stages."""
@@ -53,6 +54,11 @@ def check_one_run(rows: pd.DataFrame) -> None:
         )
 
 
+def step_axis_label(*, linear: bool = True) -> str:
+    """Return what stands below a step axis, which may be linear where it begins."""
+    return headed("step (log scale; linear near 0)" if linear else "step (log scale)")
+
+
 def _linear_until(last: int) -> int:
     """Return the step up to which the axis is linear: the power of ten below the root of the last.
 
@@ -62,49 +68,55 @@ def _linear_until(last: int) -> int:
     return int(10 ** math.floor(math.log10(max(last, 1)) / 2))
 
 
-def _step_ticks(last: int) -> list[int]:
-    """Return 0, then 1 and 3 times the powers of ten, and the last step.
+def _step_ticks(start: int, last: int) -> list[int | float]:
+    """Return 0, then 1 and 3 times the powers of ten, of steps or of tokens, and the last step.
 
-    >>> _step_ticks(900)
+    >>> _step_ticks(10, 900)
     [0, 10, 30, 100, 300, 900]
     """
-    start = _linear_until(last)
-    decades = range(int(math.log10(start)), int(math.log10(max(last, 1))) + 1)
-    ticks = [factor * 10**decade for decade in decades for factor in (1, 3)]
-    return [0, *(tick for tick in ticks if tick < last / 1.6), last]
+    axis = axis_in_force()
+    ends: list[int | float] = [start, last] if axis is None else [axis.tokens_at(start), axis.tokens_at(last)]
+    decades = range(math.floor(math.log10(ends[0])), int(math.log10(ends[1])) + 1)
+    counted = [factor * 10**decade for decade in decades for factor in (1, 3)]
+    ticks: list[int | float] = [*counted] if axis is None else [axis.step_at(tick) for tick in counted]
+    return [0, *(tick for tick in ticks if start <= tick < last / 1.6), last]
 
 
-def step_label(step: int) -> str:
-    """Write a step shortly.
+def step_label(step: Time) -> str:
+    """Write a step shortly, or the tokens seen by then.
 
     >>> step_label(900), step_label(30_000), step_label(143_000)
     ('900', '30k', '143k')
     """
-    return f"{step // 1000}k" if step >= 1000 and step % 1000 == 0 else str(step)
+    if axis_in_force() is None and step >= 1000 and step % 1000 == 0:
+        return f"{step / 1000:.0f}k"
+    return written(step)
 
 
 def set_step_axis(ax: Axes, steps: Sequence[int] | pd.Series | np.ndarray) -> None:
-    """Make the x axis one of optimiser steps: logarithmic, from the first of several steps to the last; else from 0."""
+    """Make the x axis one of optimiser steps, or of tokens: logarithmic, from the first of several to the last."""
     first, last = int(np.min(steps)), max(int(np.max(steps)), 1)
     first, linear = first if first < last else 0, _linear_until(last)
+    if axis_in_force() is COUNTED:  # of tokens there are none between 0 and those of the first checkpoint
+        linear = max(linear, min((int(step) for step in steps if step > 0), default=1))
     ax.set_xscale("symlog", linthresh=linear, linscale=_LINEAR_PART)
     ax.set_xlim(first, last)
-    ticks = _with_room(ax, [first, *(tick for tick in _step_ticks(last) if tick > first)])
+    ticks = _with_room(ax, [first, *(tick for tick in _step_ticks(linear, last) if tick > first)])
     ax.set_xticks(ticks, [step_label(tick) for tick in ticks])
     ax.set_xticks([], minor=True)
-    ax.set_xlabel("step (log scale; linear near 0)" if first < linear else "step (log scale)")
+    ax.set_xlabel(step_axis_label(linear=first < linear))
     ax.spines[["top", "right"]].set_visible(False)
 
 
 def set_linear_step_axis(ax: Axes, last: int | float) -> None:
     """Make the x axis one of optimiser steps from 0 to the last, with few ticks: their labels do not touch."""
-    ax.set(xlim=(0, max(last, 1)), xlabel="step")
+    ax.set(xlim=(0, max(last, 1)), xlabel=headed("step"))
     ax.xaxis.set_major_locator(MaxNLocator(_FEW_TICKS, integer=True))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda step, _: step_label(round(step))))
     ax.spines[["top", "right"]].set_visible(False)
 
 
-def _with_room(ax: Axes, ticks: Sequence[int]) -> list[int]:
+def _with_room(ax: Axes, ticks: Sequence[int | float]) -> list[int | float]:
     """Leave out ticks whose labels would touch; the first and the last stay."""
     width, _ = size_in_points(ax)
     *others, last = ticks
@@ -129,7 +141,7 @@ def shade_stages(ax: Axes, stages: Stages | None, numbers_only: bool = False) ->
         names.append(((left + right) / 2, f"stage {number}" if wide and not numbers_only else str(number)))
         if number > 1:
             _mark_boundary(ax, start, float(row["start_lo"]), float(row["start_hi"]))
-            boundaries.append((left, f"{start:.0f}"))
+            boundaries.append((left, written(start)))
     _write_above(ax, names, [] if numbers_only else boundaries)
 
 

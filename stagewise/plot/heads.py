@@ -13,6 +13,7 @@ from stagewise.plot._quantities import axes_of, quantity_of, set_value_axis
 from stagewise.plot._step_axis import check_one_run, curve, label_ends, new_axes, set_step_axis
 from stagewise.statistics import DEFAULT
 from stagewise.table import Head, head_label, select
+from stagewise.words._times import headed
 
 
 def head_masses(
@@ -129,7 +130,7 @@ def head_curves(table: pd.DataFrame, batch: str, named: float = DEFAULT.named) -
     panels = {}
     for kind, relation in HEAD_KINDS.items():
         ax = _curves_of_all_heads(select(table, "AttentionTo", "along", relation=relation), named)
-        ax.set(xlabel="step", ylabel=ylabel)
+        ax.set(xlabel=headed("step"), ylabel=ylabel)
         ax.set_title(f"{kind}: {batch}", loc="left", fontsize=10)
         label_ends(ax)
         panels[f"{kind} {batch}"] = ax

@@ -17,6 +17,7 @@ from PIL import Image
 from stagewise.plot._colours import head_colours
 from stagewise.plot._step_axis import check_one_run, new_axes
 from stagewise.table import maps_in, select
+from stagewise.words._times import at
 
 _APART = 0.05
 """Part of the map's width that two names of relations are apart at least, to be written beside each other."""
@@ -91,7 +92,7 @@ def attention_map(
     for place, relations_here in names.items():
         text = ", ".join(relations_here)
         ax.text(*place, text, rotation=40, rotation_mode="anchor", fontsize=7, color="#444444")
-    name = f"step {step}" if table["layer"].nunique() < 2 else f"layer {layer}, step {step}"
+    name = at(step) if table["layer"].nunique() < 2 else f"layer {layer}, {at(step)}"
     slanted = (", ".join(relations_here) for relations_here in names.values())
     room = 10 + 2.2 * max(map(len, slanted), default=0)  # points
     ax.set_title(name, loc="left", fontsize=10, fontweight="bold", pad=room)
@@ -158,7 +159,7 @@ def attention_film(
 def _frame(table: pd.DataFrame, step: int, layer: int) -> Image.Image:
     figure = Figure(figsize=(3.6, 3.8), dpi=_DPI, layout="constrained", facecolor="white")
     axes = attention_map(table, step, layer, ax=figure.subplots())
-    axes.set_title(f"layer {layer}, step {step}", fontsize=9.5)
+    axes.set_title(f"layer {layer}, {at(step)}", fontsize=9.5)
     canvas: Any = FigureCanvasAgg(figure)
     canvas.draw()
     return Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("P", palette=Image.Palette.ADAPTIVE)

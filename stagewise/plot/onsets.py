@@ -9,7 +9,14 @@ from stagewise.findings._scores import curves_of
 from stagewise.findings.stages import Stages
 from stagewise.plot._colours import GREY, head_colours, marker
 from stagewise.plot._quantities import escaped, quantity_of, set_value_axis
-from stagewise.plot._step_axis import check_one_run, curve, label_ends, set_step_axis, shade_stages
+from stagewise.plot._step_axis import (
+    check_one_run,
+    curve,
+    label_ends,
+    set_step_axis,
+    shade_stages,
+    step_axis_label,
+)
 from stagewise.words._onsets import curve_label
 
 _KINDS = 6
@@ -37,7 +44,7 @@ def onset_curves(table: pd.DataFrame, stages: Stages) -> Figure:
     for ax, (_, rows) in zip(axes, kinds, strict=True):
         _panel(ax, table, rows, stages)
         ax.set_xlabel("")
-    axes[-1].set_xlabel("step (log scale; linear near 0)")
+    axes[-1].set_xlabel(step_axis_label())
     return figure
 
 

@@ -24,6 +24,7 @@ from stagewise.checkpoints.run_folder import (
     INTERVENTIONS,
     METRICS,
     REPEATED,
+    RUN,
     read_record,
     table_file,
     write,
@@ -33,6 +34,7 @@ from stagewise.findings.batch_familiarity import LOSSES, BatchFamiliarity, famil
 from stagewise.findings.lineage import Lineage
 from stagewise.findings.stages import Stages
 from stagewise.saved_findings import load_lineage, load_stages
+from stagewise.words._times import TokenAxis, token_axis
 
 if TYPE_CHECKING:
     from stagewise.task import Batch
@@ -42,6 +44,9 @@ RECORDED = "batch"
 
 PROVENANCE = "provenance"
 """Key in that description, of what decided the measurement beside its probes."""
+
+AXES = "steps", "tokens"
+"""What times are written on."""
 
 SEQUENCES = 4
 """Sequences of a task to inspect: a relation at other positions in one of them is not outlined in a map."""
@@ -167,6 +172,36 @@ def read_measured(folder: Path, executor: concurrent.futures.Executor | None = N
         coefficients=_rows_if_any(folder / COEFFICIENTS, "delete it, and run `stagewise llc` again"),
         example=read_json(example, f"delete {example} to report without it") if example.exists() else None,
     )
+
+
+def axis_in(folder: Path, axis: str, tokens_per_step: int | None = None) -> TokenAxis | None:
+    """Return what the times of a measured folder are written on: None for "steps".
+
+    Args:
+        folder: of the run.
+        axis: "steps" or "tokens".
+        tokens_per_step: None takes the table's, and of a run that was trained here those of its plan.
+
+    Raises:
+        FileNotFoundError: the folder holds no table.
+        ValueError: another axis, or it is not known how many tokens the model had seen.
+    """
+    if axis not in AXES:
+        raise ValueError(f"an axis is one of {', '.join(AXES)}; got {axis!r}")
+    if axis == "steps":
+        return None
+    outline = table_file(folder).outline
+    if tokens_per_step is None and "tokens" not in outline and (folder / RUN).exists():
+        tokens_per_step = _planned(read_record(folder))
+    return token_axis(outline, tokens_per_step)
+
+
+def _planned(record: Mapping[str, Any]) -> int | None:
+    """Return how many tokens an update of a recorded run takes; None for one that was trained elsewhere."""
+    recipe = record.get("recipe") or {}
+    batch, positions = recipe.get("plan", {}).get("batch_size"), recipe.get("task", {}).get("n_ctx")
+    positions = positions or recipe.get("architecture", {}).get("config", {}).get("n_ctx")
+    return batch * positions if batch and positions else None
 
 
 def _rows_if_any(path: Path, fix: str) -> pd.DataFrame | None:

@@ -18,12 +18,15 @@ from stagewise.findings.stages import Stages
 from stagewise.plot._quantities import quantity_of
 from stagewise.reporting._figure import LOOK, Plot, figure_html, identifier
 from stagewise.reporting._html import Page
+from stagewise.reporting._measured import axis_in
 from stagewise.reporting._prose import NONE, html_table, in_words, stage_rows
+from stagewise.reporting._viewer import cursor_over
 from stagewise.reporting.page import Part, page_html, write_page
 from stagewise.saved_findings import familiarity_in, load_stages
 from stagewise.table import Head, declare, head_label, select
 from stagewise.words._familiarity import CAVEAT, qualified, warned
 from stagewise.words._grammar import capital, count
+from stagewise.words._times import in_counts
 
 FOREIGN = "The probe batch is foreign to these models"
 """Headline of a page on runs where it is so of one."""
@@ -88,7 +91,7 @@ def write_runs(
         kind="foreign" if foreign else "finding",
         words=words,
         parts=sections,
-        steps={"steps": sorted(int(step) for step in runs.whole["step"].unique())},
+        steps=cursor_over(sorted(int(step) for step in runs.whole["step"].unique())),
     )
     return write_page(out, page)
 
@@ -137,18 +140,28 @@ def curve_parts(
             yield Part(f"curve-{identity.lower()}", title, figure_html(figure, out))
 
 
-def read_runs(folders: Sequence[Path]) -> MeasuredRuns:
+def read_runs(folders: Sequence[Path], axis: str = "steps") -> MeasuredRuns:
     """Read measured runs.
+
+    Args:
+        folders: of the runs.
+        axis: "tokens" has the tokens that each run had seen in place of its steps, in tables and stages alike.
 
     Raises:
         FileNotFoundError: a folder holds no table.
-        ValueError: a run in which no stages can be looked for.
+        ValueError: a run in which no stages can be looked for, or of which it is not known how many tokens it saw.
     """
     names = _names(folders)
     files = [table_file(folder) for folder in folders]
+    axes = [axis_in(folder, axis) for folder in folders]
     tables = (file.read(evidence(file.outline)).assign(run=name) for file, name in zip(files, names, strict=True))
     stages = (_stages(folder, name) for folder, name in zip(folders, names, strict=True))
-    return MeasuredRuns(names, tuple(tables), tuple(stages), tuple(map(familiarity_in, folders)))
+    return MeasuredRuns(
+        names,
+        tuple(rows if on is None else in_counts(rows, ("step",), on) for rows, on in zip(tables, axes, strict=True)),
+        tuple(one if on is None else one.counted(on) for one, on in zip(stages, axes, strict=True)),
+        tuple(map(familiarity_in, folders)),
+    )
 
 
 def over_seeds(seeds: MeasuredRuns) -> tuple[Replicates, pd.DataFrame]:

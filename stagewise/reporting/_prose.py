@@ -13,8 +13,9 @@ from stagewise.findings.batch_familiarity import BatchFamiliarity
 from stagewise.findings.stages import Stages
 from stagewise.plain_text import shortened
 from stagewise.words._answer import headline as of_transitions
-from stagewise.words._grammar import capital, count, interval
-from stagewise.words._stages import NO_STAGES, summaries
+from stagewise.words._grammar import capital, count
+from stagewise.words._stages import NO_STAGES, edge, summaries
+from stagewise.words._times import at, axis_in_force, headed, written
 
 NONE = "–"  # noqa: RUF001
 """In the place of what is not there."""
@@ -127,13 +128,13 @@ def _measurement(table: pd.DataFrame, positions: int | None) -> str:
     first, last = table["step"].min(), table["step"].max()
     if set(table["probe"]) == {LOGGED}:
         logged = count(table["quantity"].nunique(), "curve")
-        return f"{logged}, logged from step {first} to step {last}; intervals are 95 % from the noise of each curve."
+        return f"{logged}, logged from {at(first)} to {at(last)}; intervals are 95 % from the noise of each curve."
     checkpoints = count(table["step"].nunique(), "checkpoint")
     probes = count(table["probe"].nunique(), "probe")
     length = f" of {positions} positions" if positions else ""
     sequences = f" of {table['n'].max()} sequences{length}" if table["n"].notna().any() else ""
     return (
-        f"{checkpoints}, from step {first} to step {last}, were measured with {probes} on one "
+        f"{checkpoints}, from {at(first)} to {at(last)}, were measured with {probes} on one "
         f"fixed batch{sequences}; intervals are 95 % from resampling these sequences."
     )
 
@@ -163,9 +164,9 @@ def stage_rows(stages: Stages) -> list[list[object]]:
     return [
         [
             row["stage"],
-            interval(row["start"], row["start_lo"], row["start_hi"]),
-            interval(row["end"], row["end_lo"], row["end_hi"]),
-            *(number(row[time]) for time in ("t10", "t50", "t90")),
+            edge(row, "start"),
+            edge(row, "end"),
+            *(time(row[name]) for name in ("t10", "t50", "t90")),
             text,
         ]
         for row, text in zip(stages.table.to_dict("records"), texts, strict=True)
@@ -186,7 +187,7 @@ def settings_rows(run: Mapping[str, Any], prefix: str = "") -> list[list[object]
 
 def html_table(columns: Iterable[str], rows: Iterable[Iterable[object]], kind: str = "") -> str:
     """Return an HTML table; every cell is escaped, long ones wrap, and on a narrow screen a row becomes a list."""
-    names = [shortened(name) for name in columns]
+    names = [headed(shortened(name)) for name in columns]
     head = "".join(f"<th>{html.escape(name)}</th>" for name in names)
     body = "".join(
         "<tr>" + "".join(_cell(name, str(cell)) for name, cell in zip(names, row, strict=True)) + "</tr>"
@@ -213,6 +214,16 @@ def number(value: int | float) -> str:
     if pd.isna(value):
         return NONE
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def between(row: Mapping[Any, Any]) -> str:
+    """Write the two checkpoints between which something changed."""
+    return f"{written(row['last_step_before'])} to {written(row['first_step_after'])}"
+
+
+def time(step: int | float) -> str:
+    """Write a time as `number` does a number of steps, on an axis of tokens as that."""
+    return number(step) if axis_in_force() is None or pd.isna(step) else written(step)
 
 
 def _short(value: object) -> str:

@@ -15,6 +15,7 @@ from stagewise.findings.stages import Stages
 from stagewise.plot.over_seeds import bands_of
 from stagewise.reporting._html import inline
 from stagewise.reporting._measured_runs import (
+    MeasuredRuns,
     curve_parts,
     heads_by_role,
     over_seeds,
@@ -30,6 +31,7 @@ from stagewise.statistics._constants import FEWEST_SEEDS
 from stagewise.table import head_label
 from stagewise.words import _seeds as seed_words
 from stagewise.words._grammar import capital, count
+from stagewise.words._times import counted_in, interval, written
 
 EVENTS = ("what", "seeds", "step, mean over seeds", "another seed", "sd between seeds, log steps")
 INTERVALS = (
@@ -67,12 +69,13 @@ class SeedReport:
         return inline(self.report)
 
 
-def report_seeds(folders: Sequence[str | Path], out: str | Path) -> SeedReport:
+def report_seeds(folders: Sequence[str | Path], out: str | Path, axis: str = "steps") -> SeedReport:
     """Write one report on the measured runs of several seeds, and return what it shows.
 
     Args:
         folders: of the runs, measured, each with four checkpoints or more.
         out: the folder of the report, its figures and `replicates.json`.
+        axis: "tokens" counts times in the tokens that a run had seen.
 
     Raises:
         FileNotFoundError: a folder holds no table.
@@ -81,7 +84,12 @@ def report_seeds(folders: Sequence[str | Path], out: str | Path) -> SeedReport:
     places, out = [Path(folder) for folder in folders], Path(out)
     if len(places) < 2:
         raise ValueError(f"seeds side by side are two runs or more, got {', '.join(map(str, places)) or 'none'}")
-    seeds = read_runs(places)
+    seeds = read_runs(places, axis)
+    with counted_in(axis):
+        return _written(seeds, out)
+
+
+def _written(seeds: MeasuredRuns, out: Path) -> SeedReport:
     replicates, aligned = over_seeds(seeds)
     save_replicates(replicates, out)
     stages, events = seeds.stages, replicates.events
@@ -124,6 +132,5 @@ def _parts(stages: Sequence[Stages], replicates: Replicates, table: pd.DataFrame
 def _event_row(row: dict[Any, Any], name: str) -> list[object]:
     when, new = seed_words.between(row), "cannot be told"
     if row["told"]:
-        when = f"{row['step']:.0f} [{number(row['lo'])}, {number(row['hi'])}]"
-        new = f"{number(row['new_lo'])} to {number(row['new_hi'])}"
+        when, new = interval(row["step"], row["lo"], row["hi"]), f"{written(row['new_lo'])} to {written(row['new_hi'])}"
     return [name, row["seeds"], when, new, number(row["between"])]

@@ -18,6 +18,8 @@ from stagewise.plot.maps import patterns
 from stagewise.reporting._html import packed_script
 from stagewise.reporting._measured import Measured
 from stagewise.table import head_label, heads_in
+from stagewise.words._grammar import capital
+from stagewise.words._times import at
 
 MAPS = ("MeanPattern.attention",)
 
@@ -123,6 +125,11 @@ def _thinned(steps: list[int], most: int) -> list[int]:
     return [steps[index] for index in places]
 
 
+def cursor_over(steps: Sequence[int]) -> dict[str, list[Any]]:
+    """Return what the cursor goes over: the steps, and what each is called."""
+    return {"steps": [*steps], "names": [at(step) for step in steps]}
+
+
 def stage_of(step: int, stages: Stages | None) -> str:
     """Name the stage that a step lies in, as "stage 2"; nothing where there is one only."""
     if stages is None or len(stages.table) < 2:
@@ -172,7 +179,7 @@ def circuitsvis_view(measured: Measured) -> tuple[str, str]:
 def _view(view: _AttentionView, step: int, name: str, which: str, *, is_open: bool = False) -> tuple[str, str]:
     """Return the place of circuitsvis's view of a step, and what it shows there; the last one is open."""
     arguments = {"attention": view.attention[step], "attentionHeadNames": view.heads, "tokens": view.tokens}
-    summary = f"<summary>Step {step}, {which}</summary>"
+    summary = f"<summary>{capital(at(step))}, {which}</summary>"
     place = f'<details class="circuitsvis"{" open" if is_open else ""}>{summary}<div id="{name}"></div></details>'
     return place, packed_script(f"{name}-data", json.dumps(arguments))
 

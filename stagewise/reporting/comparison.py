@@ -27,7 +27,8 @@ from stagewise.reporting._measured_runs import (
 from stagewise.reporting._prose import NONE, html_table, number, settings_rows
 from stagewise.reporting.page import Part
 from stagewise.words._comparison import later
-from stagewise.words._grammar import capital, count, interval
+from stagewise.words._grammar import capital, count
+from stagewise.words._times import counted_in, interval
 
 ROLES = (
     "The heads of the second run beside those of the first that do the same over training. A distance near 0 is a "
@@ -77,13 +78,16 @@ class _ComparisonReport:
         return inline(self.report)
 
 
-def compare(first: str | Path, second: str | Path, out: str | Path | None = None) -> _ComparisonReport:
+def compare(
+    first: str | Path, second: str | Path, out: str | Path | None = None, *, axis: str = "steps"
+) -> _ComparisonReport:
     """Write one page on two measured runs, and return what it shows.
 
     Args:
         first: the folder of a measured run, with four checkpoints or more.
         second: that of another one, which is compared with it.
         out: the folder of the page and its figures; None takes one in `runs/`, named after both.
+        axis: "tokens" compares them by the tokens that each had seen, as where their batches differ in size.
 
     Raises:
         FileNotFoundError: a folder holds no table or no record.
@@ -93,7 +97,12 @@ def compare(first: str | Path, second: str | Path, out: str | Path | None = None
     if places[0].resolve() == places[1].resolve():
         raise ValueError(f"a run is compared with another one, got {first} twice")
     out = Path("runs", "-against-".join(map(file_part, _told_apart(*places)))) if out is None else Path(out)
-    runs, settings = read_runs(places), _differences(*map(read_record, places))
+    runs, settings = read_runs(places, axis), _differences(*map(read_record, places))
+    with counted_in(axis):
+        return _written(runs, settings, out)
+
+
+def _written(runs: MeasuredRuns, settings: pd.DataFrame, out: Path) -> _ComparisonReport:
     roles = paired_roles(runs.whole)
     table, (of_first, of_second) = runs.aligned(roles), runs.stages
     comparison = compare_stages(of_first, of_second, roles)
@@ -194,7 +203,7 @@ def _settings_html(settings: pd.DataFrame, names: Sequence[str]) -> str:
 
 def _event_row(row: dict[Any, Any], name: str) -> list[object]:
     times = [(row["step"], row["lo"], row["hi"]), (row["other"], row["other_lo"], row["other_hi"])]
-    steps = [NONE if pd.isna(time[0]) else interval(*(float(number(end)) for end in time)) for time in times]
+    steps = [NONE if pd.isna(time[0]) else interval(*time) for time in times]
     return [name, *steps, NONE if pd.isna(row["later"]) else later(row)]
 
 

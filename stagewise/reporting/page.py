@@ -18,13 +18,14 @@ from stagewise.plain_text import plain_name, shortened, visible, visible_lines
 from stagewise.processes import readers
 from stagewise.reporting._figure import LOOK, figure_html
 from stagewise.reporting._html import Page
-from stagewise.reporting._measured import Measured, read_measured
+from stagewise.reporting._measured import Measured, axis_in, read_measured
 from stagewise.reporting._prose import finding, headline, run_in_words, title
 from stagewise.reporting._section import Section
-from stagewise.reporting._viewer import json_script, stage_of
+from stagewise.reporting._viewer import cursor_over, json_script, stage_of
 from stagewise.reporting.sections import LAST, SECTIONS
 from stagewise.reporting.sections.generic import generic_sections
 from stagewise.words._familiarity import CAVEAT
+from stagewise.words._times import TokenAxis, axis_in_force, written_on
 
 PAGE = string.Template(
     """<!doctype html>
@@ -56,7 +57,14 @@ $steps
 )
 
 
-def report(folder: str | Path, *, workers: int = 1, executor: concurrent.futures.Executor | None = None) -> Page:
+def report(
+    folder: str | Path,
+    *,
+    workers: int = 1,
+    executor: concurrent.futures.Executor | None = None,
+    axis: str = "steps",
+    tokens_per_step: int | None = None,
+) -> Page:
     """Write the report of a measured run: `report.html`, which needs no other file and no network.
 
     The drawings are also written to `figures/`. A section appears where the table holds what it shows; a probe
@@ -67,21 +75,25 @@ def report(folder: str | Path, *, workers: int = 1, executor: concurrent.futures
         workers: processes, at most, that find the stages, where they are not saved, and draw the sections of a large
             table. The page is the same.
         executor: in place of these processes; its workers see the folder.
+        axis: "tokens" writes and draws what was found with the tokens that the model had seen in place of steps.
+        tokens_per_step: where the table does not say how many these are.
 
     Raises:
         FileNotFoundError: the folder holds no run, or no table.
-        ValueError: workers are less than one.
+        ValueError: workers are less than one, or it is not known how many tokens the model had seen.
 
     Returns the path of the HTML file, which a notebook shows as the page.
     """
     folder = Path(folder)
-    with readers(workers, len(table_file(folder)), executor) as pool:
+    times = axis_in(folder, axis, tokens_per_step)
+    with readers(workers, len(table_file(folder)), executor) as pool, written_on(times):
         measured = read_measured(folder, pool)
         familiarity = measured.familiarity
-        draw = functools.partial(_section_html, measured, folder, familiarity is not None and familiarity.foreign)
+        foreign = familiarity is not None and familiarity.foreign
+        draw = functools.partial(_section_html, measured, folder, foreign, times)
         each: Callable[..., Iterable[str]] = pool.map if pool else map
         bodies = dict(_filled_sections(measured, draw, each))
-    return write_page(folder, _page(measured, bodies, familiarity))
+        return write_page(folder, _page(measured, bodies, familiarity))
 
 
 def write_page(folder: Path, page: str) -> Page:
@@ -105,9 +117,9 @@ def _filled_sections(
     yield from ((section, filled) for section, filled in zip(others, each(fill, others), strict=True) if filled)
 
 
-def _section_html(measured: Measured, folder: Path, foreign: bool, section: Section) -> str:
+def _section_html(measured: Measured, folder: Path, foreign: bool, times: TokenAxis | None, section: Section) -> str:
     """Return what a section shows of a run as HTML, its figures written to the folder too; nothing if nothing."""
-    with matplotlib.style.context(["default", LOOK]):
+    with matplotlib.style.context(["default", LOOK]), written_on(times):  # which another process does not inherit
         origin = f"{measured.origin}. {CAVEAT}" if foreign else measured.origin
         blocks = [
             block if isinstance(block, str) else figure_html(block, folder, origin)
@@ -157,7 +169,7 @@ def page_html(
         parts: the sections, their titles as text, their bodies as HTML.
         missing: what is not there, as HTML.
         kind: of the finding: "finding", or "foreign" for a warning.
-        steps: what the cursor goes over: `steps`, and the `tokens` and the `stages` of each, as text.
+        steps: what the cursor goes over: `cursor_over`, and the `tokens` and the `stages` of each, as text.
     """
     parts = [part._replace(body=visible_lines(part.body)) for part in parts]
     package = importlib.resources.files("stagewise.reporting")
@@ -190,12 +202,12 @@ def _page(measured: Measured, bodies: dict[Section, str], familiarity: BatchFami
 
 
 def _checkpoints(measured: Measured) -> dict[str, list[Any]]:
-    """Return the checkpoints, the tokens before each where they are known, and the stage that each lies in."""
+    """Return the checkpoints, what each is called, the tokens before it, and the stage that it lies in."""
     table = measured.table.drop_duplicates("step").sort_values("step")
     steps = [int(step) for step in table["step"]]
-    counted = "tokens" in table and bool(table["tokens"].notna().all())
+    counted = "tokens" in table and bool(table["tokens"].notna().all()) and axis_in_force() is None
     return {
-        "steps": steps,
+        **cursor_over(steps),
         "tokens": [int(tokens) for tokens in table["tokens"]] if counted else [],
         "stages": [stage_of(step, measured.stages) for step in steps],
     }

@@ -95,7 +95,7 @@ stagewise.unpacked = (text) => {
         lines[i].setAttribute("x2", x);
         lines[i].classList.add("on");
       });
-      if (says) says.textContent = `step ${step}: ` + read.map((one) => values(one, step)).join("; ");
+      if (says) says.textContent = `${stagewise.names[stagewise.nearest(stagewise.steps, step)]}: ` + read.map((one) => values(one, step)).join("; ");
     };
     stagewise.listeners.push(show);
     svg.addEventListener("pointermove", (event) => {
@@ -114,13 +114,14 @@ stagewise.unpacked = (text) => {
 (function cursor() {
   const data = JSON.parse(document.getElementById("cursor-data").textContent);
   stagewise.steps = data.steps;
+  stagewise.names = data.names;
   const bar = document.getElementById("cursor");
   if (data.steps.length < 2 || !document.querySelector(".panel[data-axes], #viewer")) return bar.remove();
   const slider = stagewise.element(bar, "input", {
     type: "range", min: 0, max: data.steps.length - 1, step: 1, value: data.steps.length - 1, "aria-label": "checkpoint",
   });
   const label = stagewise.element(bar, "output", {});
-  const text = (at) => [`step ${data.steps[at]}`, data.tokens && data.tokens.length && `${data.tokens[at]} tokens`,
+  const text = (at) => [data.names[at], data.tokens && data.tokens.length && `${data.tokens[at]} tokens`,
     data.stages && data.stages[at]].filter(Boolean).join(", ");
   const number = (stage) => (/\d+/.exec(stage || "") || [""])[0];
   const show = (step) => {

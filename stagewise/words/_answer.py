@@ -12,13 +12,13 @@ from stagewise.table import Quantity
 from stagewise.words._grammar import capital, count, numeral
 from stagewise.words._onsets import Context, Row, by_cause, cause, change, largest, level, onset, timed
 from stagewise.words._stages import edge, events_in, head_events
+from stagewise.words._times import at, span, unit, written
 
 EPISODES = {
-    "spike": "{label} goes from {before} to {after} at step {start:.0f}, and is back by step {end:.0f}: a spike.",
-    "diverges": "{label} is not finite from step {start:.0f} on.",
-    "overfits": "{label} rises from {before} at step {start:.0f} to {after}, while {beside} goes on falling: "
-    "overfitting.",
-    "groks": "{label} is half-way at step {end:.0f}, {beside} at step {start:.0f}: grokking.",
+    "spike": "{label} goes from {before} to {after} at {start}, and is back by {end}: a spike.",
+    "diverges": "{label} is not finite from {start} on.",
+    "overfits": "{label} rises from {before} at {start} to {after}, while {beside} goes on falling: overfitting.",
+    "groks": "{label} is half-way at {end}, {beside} at {start}: grokking.",
 }
 """Kind of episode -> what is said of it."""
 
@@ -114,13 +114,13 @@ def _closest(found: Found, row: Row) -> list[str]:
 
 
 def _when(row: Row) -> str:
-    at = edge(row, "start")
+    when = at(edge(row, "start"))
     if np.isnan(row["t50"]):
-        return f"At step {at}"
+        return f"At {when}"
     if not row["left"]:
-        return f"Half-way at step {at}"
-    half = f", half-way at {row['t50']:.0f}" if np.isfinite(row["t50"]) else ""
-    return f"At step {at} the model leaves {row['left']}{half}"
+        return f"Half-way at {when}"
+    half = f", half-way at {written(row['t50'])}" if np.isfinite(row["t50"]) else ""
+    return f"At {when} the model leaves {row['left']}{half}"
 
 
 def _context(row: Row, found: Found) -> str:
@@ -213,7 +213,8 @@ def _beside(found: Found) -> list[str]:
 def _episode(row: Row, context: Context) -> str:
     size = abs(row["after"] - row["before"])
     ends = {name: level(row[name], size) for name in ("before", "after") if np.isfinite(size)}
-    return EPISODES[row["kind"]].format(**{**row, **ends}, label=capital(context.quantity(row).label))
+    times = {name: at(row[name]) for name in ("start", "end")}
+    return EPISODES[row["kind"]].format(**{**row, **ends, **times}, label=capital(context.quantity(row).label))
 
 
 def _gradual(found: Found) -> list[str]:
@@ -244,7 +245,7 @@ def _power(found: Found) -> str:
         else:
             missed.append(f"one of {row['size']:.2g} in {label} is missed at {PLACES - row['found']} of {PLACES} times")
     parts = [*([f"would be seen if it were {', '.join(seen)}"] if seen else []), *missed]
-    planted = f"Planted, a change within a factor of {FACTOR:g} in steps, between steps {first:.0f} and {last:.0f},"
+    planted = f"Planted, a change within a factor of {FACTOR:g} in {unit()}, between {span(first, last, ' and ')},"
     return f"{planted} {'; '.join(parts) if seen else 'may be missed: ' + '; '.join(parts)}."
 
 
@@ -254,7 +255,7 @@ def _uncertain(found: Found) -> str:
     widest = max(rows, key=lambda row: np.log1p(row["start_hi"]) - np.log1p(row["start_lo"]))
     finer = ""
     if np.log1p(widest["start_hi"]) - np.log1p(widest["start_lo"]) > NARROW:
-        finer = f"; finer checkpoints between steps {widest['start_lo']} and {widest['start_hi']} would tell most"
+        finer = f"; finer checkpoints between {span(widest['start_lo'], widest['start_hi'], ' and ')} would tell most"
     last = found.of_stage(rows[-1]["stage"])
     moving = "; the last one was not over at the end" if len(last) and np.isinf(last["t90_hi"]).mean() > MOST else ""
     return capital(f"this is one run{moving}{finer}.")
@@ -264,7 +265,7 @@ def headline(transitions: Sequence[Row]) -> str:
     """Say in a few words how many transitions there are, and at which steps."""
     if not transitions:
         return "No transition was found"
-    steps = [f"{row['start']}" for row in transitions]
+    steps = [written(row["start"]) for row in transitions]
     if len(steps) == 1:
-        return f"One transition, at step {steps[0]}"
-    return f"{numeral(len(steps))} transitions, at steps {', '.join(steps[:-1])} and {steps[-1]}"
+        return f"One transition, at {at(steps[0])}"
+    return f"{numeral(len(steps))} transitions, at {span(', '.join(steps[:-1]), steps[-1], ' and ')}"

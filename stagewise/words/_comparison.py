@@ -9,8 +9,8 @@ import pandas as pd
 from stagewise.event import Event
 from stagewise.table import Quantities, head_label
 from stagewise.words import _seeds as seeds
-from stagewise.words._delays import end_in_words
 from stagewise.words._onsets import Row, head
+from stagewise.words._times import at, unit, written
 
 SURE = 0.5
 """Distance up to which a pair of heads is sure: half of that between heads that are no pair."""
@@ -75,10 +75,10 @@ def _rank(row: Mapping[Any, Any]) -> tuple[int, float]:
 def _event(row: Row, name: str, runs: tuple[str, str], unknown: Mapping[str, str]) -> str:
     without = {run: f"not known in {run}" if run in unknown else f"no such {row['kind']} in {run}" for run in runs}
     if pd.isna(row["other"]):
-        return f"{name}: at step {row['step']:.0f} in {runs[0]}, {without[runs[1]]}"
+        return f"{name}: at {at(row['step'])} in {runs[0]}, {without[runs[1]]}"
     if pd.isna(row["step"]):
-        return f"{name}: at step {row['other']:.0f} in {runs[1]}, {without[runs[0]]}"
-    both = f"{name}: at step {row['step']:.0f} in {runs[0]}, {row['other']:.0f} in {runs[1]}"
+        return f"{name}: at {at(row['other'])} in {runs[1]}, {without[runs[0]]}"
+    both = f"{name}: at {at(row['step'])} in {runs[0]}, {written(row['other'])} in {runs[1]}"
     return f"{both}, {later(row)}"
 
 
@@ -92,7 +92,7 @@ def later(row: Mapping[Any, Any]) -> str:
     """
     lo, hi = row["later_lo"], row["later_hi"]
     if hi < 0:
-        return f"{-row['later']:.0f} [{-hi:.0f}, {end_in_words(-lo)}] steps earlier"
+        return f"{written(-row['later'])} [{written(-hi)}, {written(-lo)}] {unit()} earlier"
     if lo > 0:
-        return f"{row['later']:.0f} [{lo:.0f}, {end_in_words(hi)}] steps later"
-    return f"which is earlier cannot be told: {row['later']:z.0f} [{end_in_words(lo)}, {end_in_words(hi)}] steps"
+        return f"{written(row['later'])} [{written(lo)}, {written(hi)}] {unit()} later"
+    return f"which is earlier cannot be told: {written(row['later'])} [{written(lo)}, {written(hi)}] {unit()}"

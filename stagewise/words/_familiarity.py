@@ -3,6 +3,8 @@
 import textwrap
 from typing import Protocol, runtime_checkable
 
+from stagewise.words._times import at
+
 ADVICE = (
     "Measure on sequences that it was trained on: --tokens FILE or --text FILE; in Python, `tokens=` or `text=` of "
     "analyse, or batch=Batch.from_tokens(tokens)."
@@ -49,7 +51,7 @@ def familiarity(judged: _Judged) -> str:
     why = (
         f"its loss rises over training, from {judged.first:.2f} nats"
         if judged.rises
-        else f"at step {judged.step} the model predicts it {barely} better than a guess"
+        else f"at {at(judged.step)} the model predicts it {barely} better than a guess"
     )
     return (
         f"The probe batch is foreign to this model: {why} (loss {judged.last:.2f} nats, a guess {judged.guess:.2f}). "

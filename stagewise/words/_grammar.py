@@ -12,15 +12,6 @@ def capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def interval(value: int | float, lo: int | float, hi: int | float) -> str:
-    """Write a number with its interval, where it has one.
-
-    >>> interval(165, 135, 180), interval(0, 0, 0)
-    ('165 [135, 180]', '0')
-    """
-    return f"{value:g}" if lo == hi == value else f"{value:g} [{lo:g}, {hi:g}]"
-
-
 def count(number: int, noun: str) -> str:
     """Write a number of things.
 

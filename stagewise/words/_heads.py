@@ -7,6 +7,7 @@ import pandas as pd
 from stagewise.event import HEAD_KINDS
 from stagewise.statistics import DEFAULT, StageCriteria
 from stagewise.words._onsets import Row, half_way, head, no_onset
+from stagewise.words._times import at, unit
 
 
 def heads(onsets: pd.DataFrame, last: int, criteria: StageCriteria = DEFAULT) -> str:
@@ -24,10 +25,10 @@ def heads(onsets: pd.DataFrame, last: int, criteria: StageCriteria = DEFAULT) ->
         if named:
             first[kind] = named[0]
             since = ", ".join(f"{head(row)} ({half_way(row)})" for row in named)
-            parts.append(f"{kind} heads, and the step at which each had risen half-way: {since}")
+            parts.append(f"{kind} heads, and the {unit()} at which each had risen half-way: {since}")
         else:
             *_, best = of_kind.sort_values("largest").to_dict("records")
-            parts.append(f"no {kind} head by step {last} (the largest mass is {best['largest']:.2f}, of {head(best)})")
+            parts.append(f"no {kind} head by {at(last)} (the largest mass is {best['largest']:.2f}, of {head(best)})")
     return " ".join([f"{'; '.join(parts)}.", *_which_first(first, onsets, criteria)])
 
 

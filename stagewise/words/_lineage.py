@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import pandas as pd
 
 from stagewise.words._onsets import LISTED, Row
+from stagewise.words._times import span
 
 NO_PATTERNS = (
     "the table has no patterns of heads: measure one of PatternClusters.profile, OffsetProfile.mass, AttentionTo.mass"
@@ -47,7 +48,7 @@ def events(frame: pd.DataFrame, kinds: pd.DataFrame) -> list[str]:
         return ["no kind is born, splits, merges, changes or dies"]
     shown = frame.head(2 * LISTED)
     lines = [
-        f"steps {row['last_step_before']} to {row['first_step_after']}: {text}"
+        f"{span(row['last_step_before'], row['first_step_after'])}: {text}"
         for row, text in zip(shown.to_dict("records"), each_event(shown, kinds), strict=True)
     ]
     return [*lines, *([f"and {len(frame) - len(lines)} more events"] if len(frame) > len(lines) else [])]
@@ -62,7 +63,7 @@ def each_event(frame: pd.DataFrame, kinds: pd.DataFrame) -> list[str]:
 def kinds(frame: pd.DataFrame) -> list[str]:
     """Say which kinds there are, from when to when, and of how many heads."""
     return [
-        f"kind {row['kind']} ({row['name']}): steps {row['first_step']} to {row['last_step']}, "
+        f"kind {row['kind']} ({row['name']}): {span(row['first_step'], row['last_step'])}, "
         f"up to {row['heads']} head{'' if row['heads'] == 1 else 's'}"
         for row in frame.head(2 * LISTED).to_dict("records")
     ]

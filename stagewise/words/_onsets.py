@@ -11,6 +11,7 @@ import pandas as pd
 from stagewise.event import Causes, labels_of
 from stagewise.statistics import DEFAULT, OnsetVerdict, StageCriteria
 from stagewise.table import Quantities, Quantity, head_label
+from stagewise.words._times import at, written
 
 Row = Mapping[Any, Any]
 """A row of a frame of findings."""
@@ -30,7 +31,7 @@ class Context(NamedTuple):
 
 
 NO_ONSETS = {
-    OnsetVerdict.NOT_FINITE: "is not finite at step {not_finite_at}",
+    OnsetVerdict.NOT_FINITE: "is not finite at {when}",
     OnsetVerdict.FEW_CHECKPOINTS: "has too few checkpoints, {checkpoints}: fewer than {criteria.fewest} cannot "
     "tell an onset from noise",
     OnsetVerdict.SMALL: "moves by {size}, less than {least}",
@@ -82,11 +83,11 @@ def cause(name: str, causes: Causes) -> str:
     >>> cause("the learning rate's warm-up", {"the learning rate's warm-up": (0, 500)})
     "the learning rate's warm-up, until step 500"
     """
-    at = causes.get(name)
-    if not isinstance(at, Sequence):
-        return name if at is None else f"{name} at step {at:.12g}"
-    begins = f"from step {at[0]:.12g} on, " if at[0] > 0 else ""
-    return f"{name}, {begins}until step {at[1]:.12g}"
+    when = causes.get(name)
+    if not isinstance(when, Sequence):
+        return name if when is None else f"{name} at {at(when)}"
+    begins = f"from {at(when[0])} on, " if when[0] > 0 else ""
+    return f"{name}, {begins}until {at(when[1])}"
 
 
 def _open_end(row: Row) -> str:
@@ -193,6 +194,8 @@ def no_onset(row: Row, criteria: StageCriteria = DEFAULT, causes: Causes | None 
         return "does not move"
     least = format(row.get("smallest", np.nan), ".3g")
     words = {**row, "cause": cause(row.get("cause", ""), causes or {})}
+    if verdict is OnsetVerdict.NOT_FINITE:
+        words["when"] = at(row["not_finite_at"])
     return NO_ONSETS[verdict].format(**words, size=_below(size, float(least)), least=least, criteria=criteria)
 
 
@@ -219,7 +222,7 @@ def largest(onsets: pd.DataFrame, most: int) -> pd.DataFrame:
 def timed(frame: pd.DataFrame, context: Context) -> list[str]:
     """Say of each onset what began, and when it was half-way."""
     rows = frame.to_dict("records")
-    return [f"{words}, step {half_way(row)}" for words, row in zip(onsets(frame, context), rows, strict=True)]
+    return [f"{words}, {at(half_way(row))}" for words, row in zip(onsets(frame, context), rows, strict=True)]
 
 
 def no_onsets(onsets: pd.DataFrame, context: Context) -> list[str]:
@@ -286,5 +289,4 @@ def _scores(onsets: pd.DataFrame) -> str:
 
 def half_way(row: Row) -> str:
     """Write the step at which an onset was half-way, with its interval."""
-    end = "..." if np.isinf(row["t50_hi"]) else f"{row['t50_hi']:.0f}"
-    return f"{row['t50']:.0f} [{row['t50_lo']:.0f}, {end}]"
+    return f"{written(row['t50'])} [{written(row['t50_lo'])}, {written(row['t50_hi'])}]"

@@ -9,6 +9,7 @@ import pandas as pd
 from stagewise.event import Event, EventKind
 from stagewise.table import Quantities, Quantity
 from stagewise.words._onsets import LISTED, Row, change, head
+from stagewise.words._times import Time, at, interval, written
 
 SURE = 0.05
 """The p-value below which one event is reported to come before another one."""
@@ -67,21 +68,21 @@ def order(frame: pd.DataFrame, names: Sequence[str]) -> list[str]:
 
 
 def _event(row: Row, runs: int, name: str) -> str:
-    where = f"{name}: in {row['seeds']} of {runs} seeds, at step"
+    where = f"{name}: in {row['seeds']} of {runs} seeds, at"
     if not row["told"]:
-        return f"{where} {between(row)}"
-    interval = f"{row['step']:.0f} [{row['lo']:.0f}, {row['hi']:.0f}]"
-    return f"{where} {interval}; another seed: {row['new_lo']:.0f} to {row['new_hi']:.0f}"
+        return f"{where} {between(row, at)}"
+    when = at(interval(row["step"], row["lo"], row["hi"]))
+    return f"{where} {when}; another seed: {written(row['new_lo'])} to {written(row['new_hi'])}"
 
 
-def between(row: Row) -> str:
+def between(row: Row, write: Callable[[Time], str] = written) -> str:
     """Say the mean step of an event, and the range of its seeds, which is no interval.
 
     >>> between({"step": 67.2, "least": 60.0, "most": 75.0, "seeds": 3})
     '67 (60 to 75 in these seeds)'
     """
-    range_of = f" ({row['least']:.0f} to {row['most']:.0f} in these seeds)" if row["seeds"] > 1 else ""
-    return f"{row['step']:.0f}{range_of}"
+    range_of = f" ({written(row['least'])} to {written(row['most'])} in these seeds)" if row["seeds"] > 1 else ""
+    return f"{write(row['step'])}{range_of}"
 
 
 def _order(row: Row, names: Sequence[str]) -> str:

@@ -6,7 +6,6 @@ import pandas as pd
 from stagewise.event import DIFFUSE, Causes
 from stagewise.statistics import DEFAULT, OnsetVerdict, StageCriteria, TurnVerdict
 from stagewise.table import head_label
-from stagewise.words._grammar import interval
 from stagewise.words._onsets import (
     LISTED,
     Context,
@@ -20,6 +19,7 @@ from stagewise.words._onsets import (
     timed,
     with_causes,
 )
+from stagewise.words._times import at, interval, span, written
 
 NO_STAGES = "no stages can be found: there are no scores over at least four checkpoints"
 
@@ -41,7 +41,7 @@ TURNS = {
     TurnVerdict.PASSED: "is only passed: the model neither came close nor paused (learning slows to {slowdown:.0%})",
     TurnVerdict.OUT_OF_ORDER: "has its minimum, within its error, no later than the reference before it",
     TurnVerdict.NOT_APPROACHED: "is not approached: it falls by {fall:.2g} of {start:.2g} nats before its minimum",
-    TurnVerdict.NOT_FINITE: "cannot be judged: KL to it, or to the complete reference, is not finite at step {step}",
+    TurnVerdict.NOT_FINITE: "cannot be judged: KL to it, or to the complete reference, is not finite at {when}",
     TurnVerdict.NO_RISE: "has no turning point: it rises by less than {criteria.depth:.0%} of its fall",
     TurnVerdict.NOISE: "has no turning point: noise alone could cause such a rise",
     TurnVerdict.OVERFITS: "rises again with the complete reference: what was learned is lost, which ends no stage",
@@ -66,7 +66,7 @@ def stages(
     if few:
         return [few]
     lines = [
-        f"stage {row['stage']}, steps {edge(row, 'start')} to {edge(row, 'end')}{_half_way(row)}: {text}"
+        f"stage {row['stage']}, {span(edge(row, 'start'), edge(row, 'end'))}{_half_way(row)}: {text}"
         for row, text in zip(table.to_dict("records"), summaries(table, events, onsets, context), strict=True)
     ]
     if len(table) == 1:
@@ -77,7 +77,7 @@ def stages(
 
 def _half_way(row: Row) -> str:
     """Say when a transition from a reference was half-way; the others begin where they are."""
-    return f", half-way at {row['t50']:.0f}" if row["left"] and np.isfinite(row["t50"]) else ""
+    return f", half-way at {written(row['t50'])}" if row["left"] and np.isfinite(row["t50"]) else ""
 
 
 def summaries(table: pd.DataFrame, events: pd.DataFrame, onsets: pd.DataFrame, context: Context) -> list[str]:
@@ -139,8 +139,9 @@ def turning_point(row: Row, criteria: StageCriteria = DEFAULT, causes: Causes | 
     """
     if row["verdict"] == TurnVerdict.NOT_APPROACHED and row["fall"] == 0:
         return "is not approached: KL to it never falls below its first value"
-    at = f" ({cause(row['cause'], causes or {})}, which may have timed it)" if row.get("cause") else ""
-    return TURNS[TurnVerdict(row["verdict"])].format(**row, criteria=criteria) + at
+    timed_by = f" ({cause(row['cause'], causes or {})}, which may have timed it)" if row.get("cause") else ""
+    when = at(row.get("step", np.nan))
+    return TURNS[TurnVerdict(row["verdict"])].format(**row, criteria=criteria, when=when) + timed_by
 
 
 def turning_points(points: pd.DataFrame, context: Context) -> list[str]:
@@ -194,5 +195,5 @@ def onset_stage(began_here: pd.DataFrame, context: Context, *, spread: bool = Fa
     shown = largest(began_here, LISTED)
     phrases = (timed if len(began_here) > 1 else onsets)(shown, context)
     times, more = began_here["t50"], len(began_here) - len(shown)
-    over = f"one after another, steps {times.iloc[0]:.0f} to {times.iloc[-1]:.0f}: " if spread else ""
+    over = f"one after another, {span(times.iloc[0], times.iloc[-1])}: " if spread else ""
     return over + "; ".join([*phrases, *([f"and {more} more"] if more else [])])

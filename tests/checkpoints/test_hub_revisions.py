@@ -11,7 +11,11 @@ import pytest
 import torch
 from torch import nn
 
-from stagewise.checkpoints.series import CheckpointSeries, open_series
+from stagewise.checkpoints import _ranges
+from stagewise.checkpoints.audit import audit
+from stagewise.checkpoints.findings import Kind
+from stagewise.checkpoints.series import CheckpointSeries, find, open_series
+from stagewise.checkpoints.sources import Source
 from stagewise.measurement.engine import measure
 from stagewise.probes import AttentionEntropy, Loss
 from stagewise.tasks import MarkovChain
@@ -28,6 +32,10 @@ def hub(local_hub: Callable[..., Any], saved: Callable[..., dict[str, bytes]]) -
 def opened(hub: Any, cache: Path, cache_bytes: int = 10**9, **options: Any) -> CheckpointSeries:
     places = {"cache": cache, "cache_bytes": cache_bytes, "endpoint": hub.endpoint}
     return open_series("owner/model", hub=places, **options)
+
+
+def opened_source(hub: Any, cache: Path) -> Source:
+    return find("owner/model", hub={"cache": cache, "endpoint": hub.endpoint})
 
 
 def test_the_revisions_are_a_series_and_opening_downloads_no_weights(hub: Any, tmp_path: Path) -> None:
@@ -176,3 +184,34 @@ def test_a_repository_of_one_model_is_no_series(
 ) -> None:
     with pytest.raises(FileNotFoundError, match="Neither are folders and commits of its main branch"):
         opened(local_hub({"main": saved("GPT2", 0)}), tmp_path)
+
+
+def test_a_measurement_downloads_one_format_of_the_weights_and_no_state_of_the_optimiser(
+    local_hub: Callable[..., Any], saved: Callable[..., dict[str, bytes]], tmp_path: Path
+) -> None:
+    others = ("optimizer.pt", "pytorch_model.bin", "scheduler.pt", "model.gguf", "tf_model.h5")
+    each = {f"step{step}": saved("GPT2", seed) for seed, step in enumerate((0, 10))}
+    hub = local_hub({name: {**files, **dict.fromkeys(others, bytes(10**6))} for name, files in each.items()})
+    batch = dataclasses.replace(MarkovChain(d_vocab=8).probe_batch(4, seed=0), references={})
+    measure(opened(hub, tmp_path), [Loss()], batch, progress=False)
+    asked = {name.split("/")[-1] for name in hub.asked if name.startswith("GET")}
+    assert asked == {WEIGHTS, "config.json"}
+    assert hub.sent <= sum(len(files[WEIGHTS]) + len(files["config.json"]) for files in each.values())
+
+
+def test_an_audit_of_weights_reads_their_first_rows_alone_and_finds_what_is_exchanged(
+    local_hub: Callable[..., Any], clean: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"ENTRIES": 128, "HEADER": 512, "NEAR": 0}.items():
+        monkeypatch.setattr(_ranges, name, value)
+    folders = sorted(clean.iterdir(), key=lambda folder: int(folder.name.split("-")[1]))
+    names = ("config.json", WEIGHTS)
+    files = {f"step{each.name.split('-')[1]}": {name: (each / name).read_bytes() for name in names} for each in folders}
+    one, other = [*files][3], [*files][6]
+    hub = local_hub({**files, one: files[other], other: files[one]})
+    found = audit(opened_source(hub, tmp_path), weights=True)
+    assert [(fault.kind, {f"step{step}" for step in fault.steps}) for fault in found.findings] == [
+        (Kind.EXCHANGED, {one, other})
+    ]
+    assert hub.sent < 0.8 * sum(len(content) for each in files.values() for content in each.values())
+    assert not list(tmp_path.rglob(WEIGHTS))

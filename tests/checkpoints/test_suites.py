@@ -104,3 +104,32 @@ def test_rows_of_ones_own_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_every_row_has_a_source() -> None:
     assert all(suite.source.startswith("https://") and "/" in suite.repositories for suite in suites())
+
+
+STAGES = ("phase1-step100-tokens1B", "phase1-step200-tokens2B", "phase2-step300-tokens3B", "phase3-step100-tokens4B")
+
+
+def test_branches_whose_steps_go_on_counting_are_joined_by_hand(opened: Opened) -> None:
+    series = opened("owner/mine", *STAGES, join=("phase1", "phase2"), branch="")
+    assert (series.steps, series.tokens[300]) == ((100, 200, 300), 3 * 10**9)
+    assert series[-1:].weights(300)
+    assert opened("owner/mine", *STAGES, join=("phase1", "phase2"), branch="", steps=2).steps == (100, 300)
+
+
+@pytest.mark.parametrize(
+    ("stages", "join", "why"),
+    [
+        (STAGES, ("phase1", "phase3"), "not one count: phase1-step100-tokens1B and phase3-step100-tokens4B"),
+        (
+            ("a-step9-tokens3B", "b-step10-tokens2B"),
+            ("a", "b"),
+            "not one count: a-step9-tokens3B and b-step10-tokens2B",
+        ),
+        (STAGES, ("phase1", "phase4"), "owner/mine has no branch 'phase4'; it has 'phase1', 'phase2', 'phase3'"),
+    ],
+)
+def test_branches_that_are_not_one_count_are_not_joined(
+    stages: tuple[str, ...], join: tuple[str, ...], why: str, opened: Opened
+) -> None:
+    with pytest.raises(ValueError, match=why):
+        opened("owner/mine", *stages, join=join)

@@ -67,6 +67,25 @@ def test_of_a_run_that_is_not_finished_it_is_said_how_far_it_has_come(
     assert call("stages", str(tmp_path))[1].splitlines() == lines
 
 
+def test_times_are_said_in_tokens_where_they_are_known_and_else_it_is_said_what_to_do(
+    one_onset: pd.DataFrame, tmp_path: Path
+) -> None:
+    counted = one_onset.assign(tokens=2_097_152 * one_onset["step"])
+    for name, table in {"counted": counted, "plain": one_onset}.items():
+        write(tmp_path / name / TABLE, lambda partial, table=table: table.to_parquet(partial, index=False))  # type: ignore[misc]
+    status, printed = call("stages", str(tmp_path / "counted"), "--axis", "tokens")
+    assert (status, "Half-way at 2" in printed, "] tokens: L0H0 becomes" in printed) == (0, True, True)
+    assert "stage 1, 0 to 2" in printed
+    assert "at step" not in printed
+    (_, second) = json.loads(call("stages", str(tmp_path / "counted"), "--axis", "tokens", "--json")[1])["table"]
+    assert second["t50"] == pytest.approx(100 * 2_097_152, rel=0.1)
+    status, printed = call("stages", str(tmp_path / "plain"), "--axis", "tokens")
+    assert (status, "--tokens-per-step N" in printed) == (2, True)
+    status, printed = call("stages", str(tmp_path / "plain"), "--axis", "epochs")
+    assert (status, "an axis is one of steps, tokens; got 'epochs'" in printed) == (2, True)
+    assert call("stages", str(tmp_path / "plain"))[1].startswith("One transition was found. Half-way at step 10")
+
+
 def test_of_several_seeds_what_recurs_is_said_in_words_and_as_data(one_onset: pd.DataFrame, tmp_path: Path) -> None:
     seeds = [str(tmp_path / name) for name in ("a", "b")]
     for seed in seeds:

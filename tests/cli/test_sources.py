@@ -55,13 +55,13 @@ def test_what_is_not_measured_is_said_with_a_command_that_a_shell_understands(tm
 
 def test_seeds_that_are_measured_are_taken_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[object] = []
-    monkeypatch.setattr("stagewise.reporting._seeds.report_seeds", lambda folders, out: taken.append((folders, out)))
+    monkeypatch.setattr("stagewise.reporting._seeds.report_seeds", lambda *given: taken.append(given))
     for name in ("a", "b"):
         (tmp_path / name / TABLE).parent.mkdir(parents=True)
         (tmp_path / name / TABLE).touch()
     seeds, measurement = [str(tmp_path / "a"), str(tmp_path / "b")], Measurement(PassOptions())
     report_on_seeds(seeds, None, DataOptions(), measurement)
-    assert taken == [([tmp_path / "a", tmp_path / "b"], Path("runs", "a-and-1-more"))]
+    assert taken == [([tmp_path / "a", tmp_path / "b"], Path("runs", "a-and-1-more"), "steps")]
     # Other data are given: the sources are opened, and hold no checkpoints.
     with pytest.raises(FileNotFoundError, match=r"is not a run folder: there is no run\.json in it"):
         report_on_seeds(seeds, None, DataOptions(tokens="mine.npy"), measurement)

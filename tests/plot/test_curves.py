@@ -86,7 +86,7 @@ def test_step_0_is_at_the_left_end_and_labelled(table: pd.DataFrame) -> None:
     ax = plot.kl_curves(table)
     assert ax.get_xlim() == (0, 300)
     assert ax.get_xticklabels()[0].get_text() == "0"
-    assert _step_ticks(5000) == [0, 10, 30, 100, 300, 1000, 3000, 5000]
+    assert _step_ticks(10, 5000) == [0, 10, 30, 100, 300, 1000, 3000, 5000]
 
 
 def test_several_runs_in_one_figure_are_refused(table: pd.DataFrame) -> None:

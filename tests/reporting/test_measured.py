@@ -1,11 +1,15 @@
 """What is known of a run's task: from its record, from its class, or nothing."""
 
 import json
+import shutil
+from pathlib import Path
 
+import pandas as pd
 import torch
 
-from stagewise.recipe import describe
-from stagewise.reporting._measured import _batch_record, _outline_of
+from stagewise.checkpoints.run_folder import RUN, TABLE, write
+from stagewise.recipe import Recipe, describe
+from stagewise.reporting._measured import _batch_record, _outline_of, axis_in
 from stagewise.task import Batch
 from stagewise.tasks import MarkovChain
 
@@ -38,3 +42,16 @@ def test_a_relation_that_lies_elsewhere_in_every_sequence_has_no_outline() -> No
     moving = torch.stack([torch.eye(3), torch.eye(3).flip(0)]).bool()
     batch = Batch(tokens, tokens, torch.ones(2, 3, dtype=torch.bool), {"still": still, "moving": moving})
     assert list(_outline_of({"batch": _batch_record(batch)}).relations) == ["still"]
+
+
+def test_a_run_that_was_trained_here_saw_so_many_sequences_times_positions(
+    small_folder: Path, small_recipe: Recipe, one_onset: pd.DataFrame, tmp_path: Path
+) -> None:
+    shutil.copy(small_folder / RUN, tmp_path / RUN)
+    write(tmp_path / TABLE, lambda partial: one_onset.to_parquet(partial, index=False))
+    axis = axis_in(tmp_path, "tokens")
+    assert axis is not None
+    assert axis.tokens_at(3) == 3 * small_recipe.plan.batch_size * small_recipe.task.n_ctx
+    given = axis_in(tmp_path, "tokens", tokens_per_step=5)
+    assert given is not None
+    assert (given.tokens_at(3), axis_in(tmp_path, "steps")) == (15, None)

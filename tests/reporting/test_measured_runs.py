@@ -6,9 +6,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from stagewise.checkpoints.run_folder import TABLE, write
+from stagewise.checkpoints.run_folder import RUN, TABLE, write, write_json
 from stagewise.findings._roles import head_roles
 from stagewise.reporting._measured_runs import MeasuredRuns, _first_foreign, read_runs, stages_part
+from stagewise.reporting.comparison import compare
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +43,34 @@ def test_aligned_rows_have_roles_in_place_of_indices(runs: MeasuredRuns) -> None
 def test_the_stages_of_each_run_stand_behind_its_name(runs: MeasuredRuns) -> None:
     names = re.findall(r'<td[^>]* data-column="run">([^<]+)</td>', stages_part("run", runs.stages).body)
     assert names == [one.run for one in runs.stages for _ in range(len(one))]
+
+
+def test_runs_with_batches_of_different_sizes_are_compared_in_tokens(one_onset: pd.DataFrame, tmp_path: Path) -> None:
+    """The second run has twice the tokens a step, and learns from as many: half of the steps."""
+    half = one_onset.assign(run="half", step=one_onset["step"] // 2).drop_duplicates(["step", "head"])
+    tables = {"a": (one_onset.assign(run="whole"), 1000), "b": (half, 2000)}
+    for name, (table, each) in tables.items():
+        counted = table.assign(nested=0, tokens=each * table["step"])
+        write(tmp_path / name / TABLE, lambda partial, counted=counted: counted.to_parquet(partial, index=False))  # type: ignore[misc]
+        write_json(tmp_path / name / RUN, {"recipe": {"plan": {"batch_size": each}}})
+    places = (tmp_path / "a", tmp_path / "b", tmp_path / "out")
+    (event,) = compare(*places).comparison.events.to_dict("records")
+    assert event["later_hi"] < 0
+    compared = compare(*places, axis="tokens")
+    (event,) = compared.comparison.events.to_dict("records")
+    assert event["later_lo"] < 0 < event["later_hi"]
+    assert event["step"] == pytest.approx(100_000, rel=0.1)
+    assert "which is earlier cannot be told" in str(compared)
+    assert re.search(r"at 1\d\dk tokens in whole, 1\d\dk in half|at \d\d\.?\d?k tokens in whole", str(compared))
+    page = compared.report.read_text(encoding="utf8")
+    assert "tokens (log scale" in page
+    assert "from tokens" in page
+    assert "optimiser steps later" not in page
+
+
+def test_runs_of_which_one_does_not_say_its_tokens_are_not_compared_in_tokens(folders: list[Path]) -> None:
+    with pytest.raises(ValueError, match="how many tokens run had seen is not known"):
+        read_runs(folders, "tokens")
 
 
 def test_a_run_without_scores_is_refused(one_onset: pd.DataFrame, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pandas as pd
 from stagewise.findings.batch_familiarity import BatchFamiliarity, Familiarity
 from stagewise.findings.stages import find_stages
 from stagewise.reporting._prose import finding, headline, html_table, run_in_words, title
-from stagewise.words._grammar import interval
+from stagewise.words._times import interval
 
 FOREIGN = BatchFamiliarity(Familiarity.GUESSED, 4.2, 9.4, 4.16, 200)
 

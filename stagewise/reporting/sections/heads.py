@@ -8,7 +8,7 @@ from stagewise.findings._head_labels import head_labels
 from stagewise.plot.heads import moved_most
 from stagewise.reporting._figure import Plot
 from stagewise.reporting._measured import Measured
-from stagewise.reporting._prose import html_table
+from stagewise.reporting._prose import between, html_table
 from stagewise.reporting._section import PANELS, Blocks, Section, left_out
 from stagewise.table import head_label, select
 
@@ -67,7 +67,7 @@ def _changes(measured: Measured) -> Blocks:
         [
             head_label(row["layer"], row["head"]),
             *(row["before"], row["after"]),
-            f"{row['last_step_before']} to {row['first_step_after']}",
+            between(row),
         ]
         for row in measured.stages.events.to_dict("records")
     ]

@@ -3,7 +3,7 @@
 from stagewise import plot
 from stagewise.reporting._figure import Plot
 from stagewise.reporting._measured import Measured
-from stagewise.reporting._prose import LISTED, html_table
+from stagewise.reporting._prose import LISTED, between, html_table
 from stagewise.reporting._section import Blocks, Section, never_missing
 from stagewise.table import select
 from stagewise.words._lineage import each_event
@@ -26,7 +26,7 @@ def _lineage(measured: Measured) -> Blocks:
         return []
     shown = lineage.events.head(2 * LISTED)
     rows = [
-        [f"{row['last_step_before']} to {row['first_step_after']}", row["event"], text]
+        [between(row), row["event"], text]
         for row, text in zip(shown.to_dict("records"), each_event(shown, lineage.kinds), strict=True)
     ]
     river = Plot("lineage", {"": plot.river(lineage, measured.stages)}, lineage.members, RIVER)

@@ -13,6 +13,7 @@ from stagewise.reporting._section import PANELS, Blocks, Section, never_missing
 from stagewise.reporting._viewer import MAPS as SHOWN
 from stagewise.reporting._viewer import circuitsvis_view, viewer
 from stagewise.table import head_label, heads_in
+from stagewise.words._times import at
 
 CAPTION = (
     "Mean attention of all heads in one map, each head in its colour, at the start, at each boundary and "
@@ -33,7 +34,7 @@ def _maps(measured: Measured) -> Blocks:
     # The first queries may lack what the others read; where most are not scored, they do what the last ones need.
     first_query = measured.first_query if relations and 2 * measured.first_query <= size[0] else 0
     panels = {
-        f"step {step}" if len(layers) == 1 else f"layer {layer} step {step}": plot.attention_map(
+        at(step) if len(layers) == 1 else f"layer {layer} {at(step)}": plot.attention_map(
             rows, step, layer, relations, first_query
         )
         for layer, step in everything[:PANELS]

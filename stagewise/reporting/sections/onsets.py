@@ -11,7 +11,7 @@ from stagewise.findings.stages import Stages
 from stagewise.plot.onsets import kinds_shown, onset_curves
 from stagewise.reporting._figure import Plot
 from stagewise.reporting._measured import Measured
-from stagewise.reporting._prose import html_table, number
+from stagewise.reporting._prose import html_table, number, time
 from stagewise.reporting._section import Blocks, Section, never_missing
 from stagewise.words._onsets import onsets as in_words
 from stagewise.words._onsets import without_onset
@@ -55,9 +55,9 @@ def _onset_rows(stages: Stages) -> list[list[object]]:
     return [
         [
             text,
-            number(row["t10"]),
-            f"{number(row['t50'])} [{number(row['t50_lo'])}, {number(row['t50_hi'])}]".replace("inf]", "...]"),
-            f"{number(row['t90'])}{'' if np.isfinite(row['t90_hi']) else ' or later'}",
+            time(row["t10"]),
+            f"{time(row['t50'])} [{time(row['t50_lo'])}, {time(row['t50_hi'])}]".replace("inf]", "...]"),
+            f"{time(row['t90'])}{'' if np.isfinite(row['t90_hi']) else ' or later'}",
             *(number(row[name]) for name in ("before", "after", "last")),
             f"{row['p_value']:.2g}",
         ]

@@ -13,8 +13,9 @@ from stagewise.reporting._figure import Plot
 from stagewise.reporting._measured import Measured
 from stagewise.reporting._prose import html_table, number, stage_rows
 from stagewise.reporting._section import Blocks, Section
-from stagewise.words._grammar import capital, interval
+from stagewise.words._grammar import capital
 from stagewise.words._stages import turning_points
+from stagewise.words._times import interval
 
 COLUMNS = ("stage", "from step", "to step", "t10", "t50", "t90", "what happened")
 

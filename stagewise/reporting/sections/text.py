@@ -16,6 +16,7 @@ from stagewise.reporting._section import Blocks, Section, never_missing
 from stagewise.statistics import DEFAULT
 from stagewise.table import select
 from stagewise.words import _heads as head_words
+from stagewise.words._times import at, span
 
 TEXT, RANDOM = "held-out text", "repeated random tokens"
 
@@ -93,10 +94,10 @@ def _order_in_words(order: Sequence[Crossing]) -> str:
     latest = 0.0
     for crossing in order:
         if not crossing.seen:
-            return f"{words}; not to the {crossing.after} model by step {crossing.lo:g}."
+            return f"{words}; not to the {crossing.after} model by {at(crossing.lo)}."
         if crossing.lo < latest:
             return f"{words}; whether the {crossing.after} model came later cannot be decided: the intervals overlap."
-        words += f" until steps {crossing.lo:g} to {crossing.hi:g}, then to the {crossing.after} model"
+        words += f" until {span(crossing.lo, crossing.hi)}, then to the {crossing.after} model"
         latest = crossing.hi
     return f"{words}."
 
@@ -112,7 +113,7 @@ def _loss_in_words(table: pd.DataFrame) -> str:
         parts.append(
             f"{_side(gap)} the {name} model's {other:.2f} ({gap['value']:+.2f} [{gap['lo']:+.2f}, {gap['hi']:+.2f}])"
         )
-    return f"At step {step} the loss on held-out text is {loss['value']:.2f} nats a token: {', '.join(parts)}."
+    return f"At {at(step)} the loss on held-out text is {loss['value']:.2f} nats a token: {', '.join(parts)}."
 
 
 def _side(gap: pd.Series) -> str:

@@ -1,0 +1,93 @@
+"""`stagewise atlas`: one page on a family of models, several sizes and seeds."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from stagewise.cli._commands import one_thread
+from stagewise.cli._options import (
+    Axis,
+    DataOptions,
+    ExecutorName,
+    Measurement,
+    Out,
+    PassOptions,
+    ProbeOptions,
+    SequenceCount,
+    read_names,
+)
+from stagewise.cli._sources import agree_to_measure, measure_opened, opened_source
+from stagewise.plain_text import file_part
+
+SIZE, SEED = "{size}", "{seed}"
+"""What stands in a name for the size of a model, and for its seed."""
+
+
+def atlas(
+    family: Annotated[
+        str,
+        typer.Argument(
+            metavar="FAMILY",
+            help="a known suite, as pythia, or the names of its models: owner/pythia-{size}-seed{seed}, runs/{size}",
+        ),
+    ],
+    *,
+    sizes: Annotated[str, typer.Option(help="of the models, as 14m,70m,160m")],
+    seeds: Annotated[str | None, typer.Option(help="as 1,2,3, where there is {seed} in the names")] = None,
+    out: Out = None,
+    data: DataOptions,
+    sequences: SequenceCount = None,
+    chosen: ProbeOptions,
+    executor: ExecutorName = None,
+    axis: Axis = "tokens",
+    passes: PassOptions,
+) -> None:
+    """Measure several sizes and seeds of a family, and write one page on when each came to what; Parquet and JSON."""
+    one_thread()
+    from stagewise.reporting._atlas import atlas as write_atlas
+
+    measurement = Measurement(passes, chosen, sequences=sequences, executor=executor)
+    names = names_of(family, read_names(sizes), read_names(seeds))
+    opened = {
+        size: [opened_source(name, data, measurement=measurement, agree=False) for name in each]
+        for size, each in names.items()
+    }
+    agree_to_measure([one for each in opened.values() for one in each], data, measurement)
+    for each in opened.values():
+        for one in each:
+            measure_opened(one, measurement)
+    folder = out or Path("runs", f"atlas-{file_part(family.replace('/', '--'))}")
+    print(write_atlas({size: [one.folder for one in each] for size, each in opened.items()}, folder, axis))
+
+
+def names_of(family: str, sizes: tuple[str, ...], seeds: tuple[str, ...]) -> dict[str, list[str]]:
+    """Return the sources of each size.
+
+    Raises:
+        ValueError: no suite of this name is known, or its names have no place for a size or for the seeds.
+
+    >>> names_of("pythia", ("14m", "70m"), ())
+    {'14m': ['EleutherAI/pythia-14m'], '70m': ['EleutherAI/pythia-70m']}
+    >>> names_of("mine/{size}-{seed}", ("1b",), ("1", "2"))
+    {'1b': ['mine/1b-1', 'mine/1b-2']}
+    """
+    pattern = family if SIZE in family else _suite_named(family)
+    if seeds and SEED not in pattern:
+        raise ValueError(f"{pattern} has no place for --seeds: write {SEED} where the names have them")
+    if SEED in pattern and not seeds:
+        raise ValueError(f"{pattern} has a place for seeds: give them, as --seeds 1,2,3")
+    named = {size: pattern.replace(SIZE, size) for size in sizes}
+    return {size: [name.replace(SEED, seed) for seed in seeds or ("",)] for size, name in named.items()}
+
+
+def _suite_named(name: str) -> str:
+    from stagewise.checkpoints.suites import suites
+
+    for suite in suites():
+        owner, _, models = suite.repositories.partition("/")
+        if models.lower() == f"{name.lower()}-*":
+            return f"{owner}/{models[:-1]}{SIZE}"
+    raise ValueError(
+        f"no suite is known as {name!r}: give the names of the models with {SIZE} in them, as owner/{name}-{SIZE}"
+    )
