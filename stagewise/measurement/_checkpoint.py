@@ -5,10 +5,11 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from tqdm.auto import tqdm
 
 from stagewise import models
 from stagewise.architecture import Architecture
@@ -35,6 +36,9 @@ _ROUNDING = 1e-4
 """Part of the largest value by which passes on another number of sequences differ at most, in float32. Where a probe
 reads less than that, as a difference of large numbers, it gets all sequences without need."""
 
+QUIET, SLOW = 5.0, 0.3
+"""Seconds of a checkpoint, or of a pass without edits, from which on a bar of its own says which probe is read."""
+
 LEAN, HOOKS = "lean", "with hooks"
 """Ways of edited passes: what an edit changes alone, where that is checked to give the model's numbers, or the model
 with TransformerLens's hooks."""
@@ -46,7 +50,7 @@ class Plan:
 
     The batch goes through in slices, but for the kinds of probes that need the `whole` of it, as they are found. With
     `by_hooks` edited passes are run with hooks even where the lean pass agrees. The dtype is that of matrix products;
-    what is tried and compared is in float32.
+    what is tried and compared is in float32. With `progress` a checkpoint that takes long has a bar of its own.
     """
 
     architecture: Architecture
@@ -56,6 +60,7 @@ class Plan:
     by_hooks: bool = False
     whole: set[str] = dataclasses.field(default_factory=set)
     dtype: Dtype = "float32"
+    progress: bool = False
 
     @property
     def parts(self) -> list[Batch]:
@@ -94,7 +99,10 @@ def readings(plan: Plan, checkpoint: Checkpoint) -> _Readings:
     sliced = [probe for probe in plan.probes if type(probe).__name__ not in plan.whole]
     seconds = defaultdict[str, float](float)
     slices = _Slices(plan, sliced, plan.parts, checkpoint)
-    by_kind, way = _of_slices(slices, seconds), slices.way
+    total, name = len(sliced) * len(slices.parts), f"step {checkpoint.step}"
+    bar = tqdm(total=total, disable=not plan.progress, delay=QUIET, leave=False, desc=name, unit="probe")
+    with bar:
+        by_kind, way = _of_slices(slices, seconds, bar), slices.way
     if missing := [probe for probe in plan.probes if type(probe).__name__ not in by_kind]:
         plan.whole.update(type(probe).__name__ for probe in missing)
         whole = _Slices(plan, missing, [plan.batch], checkpoint)
@@ -168,10 +176,12 @@ class _FurtherEdits(AbstractProbe):
         return [Reading("batch edit", each, name, labels) for name, each in view.effects(self.chosen)._asdict().items()]
 
 
-def _of_slices(slices: "_Slices", seconds: defaultdict[str, float]) -> dict[str, list[Reading]]:
-    """Return the readings of those probes whose readings of slices add up; count the time of each."""
+def _of_slices(
+    slices: "_Slices", seconds: defaultdict[str, float], bar: "tqdm[Any] | None" = None
+) -> dict[str, list[Reading]]:
+    """Return the readings of those probes whose readings of slices add up; count the time of each, and say which is."""
     sizes = [len(part) for part in slices.parts]
-    read = [slices.read(number, seconds) for number in range(len(sizes))]
+    read = [slices.read(number, seconds, bar) for number in range(len(sizes))]
     if len(read) == 1:
         return read[0]
     merged = {name: _merged([of_slice[name] for of_slice in read], sizes) for name in read[0]}
@@ -231,10 +241,13 @@ class _Slices:
         self.way = ""
         self.passes_of_all: tuple[SlicePasses, View] | None = None
 
-    def read(self, number: int, seconds: defaultdict[str, float]) -> dict[str, list[Reading]]:
+    def read(
+        self, number: int, seconds: defaultdict[str, float], bar: "tqdm[Any] | None" = None
+    ) -> dict[str, list[Reading]]:
         """Return the readings of every probe on one slice; count the time of each."""
-        batch = self.parts[number]
+        batch, start = self.parts[number], time.perf_counter()
         log_probs, activations = self._clean(batch, self.hooks)
+        slow = time.perf_counter() - start >= SLOW
         if number == 0 and (self.edits or self.attributions):
             self._choose_way(batch, log_probs, activations)
         replaced, mean_input = self._replacement(number, activations), self.mean.get(gradients.INPUT)
@@ -258,8 +271,12 @@ class _Slices:
         read = {}
         for probe in self.probes:
             name, start = type(probe).__name__, time.perf_counter()
+            if bar is not None:
+                bar.set_postfix_str(name, refresh=slow)
             read[name] = checked_readings(probe, probe.read(view), len(batch))
             seconds[name] += time.perf_counter() - start
+            if bar is not None:
+                bar.update()
         return read
 
     def _clean(self, batch: Batch, hooks: Iterable[str]) -> tuple[Tensor, dict[str, Tensor]]:

@@ -98,7 +98,8 @@ def measure(
                 rows, earlier = parts_folder(Path(folder), one, probes, batch, resamples, by_hooks, dtype)
             backward = any(list(probe.attributions(one.architecture)) for probe in probes)
             slices = slices_needed(batch, one.architecture, memory, backward)
-            plan = Plan(one.architecture, probes, batch.to(device), slices, by_hooks, dtype=dtype)
+            bars = progress and executor is None and workers == 1
+            plan = Plan(one.architecture, probes, batch.to(device), slices, by_hooks, dtype=dtype, progress=bars)
             measurement = Measurement(one, plan, rows, resamples, device, earlier)
             parts = measure_steps(measurement, workers, executor, progress)
             written += [*parts, *_across(one, parts, probes, temporary)]

@@ -3,6 +3,7 @@
 import concurrent.futures
 import dataclasses
 import pickle
+import re
 import threading
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,21 @@ def test_two_workers_give_the_rows_of_one_in_the_same_order_and_say_what_they_ta
     several = measure(series, PROBES, BATCH, workers=2)
     assert capsys.readouterr().err.count(OTHERS) == 1
     pd.testing.assert_frame_equal(several, measure(series, PROBES, BATCH, progress=False))
+
+
+def test_a_slow_checkpoint_says_which_probe_is_read_before_it_is_measured(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    series = open_series(folder)
+    measure(series, PROBES, BATCH)
+    assert "step 2:" not in capsys.readouterr().err
+    monkeypatch.setattr("stagewise.measurement._checkpoint.SLOW", 0)
+    measure(series, PROBES, BATCH)
+    said = capsys.readouterr().err
+    assert re.search(r"step 2: +0%.*0/2 .*Loss", said)
+    assert re.search(r"step 2: +50%.*1/2 .*HeadAblation", said)
+    measure(series, PROBES, BATCH, progress=False)
+    assert capsys.readouterr().err == ""
 
 
 def test_any_executor_does(folder: Path) -> None:
