@@ -32,7 +32,7 @@ def milestones(events: pd.DataFrame, over: str, last: int | float, ax: Axes | No
     order, sizes = list(dict.fromkeys(events["event"])), list(dict.fromkeys(events["size"]))
     ax = new_axes(ax, width=7.6, height=1.0 + _ROW * len(order))
     if over == "time":
-        set_step_axis(ax, np.append(events["time"], last))
+        set_step_axis(ax, np.concatenate([[0], events["time"], [last]]))
     colours, gap = ordered_colours(sizes), _APART / max(len(sizes), 1)
     for place, size in enumerate(sizes):
         rows = events[events["size"] == size]

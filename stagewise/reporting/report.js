@@ -311,7 +311,7 @@ stagewise.unpacked = (text) => {
     place = Math.min(data.steps.length - 1, Math.max(0, next));
     slider.value = place;
     const stage = data.stages[place] ? `, ${data.stages[place]}` : "";
-    label.textContent = `step ${data.steps[place]}${stage}`;
+    label.textContent = `${stagewise.names[stagewise.nearest(stagewise.steps, data.steps[place])]}${stage}`;
     maps.forEach(draw);
     say();
     if (remember) history.replaceState(null, "", `#step=${data.steps[place]}`);

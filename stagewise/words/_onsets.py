@@ -71,6 +71,9 @@ HEADS = {
 LARGE = 1e6
 """Changes from which on levels are written in three digits."""
 
+ROUNDED = 1e-9
+"""Part of a step, at most, by which rounding moves a time: checkpoints are whole steps apart."""
+
 LISTED, SHOWN = 8, 5
 """Onsets of one stage, and scores without an onset, that are written out."""
 
@@ -94,7 +97,7 @@ def _open_end(row: Row) -> str:
     """Say that a transition goes on at the end of a run, or that it may."""
     if np.isfinite(row["t90_hi"]):
         return ""
-    last = np.expm1(np.log1p(row["last_step"]))  # as t90 was limited to it
+    last = row["last_step"] * (1 - ROUNDED)  # to which t90 was limited
     return ", not over yet" if row["t90"] >= last else ", perhaps not over yet"
 
 

@@ -23,6 +23,7 @@ def test_a_row_is_an_event_and_the_mean_of_its_seeds_is_marked() -> None:
     marks = {str(marks.get_label()): np.asarray(marks.get_offsets())[:, 0].tolist() for marks in ax.collections}
     assert (marks["large"], marks["small"]) == ([5e6], [1e6, 3e6])
     assert ax.get_xlabel().startswith("tokens (log scale")
+    assert ax.get_xlim() == (0, 9e6)
     assert [label.get_text() for label in ax.get_xticklabels()][-1] == "9M"
 
 

@@ -122,3 +122,8 @@ def test_what_changed_with_a_cause_is_counted_by_the_cause() -> None:
         "not counted: 1 more that may come from a restart at step 9",
     ]
     assert onset_words.with_causes(onsets[1:], causes) == []  # `no_onsets` has the reasons
+
+
+@pytest.mark.parametrize(("t90", "words"), [(900 * (1 - 1e-12), ", not over yet"), (899.0, ", perhaps not over yet")])
+def test_a_transition_up_to_the_last_step_is_not_over_however_its_time_is_rounded(t90: float, words: str) -> None:
+    assert onset_words._open_end({"t90": t90, "t90_hi": np.inf, "last_step": 900}) == words
