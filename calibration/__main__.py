@@ -13,6 +13,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from calibration.apart import jobs as of_apart
+from calibration.bumps import jobs as of_bumps
 from calibration.deep_audit import jobs as of_deep_audit
 from calibration.densified import jobs as of_densified
 from calibration.emergence import jobs as of_emergence
@@ -43,7 +44,7 @@ def jobs() -> dict[str, Job]:
     """Return every case by its name."""
     areas = (
         *(of_onsets, of_findings, of_homes, of_seeds, of_lineages, of_emergence, of_laws, of_null_table, of_opinions),
-        *(of_deep_audit, of_apart, of_densified, of_periods),
+        *(of_deep_audit, of_apart, of_densified, of_periods, of_bumps),
     )
     return {name: job for area in areas for name, job in area()}
 

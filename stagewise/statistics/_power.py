@@ -4,19 +4,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stagewise.statistics._constants import DOUBLINGS, ENOUGH, FACTOR, PLACES
 from stagewise.statistics._criteria import StageCriteria
 from stagewise.statistics._decisions import rejection
 from stagewise.statistics._transition import Transition
 from stagewise.statistics._transitions import find_transitions
-
-FACTOR = 2.0
-"""Ratio of the steps at which nine tenths and a tenth of a change that is put in have been made."""
-
-PLACES, ENOUGH = 5, 4
-"""Times at which it is put in, evenly in log(1 + step), and at which it must be found."""
-
-DOUBLINGS = 7
-"""Times that the smallest change is doubled at most."""
 
 
 class Power(NamedTuple):

@@ -1,13 +1,18 @@
 """The transitions of curves over training: how many, when each has made 10, 50 and 90 % of its way, how certain."""
 
+import dataclasses
+import functools
 import itertools
 from collections.abc import Callable
 
 import numpy as np
+from scipy.ndimage import median_filter
 from scipy.stats import median_abs_deviation
 
 from stagewise.statistics import _constants as c
+from stagewise.statistics._criteria import DEFAULT
 from stagewise.statistics._curve import Unit
+from stagewise.statistics._decisions import rejection
 from stagewise.statistics._likelihood_ratio import p_value
 from stagewise.statistics._noise.residual import KINDS, without_outliers
 from stagewise.statistics._pairs import superfluous
@@ -15,6 +20,9 @@ from stagewise.statistics._refinement import Context, Refined, refine, resampled
 from stagewise.statistics._scan import Bases, Fits, bases, coefficients, design, floors, smooth_fits, transition_fits
 from stagewise.statistics._shapes import Shapes, alike
 from stagewise.statistics._transition import Found, Transition, prominence
+
+ANY_SIZE = dataclasses.replace(DEFAULT, smallest=0.0)
+"""The criteria of an onset without that of its size, which depends on the curve's unit."""
 
 
 def find_transitions(
@@ -25,12 +33,50 @@ def find_transitions(
 ) -> list[Found]:
     """Return the transitions of curves [curve, step] that share their steps.
 
+    A curve without one that could be an onset is searched again from where most of its way is made: what is large
+    early, as the first fall of a loss, hides what is small later. That second look doubles its p-values.
+
     Args:
         steps: ascending, each once, ten or more.
         curves: finite.
         resamples: returns those of a curve, of the batch, as [resample, step]; asked for where it has a transition.
         alpha: the level at which a further transition is added.
     """
+    steps, curves = np.asarray(steps, float), np.asarray(curves, float)
+    found = _found(steps, curves, resamples, alpha)
+    for i, whole in enumerate(found):
+        start = _mostly_made(curves[i])
+        if start and len(steps) - start >= DEFAULT.fewest and not any(map(_stands, whole.transitions)):
+            of_rest = functools.partial(_from, start, resamples, i)
+            (rest,) = _found(steps[start:], curves[i : i + 1, start:], of_rest, alpha / 2)
+            later = [one._replace(p_value=min(2 * one.p_value, 1.0)) for one in rest.transitions]
+            if any(map(_stands, later)):
+                counted = tuple(one._replace(preceding=one.preceding + start) for one in later)
+                found[i] = Found(counted, min(2 * rest.p_value, 1.0))
+    return found
+
+
+def _mostly_made(curve: np.ndarray) -> int:
+    """Return the place at which most of a curve's way is made; 0 where what follows moves nearly as far."""
+    smooth = np.asarray(median_filter(curve, size=c.SMOOTHED, mode="nearest"))
+    way = np.abs(smooth - smooth[0])
+    start = int(np.argmax(way >= c.MOSTLY * way.max()))
+    return start if np.ptp(smooth[start:]) <= c.REST * np.ptp(smooth) else 0
+
+
+def _stands(one: Transition) -> bool:
+    """Whether a transition could be an onset, of whatever size."""
+    return rejection(one, one.p_value, ANY_SIZE) is None
+
+
+def _from(start: int, resamples: Callable[[int], np.ndarray | None], i: int, _: int) -> np.ndarray | None:
+    whole = resamples(i)
+    return None if whole is None else whole[:, start:]
+
+
+def _found(
+    steps: np.ndarray, curves: np.ndarray, resamples: Callable[[int], np.ndarray | None], alpha: float
+) -> list[Found]:
     basis, clean = bases(tuple(np.asarray(steps, float).tolist())), without_outliers(np.asarray(curves, float))
     # Squares of values far from 0 would lose the digits of the changes.
     units = [Unit.of(curve) for curve in clean]

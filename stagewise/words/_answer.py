@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from stagewise.event import labels_of
-from stagewise.statistics._power import ENOUGH, FACTOR, PLACES
+from stagewise.statistics._constants import ENOUGH, FACTOR, PLACES
 from stagewise.table import Quantity
 from stagewise.words._grammar import capital, count, numeral
 from stagewise.words._onsets import Context, Row, by_cause, cause, change, largest, level, onset, timed

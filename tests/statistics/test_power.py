@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from stagewise.statistics import DEFAULT, StageCriteria, find_transitions
-from stagewise.statistics._power import ENOUGH, PLACES, power
+from stagewise.statistics._constants import ENOUGH, PLACES
+from stagewise.statistics._power import power
 
 STEPS = np.arange(0, 3000, 50.0)
 

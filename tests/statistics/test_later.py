@@ -1,0 +1,39 @@
+"""What is small and late is found behind what is large and early; a smooth fall has nothing behind it."""
+
+import numpy as np
+import pytest
+
+from stagewise.statistics import DEFAULT, find_transitions
+from stagewise.statistics._decisions import rejection
+
+STEPS = np.arange(0, 20_001, 200.0)
+LOSS = 2.2 + 8 * (1 + STEPS / 50) ** -0.4
+U = np.log1p(STEPS)
+
+
+@pytest.mark.parametrize("at", [3000, 6000])
+def test_a_bump_late_in_a_loss_that_fell_by_eight_nats_is_found(at: int) -> None:
+    noise = 0.01 * np.random.default_rng(0).standard_normal(len(STEPS))
+    bump = 0.3 / (1 + np.exp(-(U - np.log1p(at)) / 0.05))
+    smooth, bumped = find_transitions(STEPS, np.stack([LOSS + noise, LOSS + noise - bump]))
+    assert not [one for one in smooth.transitions if rejection(one, one.p_value, DEFAULT) is None]
+    (found,) = bumped.transitions
+    assert rejection(found, found.p_value, DEFAULT) is None
+    _, lo, hi = np.expm1(found.times[1])
+    assert lo < at < hi
+    assert -0.4 < found.size < -0.2
+    assert found.preceding > np.searchsorted(STEPS, at) - 6
+
+
+def test_the_rest_of_a_curve_has_its_own_resamples() -> None:
+    noise = 0.01 * np.random.default_rng(0).standard_normal((20, len(STEPS)))
+    curve = LOSS - 0.3 / (1 + np.exp(-(U - np.log1p(6000)) / 0.05))
+    asked: list[int] = []
+
+    def resamples(i: int) -> np.ndarray:
+        asked.append(i)
+        return np.asarray(curve + noise)
+
+    (found,) = find_transitions(STEPS, (curve + noise[0])[None], resamples)
+    assert len(found.transitions) == 1
+    assert set(asked) == {0}
