@@ -52,11 +52,11 @@ def main(model: str, folder: Path) -> Path:
         names = [f"L{row.layer}H{row.head} {row.value:.2f}" for row in rows.nlargest(5, "value").itertuples()]
         print(f"{relation}: {len(rows)} heads, {', '.join(names)}")
     estimated = select(table, "HeadAttribution", "estimated_change").set_index(["layer", "head"])["value"]
-    both = heads.set_index(["layer", "head"]).join(estimated.rename("estimate"))
-    likely = [f"L{layer}H{head} {row.estimate:.2f}" for (layer, head), row in both.nlargest(5, "estimate").iterrows()]
+    both = heads.join(estimated.rename("estimate"), on=["layer", "head"])
+    likely = [f"L{row.layer}H{row.head} {row.estimate:.2f}" for row in both.nlargest(5, "estimate").itertuples()]
     costly = [f"L{row.layer}H{row.head} {row.cost:.2f}" for row in heads.nlargest(5, "cost").itertuples()]
     print(f"ablation costs most (nats): {', '.join(costly)}")
-    rank = both[["estimate", "cost"]].corr("spearman").iloc[0, 1]
+    rank = both["estimate"].corr(both["cost"], method="spearman")
     print(f"the gradient's estimate: {', '.join(likely)}; rank correlation {rank:.2f}")
     path = folder / "heads.png"
     draw(heads).savefig(path, dpi=130)
