@@ -183,18 +183,18 @@ STEEPEST = 64.0
 """The largest exponent of an abrupt onset: an exponential approach within a sixty-fourth of the steps before it."""
 
 SPAN = 3.0
-"""Widths or spacings, and powers of two of the width, by which a patch reaches beyond its middle to begin with."""
+"""Widths or spacings, and powers of two of the width, by which cells reach beyond a shape."""
 
-PATCH_PLACES, PATCH_SCALES = 17, 9
-"""Points of a patch."""
+PLACES, SCALES = 17, 9
+"""Cells of a family to begin with, in either direction."""
 
-LIKELY = 1e-3
-"""Part of the largest weight of a patch from which a point stays within it."""
+DIVIDED, DIVISIONS = 32, 20
+"""Cells, the likeliest ones, that are divided at a time, and how often at most."""
 
 # The posterior of one transition.
 
-CONCENTRATED = 25
-"""Shapes among which the likelihood is spread, effectively, where a grid is fine enough."""
+CONCENTRATED = 30
+"""Cells among which the likelihood is spread, effectively, where they are small enough."""
 
 TEMPER = 0.65
 """Power of the likelihood that makes intervals cover: what is fitted besides is uncertain, too, and not on the grid."""
@@ -202,20 +202,19 @@ TEMPER = 0.65
 LIKELY_BACKGROUNDS, SHAPES_THINNED = 8, 7
 """Backgrounds that are kept beside a transition; one in so many shapes decides which."""
 
-FINER_GRIDS = (1, 1, 1, 2, 4)
-"""How fine each grid is, at most as many of them, each closer around what is likely than the one before."""
-
-NEGLIGIBLE = (0.0, 1e-4, 1e-4, 1e-4, 1e-4)
-"""Weight below which a family is left out after each grid: on the first one none may have come close yet."""
-
 PLAUSIBLE, MOST_NOISES = 2.0, 6
 """Kinds of noise whose log likelihood falls short of the best by less are taken into account, so many at most."""
 
-LEAST_FREE = 0.05
-"""Part of a checkpoint that a fit leaves free, at least: the residual of one that decides the fit tells nothing."""
-
 INTERVAL_MARGIN = 0.1
 """What is added to either side of an interval, in spacings of checkpoints."""
+
+# The growth that begins with a transition.
+
+GROWTH = (0.0, 0.5, 1.0)
+"""Its exponents, of the step; 0 is the logarithm."""
+
+GROWTH_PRICE = 2.0
+"""Nats that it costs: so much more likely it must make a curve."""
 
 # The search for several transitions.
 

@@ -8,7 +8,7 @@ from stagewise.statistics._noise.residual import KINDS
 from stagewise.statistics._scan import Bases, Fits, Squares, best_fits, coefficients, design, smooth_columns
 
 
-def superfluous(curve: np.ndarray, basis: Bases, floor: np.ndarray, full: Fits, rows: np.ndarray) -> list[float]:
+def superfluous(curve: np.ndarray, basis: Bases, floor: np.ndarray, full: Fits, rows: list[np.ndarray]) -> list[float]:
     """Return of each transition how probable what it adds to two smooth columns is, by chance; 0 where below RIVAL.
 
     Transitions are left out one by one, that first which these replace best.
@@ -18,12 +18,13 @@ def superfluous(curve: np.ndarray, basis: Bases, floor: np.ndarray, full: Fits, 
         basis: what is fitted.
         floor: what is added to its squares: [1].
         full: its fit with all transitions beside one column, which is compared only where two columns are no better.
-        rows: the transitions at the checkpoints: [transition, step].
+        rows: each transition at the checkpoints, with what begins with it: [row, step].
     """
-    p, rest, order = [0.0] * len(rows), list(range(len(rows))), list[int]()
-    best = max(full, _pair(curve, basis, floor, full, rows), key=_likelihood)
+    p, rest, order, none = [0.0] * len(rows), list(range(len(rows))), list[int](), np.empty((0, len(curve)))
+    best = max(full, _pair(curve, basis, floor, full, np.concatenate(rows)), key=_likelihood)
     while rest:
-        pairs = [_pair(curve, basis, floor, full, rows[[k for k in rest if k != j]]) for j in rest]
+        stacks = (np.concatenate([none, *(rows[k] for k in rest if k != j)]) for j in rest)
+        pairs = [_pair(curve, basis, floor, full, stack) for stack in stacks]
         order.append(rest.pop(int(np.argmax([_likelihood(pair) for pair in pairs]))))
         statistic = 2 * (_likelihood(best) - max(map(_likelihood, pairs))) / _ratio(len(order))
         probable = float(p_value(statistic, len(curve), best.correlation[0]))

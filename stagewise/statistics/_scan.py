@@ -1,27 +1,14 @@
 """A scan for one more transition: the likelihood of every transition of a grid over every smooth background."""
 
-import dataclasses
 import functools
-import threading
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from cachetools import LRUCache, cached
 
 from stagewise.statistics import _constants as c
 from stagewise.statistics._noise.residual import KINDS, WHITE, Noise, likelihoods, log_likelihood
 from stagewise.statistics._shapes import Shapes, backgrounds, grid
-
-PART = 64
-"""Transitions that are computed, or whose squares are summed, at a time."""
-
-WHOLE, BACKGROUNDS, PRODUCTS = 32 * 2**20, 6 * 2**20, 12 * 2**20
-"""Bytes that are remembered: of grids, of backgrounds under kinds of noise, and of their products with the grid. Of 400
-checkpoints one takes 17 megabytes, 0.1 to 1, and 0.5 to 2."""
-
-KEPT = 16 * 2**20
-"""Bytes of all these that may stay once a table is searched, for the next one with the same checkpoints."""
 
 Squares = tuple[np.ndarray, np.ndarray, np.ndarray]
 """Of each curve: the sum of whitened squares that the best fit leaves, its background, its transition."""
@@ -82,38 +69,56 @@ class Whitened(NamedTuple):
         return np.asarray(shared[:, None] - (values @ self.own.T) ** 2)
 
 
-@dataclasses.dataclass(frozen=True)
-class Within:
-    """Whitened transitions within whitened columns.
+class Scan:
+    """Transitions beside columns, each with the growth that begins with it, all whitened, for curve after curve."""
 
-    Their parts in the shared columns, [column, transition], and in each background's own, [background, transition];
-    their sums of squares, [transition].
-    """
+    def __init__(self, columns: Whitened, transitions: np.ndarray, growths: np.ndarray | None = None) -> None:
+        """Take columns, whitened transitions [transition, step], and what begins with each, [transition, step]."""
+        self.columns, self.last = columns, _Rows.of(columns, transitions)
+        self.size, self.growths = self.last.product(self.last), None
+        if growths is not None:
+            self.growths = _Rows.of(columns, columns.noise.whitened(growths))
+            self.growth = _explained(self.growths.product(self.growths), self.growths)
+            self.part = self.growths.product(self.last) / self.growth
+            self.size = self.size - self.part**2 * np.where(np.isfinite(self.growth), self.growth, 0.0)
+        self.size = _explained(self.size, self.last)
 
+    def squares(self, curve: np.ndarray) -> np.ndarray:
+        """Return what remains of a curve [step] with each background and transition: [background, transition]."""
+        values = self.columns.noise.whitened(curve)
+        rest, along = self.columns.remaining(values[None])[0][:, None], self.last.along(self.columns, values)
+        if self.growths is not None:
+            first = self.growths.along(self.columns, values)
+            rest, along = rest - first**2 / self.growth, along - self.part * first
+        # Rounding can leave less than nothing of a curve that is fitted exactly.
+        return np.asarray((rest - along**2 / self.size).clip(min=0))
+
+
+class _Rows(NamedTuple):
+    """Whitened rows with their parts in the shared columns, [column, row], and in each own one, [background, row]."""
+
+    whitened: np.ndarray
     shared: np.ndarray
     own: np.ndarray
-    size: np.ndarray
 
-    @functools.cached_property
-    def outside(self) -> np.ndarray:
-        """Their squares outside the columns, infinite where these explain one: [background, transition]."""
-        outside = (self.size - (self.shared**2).sum(0)) - self.own**2
-        return np.where(outside > c.COLLINEAR * self.size, outside, np.inf)
+    @classmethod
+    def of(cls, columns: Whitened, whitened: np.ndarray) -> "_Rows":
+        return cls(whitened, columns.shared @ whitened.T, columns.own @ whitened.T)
+
+    def product(self, other: "_Rows") -> np.ndarray:
+        """Return the products of rows outside the columns, each with its counterpart: [background, row]."""
+        shared = (self.whitened * other.whitened).sum(-1) - (self.shared * other.shared).sum(0)
+        return np.asarray(shared - self.own * other.own)
+
+    def along(self, columns: Whitened, values: np.ndarray) -> np.ndarray:
+        """Return the products with a whitened curve [step] outside the columns: [background, row]."""
+        shared = self.whitened @ values - (columns.shared @ values) @ self.shared
+        return np.asarray(shared - (columns.own @ values)[:, None] * self.own)
 
 
-def cache(most: int) -> "LRUCache[Any, Any]":
-    """Return room for so many bytes of the last results; the newest one stays, however large."""
-    # A result larger than the whole room would not be kept at all: it counts as just filling it.
-    return LRUCache(most, lambda result: min(nbytes(result), most))
-
-
-def nbytes(result: Any) -> int:
-    """Return the bytes of an array, or of those in a tuple.
-
-    >>> nbytes((np.zeros(3), (np.zeros(2, np.float32), "text")))
-    32
-    """
-    return sum(map(nbytes, result)) if isinstance(result, tuple) else getattr(result, "nbytes", 0)
+def _explained(size: np.ndarray, rows: _Rows) -> np.ndarray:
+    """Return squares outside the columns, infinite where these explain a row: it explains no more."""
+    return np.where(size > c.COLLINEAR * (rows.whitened**2).sum(-1), size, np.inf)
 
 
 def bases(steps: tuple[float, ...], every: int = 1) -> Bases:
@@ -122,16 +127,12 @@ def bases(steps: tuple[float, ...], every: int = 1) -> Bases:
     return whole if every == 1 else whole._replace(every=every, coarse=whole.coarse[::every])
 
 
-@cached(cache(WHOLE), lock=threading.Lock())
+@functools.lru_cache(maxsize=4)
 def _bases(steps: tuple[float, ...]) -> Bases:
     times, shapes = np.asarray(steps), grid(steps)
     u = np.log1p(times)
-    transitions = np.empty((shapes.number, len(u)))
-    for part in np.array_split(np.arange(shapes.number), shapes.number // PART + 1):
-        transitions[part] = shapes.take(part).at(u)
-    return Bases(
-        steps, 1, u, backgrounds(times, c.COARSE_SCALES), backgrounds(times, c.FINE_SCALES), shapes, transitions
-    )
+    coarse, fine = (backgrounds(times, scales) for scales in (c.COARSE_SCALES, c.FINE_SCALES))
+    return Bases(steps, 1, u, coarse, fine, shapes, shapes.at(u))
 
 
 def floors(curves: np.ndarray) -> np.ndarray:
@@ -160,56 +161,18 @@ def _outside(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
     return np.asarray(rest / np.where(length > c.EXPLAINED * size, length, np.inf))
 
 
-def scanned(curves: np.ndarray, columns: Whitened, transitions: np.ndarray) -> np.ndarray:
-    """Return the squares that remain with each background and each transition: [curve, background, transition]."""
-    candidates, values = columns.noise.whitened(transitions), columns.noise.whitened(curves)
-    within = Within(columns.shared @ candidates.T, columns.own @ candidates.T, (candidates**2).sum(-1))
-    return _remaining(values, columns, values @ candidates.T, within)
-
-
-def _remaining(values: np.ndarray, columns: Whitened, along: np.ndarray, within: Within) -> np.ndarray:
-    """Return what `scanned` does, from the products of curves and transitions, [curve, transition]."""
-    # Only what the columns leave of a transition can lower the squares: its part outside them, squared, over its size.
-    beside = along - (values @ columns.shared.T) @ within.shared
-    gain = (values @ columns.own.T)[..., None] * within.own
-    np.subtract(beside[:, None], gain, out=gain)
-    gain *= gain
-    gain /= within.outside
-    # Rounding can leave less than nothing of a curve that is fitted exactly.
-    squares = np.subtract(columns.remaining(values)[..., None], gain, out=gain)
-    return np.asarray(squares.clip(min=0, out=squares))
-
-
-@cached(cache(BACKGROUNDS), lock=threading.Lock())
+@functools.lru_cache(maxsize=16)
 def smooth_columns(steps: tuple[float, ...], every: int, kind: int, *, fine: bool) -> Whitened:
     """Return the backgrounds of a run, beside an offset alone, under a kind of noise."""
     basis = bases(steps, every)
     return whiten(basis.fine if fine else basis.coarse, _none(basis), KINDS[kind])
 
 
-@cached(cache(BACKGROUNDS), lock=threading.Lock())
-def _sizes(steps: tuple[float, ...], kind: int) -> np.ndarray:
-    """Return the sums of squares of the transitions of the grid, whitened: [transition]."""
-    transitions = bases(steps).transitions
-    parts = np.array_split(transitions, len(transitions) // PART + 1)
-    return np.concatenate([(KINDS[kind].whitened(part) ** 2).sum(-1) for part in parts])
-
-
-@cached(cache(PRODUCTS), lock=threading.Lock())
-def _in_backgrounds(steps: tuple[float, ...], every: int, kind: int) -> np.ndarray:
-    """Return the parts of the whitened transitions of the grid in the coarse backgrounds: [background, transition]."""
-    own = smooth_columns(steps, every, kind, fine=False).own
-    return np.asarray(KINDS[kind].transposed(own) @ bases(steps, every).transitions.T)
-
-
-def _within(basis: Bases, kind: int, columns: Whitened) -> Within:
-    """Return the transitions of the grid within columns, the coarse backgrounds' beside others."""
-    smooth, transitions = smooth_columns(basis.steps, basis.every, kind, fine=False), basis.transitions
-    shared = columns.noise.transposed(columns.shared) @ transitions.T
-    # A background's column is that beside the offset alone, less the others' parts, over the length that is left.
-    length = (smooth.own * columns.own).sum(-1, keepdims=True)
-    own = _in_backgrounds(basis.steps, basis.every, kind) - (smooth.own @ columns.shared.T) @ shared
-    return Within(shared, own / np.where(length > 0, length, np.inf), _sizes(basis.steps, kind))
+@functools.lru_cache(maxsize=4)
+def _scan(steps: tuple[float, ...], every: int, kind: int) -> Scan:
+    """Return the grid beside the coarse backgrounds and an offset."""
+    columns = smooth_columns(steps, every, kind, fine=False)
+    return Scan(columns, KINDS[kind].whitened(bases(steps).transitions))
 
 
 def smooth_fits(curves: np.ndarray, basis: Bases, floor: np.ndarray, others: np.ndarray | None = None) -> Fits:
@@ -244,12 +207,11 @@ def transition_fits(
     beside = _none(basis) if others is None else others
 
     def fit(part: np.ndarray, kind: int) -> Squares:
-        noise, columns = KINDS[kind], smooth_columns(basis.steps, basis.every, kind, fine=False).beside(beside)
-        within, best = _within(basis, kind, columns), []
+        scan, best = _scan(basis.steps, basis.every, kind), []
+        if len(beside):
+            scan = Scan(scan.columns.beside(beside), scan.last.whitened)
         for curve in part:
-            values = noise.whitened(curve[None])
-            along = noise.transposed(values) @ basis.transitions.T
-            squares = _remaining(values, columns, along, within)[0]
+            squares = scan.squares(curve)
             if barred is not None:
                 squares[:, barred] = np.inf
             place = int(squares.argmin())
@@ -306,12 +268,3 @@ def best_fits(
                 following[k, rows] = likelihoods(residuals, floor[rows]).argmax(0)
             kind = following[kind, every]
     return best
-
-
-def forget() -> None:
-    """Let go of what was remembered of searches, where it is much."""
-    functions = _bases, smooth_columns, _sizes, _in_backgrounds
-    rooms = [function.cache for function in functions]
-    if sum(room.currsize for room in rooms if isinstance(room, LRUCache)) > KEPT:
-        for function in functions:
-            function.cache_clear()

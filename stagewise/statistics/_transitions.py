@@ -67,6 +67,7 @@ class _Search:
         self.curve, self.basis, self.floor, self.alpha = curve, basis, floor, alpha
         self.fits: list[Refined] = []
         self.shapes: list[Shapes] = []
+        self.growths: list[float | None] = []
         self.kind = 0
 
     def together(self, shape: int, null: Fits, one: Fits, p: float, level: float) -> tuple[list[int], float]:
@@ -129,15 +130,15 @@ class _Search:
 
         On the grid two may fit better than one of a width between those of the grid: both are refined first.
         """
-        before, alone = list(self.shapes), self._take([single], kind)
+        before, alone = (list(self.shapes), list(self.growths)), self._take([single], kind)
         if several == [single]:
             return alone
-        shapes, fits, likelihood = self.shapes, self.fits, self._full().likelihood
-        self.shapes = before
+        state, likelihood = (self.shapes, self.growths, self.fits), self._full().likelihood
+        self.shapes, self.growths = before
         apart, full = self._take(several, kind), self._full()
         statistic = 2 * (full.likelihood - likelihood)[0] / c.TOGETHER.get(len(several) - 1, 1.0)
         if p_value(statistic, len(self.curve), full.correlation[0]) > self.alpha:
-            self.shapes, self.fits = shapes, fits
+            self.shapes, self.growths, self.fits = state
             return alone
         return apart
 
@@ -145,18 +146,21 @@ class _Search:
         """Take transitions of the grid, and leave out what is superfluous then; whether all are told apart."""
         self.kind = kind
         self.shapes = self.shapes + [self.basis.shapes.take([shape]) for shape in shapes]
+        self.growths = self.growths + [None] * len(shapes)
         self._refine(1 if len(self.shapes) == 1 else 2)
         apart = True
         # Refined, two of them may have become one: the less certain one goes.
         while (pair := self._pair()) is not None:
             apart = False
-            del self.shapes[max(pair, key=self._p_values().__getitem__)]
-            self._refine(1)
+            self._drop(max(pair, key=self._p_values().__getitem__))
         # Later ones may have made an earlier one superfluous.
         while len(self.shapes) > 2 and max(p := self._p_values()) > c.FURTHER * self.alpha:
-            del self.shapes[p.index(max(p))]
-            self._refine(1)
+            self._drop(p.index(max(p)))
         return apart
+
+    def _drop(self, j: int) -> None:
+        del self.shapes[j], self.growths[j]
+        self._refine(1)
 
     def _full(self) -> Fits:
         return smooth_fits(self.curve[None], self.basis, self.floor, self._stack())
@@ -169,9 +173,21 @@ class _Search:
     def _refine(self, rounds: int) -> None:
         for _ in range(rounds):
             self.fits = []
-            for j, one in enumerate(self.shapes):
-                self.fits.append(refine(self.context(j), one, self.kind))
-                self.shapes[j] = self.fits[j].best
+            for j in range(len(self.shapes)):
+                context = self.context(j)
+                fit = refine(context._replace(growth=self._possible(context, j)), self.shapes[j], self.kind)
+                self.fits.append(fit)
+                self.shapes[j], self.growths[j] = fit.best, fit.growth
+
+    def _possible(self, context: Context, j: int) -> float | None:
+        """Return the exponent of the growth that may begin with a transition of the grid within the way of one."""
+        early, _, late = self.shapes[j].times()[0]
+        halves, spacing = self.basis.shapes.times()[:, 1], np.diff(self.basis.u).max()
+        (near,) = np.nonzero((halves >= early - spacing) & (halves <= late + spacing))
+        if not len(near):
+            return None
+        shapes, columns = self.basis.shapes.take(near), context.beside(self.basis.coarse, KINDS[self.kind])
+        return min(c.GROWTH, key=lambda growth: context.scan(columns, shapes, growth).squares(self.curve).min())
 
     def _p_values(self) -> list[float]:
         full = self._full()
@@ -182,8 +198,17 @@ class _Search:
         statistic = 2 * (full.likelihood - without.likelihood)[0]
         return float(p_value(statistic, len(self.curve), full.correlation[0]))
 
+    def _growth(self, j: int) -> np.ndarray:
+        """Return what begins with a transition, at the checkpoints, as a row or none."""
+        growth = self.shapes[j].growths(self.basis.u, self.growths[j])
+        return np.empty((0, len(self.curve))) if growth is None else growth
+
+    def _rows(self) -> list[np.ndarray]:
+        """Return each transition, after what begins with it, at the checkpoints."""
+        return [np.concatenate([self._growth(j), one.at(self.basis.u)]) for j, one in enumerate(self.shapes)]
+
     def _stack(self, without: int | None = None) -> np.ndarray:
-        rows = [shape.at(self.basis.u) for j, shape in enumerate(self.shapes) if j != without]
+        rows = [row for j, row in enumerate(self._rows()) if j != without]
         return np.concatenate(rows) if rows else np.empty((0, len(self.curve)))
 
     def context(self, j: int) -> Context:
@@ -191,12 +216,12 @@ class _Search:
 
     def transitions(self, resamples: np.ndarray | None) -> tuple[Transition, ...]:
         full = self._full()
-        rivals = superfluous(self.curve, self.basis, self.floor, full, self._stack())
+        rivals = superfluous(self.curve, self.basis, self.floor, full, self._rows())
         found = [self._describe(j, full, p, resamples) for j, p in enumerate(rivals)]
         return tuple(sorted(found, key=lambda one: float(one.times[1, 0])))
 
     def _describe(self, j: int, full: Fits, rival: float, resamples: np.ndarray | None) -> Transition:
-        others, n = self._stack(j), len(self.curve)
+        others, n = np.concatenate([self._stack(j), self._growth(j)]), len(self.curve)
         noise = KINDS[int(full.kind[0])]
         columns = np.concatenate([design(self.basis.fine[full.background[0]], others), self.shapes[j].at(self.basis.u)])
         weights = coefficients(self.curve, columns, noise)
@@ -204,6 +229,7 @@ class _Search:
         shifts = None if resamples is None else resampled(self.context(j), self.fits[j], int(full.kind[0]), resamples)
         times = self.fits[j].quantiles(self.basis.u, shifts)
         size, u, whole = float(weights[-1]), self.basis.u, weights @ columns
+        growth = 0.0 if self.growths[j] is None else weights[-2] * columns[-2]
         # Levels are those that the curve has then: what overlaps with this transition is in them too.
         beside = weights[:-1] @ columns[:-1]
         before = float(np.interp(times[0, 0], u, beside))
@@ -221,7 +247,7 @@ class _Search:
             change,
             max(self._p_value(full, j), rival),
             deviation,
-            prominence(u, weights[1] * columns[1], size, self.shapes[j]),
+            prominence(u, weights[1] * columns[1] + growth, size, self.shapes[j]),
             float(np.diff(np.interp(times[[0, 2], 0], u, whole))[0] / way) if way else 0.0,
             int((u <= times[0, 0]).sum()),
             int((u >= times[2, 0]).sum()),

@@ -50,19 +50,6 @@ def test_resamples_that_move_the_transition_move_its_times() -> None:
 
 
 @pytest.mark.slow
-def test_noise_that_is_larger_at_the_transition_makes_wider_intervals() -> None:
-    generator, near = np.random.default_rng(1), np.abs(BASIS.u - TRUE.middle[0]) < 0.6
-    widths = []
-    for level in (np.where(near, 0.06, 0.004), np.full(len(STEPS), 0.02)):
-        draws = level * generator.standard_normal((12, len(STEPS)))
-        curves = 0.1 + 0.6 * TRUE.at(BASIS.u) + draws
-        fits = [refine(Context(curve, BASIS, np.empty((0, len(STEPS))), 1e-6), START, KIND) for curve in curves]
-        widths.append(np.mean([np.ptp(one.quantiles(BASIS.u)[1, 1:]) for one in fits]))
-    here, everywhere = widths
-    assert here > 1.5 * everywhere
-
-
-@pytest.mark.slow
 def test_an_accuracy_of_few_answers_is_covered_though_its_noise_is_largest_half_way() -> None:
     generator, held = np.random.default_rng(0), []
     for _ in range(30):

@@ -76,6 +76,21 @@ def test_a_staircase_of_three_is_three_transitions_though_one_alone_looks_like_a
     assert [one.size for one in found.transitions] == pytest.approx([0.6] * 3, abs=0.15)
 
 
+@pytest.mark.one_of(2)
+@pytest.mark.parametrize("growth", [0.1, 0.2])
+def test_a_jump_with_slow_growth_after_it_has_the_times_of_the_jump_wherever_the_run_is_stopped(growth: float) -> None:
+    steps = np.unique(np.append(0, np.geomspace(10, 50_000, 91)).round())
+    after = growth * np.log((1 + steps) / 564).clip(min=0)
+    curve = 0.5 * logistic(steps, 563, 0.1) + after + 0.02 * np.random.default_rng(0).standard_normal(len(steps))
+    halves = []
+    for last in np.geomspace(2500, 50_000, 10):
+        kept = steps <= last
+        one = find_transitions(steps[kept], curve[None, kept])[0].transitions[0]
+        halves.append(one.times[1])
+        assert halves[-1][1] <= np.log1p(563) <= halves[-1][2]
+    assert np.ptp(np.array(halves)[:, 0]) < np.log(50_000 / 10) / 90
+
+
 def test_the_noise_of_a_transition_is_that_where_it_is() -> None:
     levels = np.geomspace(0.005, 0.08, len(STEPS))
     noise = levels * np.random.default_rng(4).standard_normal(len(STEPS))

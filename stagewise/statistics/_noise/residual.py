@@ -48,16 +48,6 @@ class Noise(NamedTuple):
         result[..., 1:] -= before * curves[..., :-1]
         return np.asarray(result)
 
-    def transposed(self, curves: np.ndarray) -> np.ndarray:
-        """Return curves [..., step] under the transpose of that map.
-
-        What is whitened times what is whitened is this of the one times the other as it is.
-        """
-        here, before = _factors(self, curves.shape[-1])
-        result = here * curves
-        result[..., :-1] -= before * curves[..., 1:]
-        return np.asarray(result)
-
 
 WHITE = Noise(0.0, 0.0)
 
