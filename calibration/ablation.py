@@ -5,6 +5,7 @@ what it changes. "whole" is the search as it is; without names all variants are 
 """
 
 import contextlib
+import functools
 import itertools
 import sys
 import time
@@ -20,7 +21,7 @@ from calibration import apart, onsets
 from calibration.cases import NOISES, PLANTED, SMOOTH, Generator, Planted, checkpoints, correlated, logistic
 from calibration.onsets import RISE, _covers, decided, generator
 from calibration.specials import HELD_OUT, SPECIALS
-from stagewise.statistics import Noise, StageCriteria, _refinement, _transitions, find_transitions
+from stagewise.statistics import Noise, StageCriteria, _refinement, _scan, _transitions, find_transitions
 from stagewise.statistics import _constants as c
 from stagewise.statistics._cells import Cells, around
 from stagewise.statistics._noise import residual
@@ -239,14 +240,23 @@ def table(repetitions: int, kinds: tuple[str, ...]) -> pd.DataFrame:
     return frame
 
 
-def _noises_without(away: Callable[[Noise], bool]) -> Any:
-    """Return a context in which some kinds of noise are never chosen."""
-    stack = contextlib.ExitStack()
-    surprise = np.array([1e9 if away(kind) else kind.surprise for kind in KINDS])
-    stack.enter_context(mock.patch.object(residual, "_SURPRISE", surprise))
-    kept = tuple(kind for kind in residual.SMOOTH if not away(kind))
-    stack.enter_context(mock.patch.object(_refinement, "SMOOTH", kept))
-    return stack
+def _noises(away: Callable[[Noise], bool]) -> Callable[[], Any]:
+    """Return a context in which some kinds of noise are never likely."""
+
+    def context() -> Any:
+        stack, unlikely = contextlib.ExitStack(), np.where([away(kind) for kind in KINDS], 1e9, 0.0)
+        for module, name in ((_scan, "likelihoods"), (_refinement, "restricted_likelihoods")):
+            likely = getattr(module, name)
+            changed = functools.partial(_less, likely, unlikely)
+            stack.enter_context(mock.patch.object(module, name, changed))
+        return stack
+
+    return context
+
+
+def _less(likely: Callable[..., np.ndarray], unlikely: np.ndarray, *arguments: Any) -> np.ndarray:
+    logs = likely(*arguments)
+    return np.asarray(logs - unlikely.reshape(-1, *[1] * (logs.ndim - 1)))
 
 
 def _families_without(*tails: float) -> Any:
@@ -273,7 +283,6 @@ def _criteria(**values: Any) -> Callable[[], Any]:
 
 VARIANTS: Mapping[str, Callable[[], Any]] = {
     "whole": contextlib.nullcontext,
-    "no windows of noise": lambda: _noises_without(lambda kind: kind.window is not None),
     "no two-column rivals": lambda: mock.patch.object(
         _transitions, "superfluous", lambda curve, basis, floor, full, rows: [0.0] * len(rows)
     ),
@@ -281,8 +290,10 @@ VARIANTS: Mapping[str, Callable[[], Any]] = {
         _transitions._Search, "together", lambda self, shape, null, one, p, level: ([shape], p)
     ),
     "no random walks": _criteria(walk=0),
-    "no growing noise": lambda: _noises_without(lambda kind: kind.growth != 0),
-    "no windows, no growing noise": lambda: _noises_without(lambda kind: kind.growth != 0 or kind.window is not None),
+    "no growing noise": _noises(lambda kind: kind.growth != 0),
+    "white noise": _noises(lambda kind: kind.correlation != 0),
+    "no HC2": lambda: mock.patch.object(_refinement, "_excess", return_value=1.0),
+    "tempered by .65": _constants(TEMPER=0.65),
     "no tempering": _constants(TEMPER=1.0),
     "no outlier filter": lambda: mock.patch.object(_transitions, "without_outliers", lambda curves: curves),
     "no last values": lambda: mock.patch.object(residual, "_without_last", lambda curves, _: curves),

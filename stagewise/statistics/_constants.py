@@ -22,20 +22,6 @@ NOISE_CORRELATIONS = (-0.2, 0.0, 0.2, 0.4, 0.55, 0.7, 0.8, 0.88, 0.94, 0.98)
 GROWTHS = (0.0, -1.2, 1.2, -2.4, 2.4)
 """Changes of the logarithm of the noise's level over the run that are tried."""
 
-WINDOWS, EIGHTH = (1 / 12, 1 / 6, 1 / 3), 1 / 8
-"""Windows of a level of their own that are tried, as parts of the checkpoints: so long, half overlapping one another,
-and from either end of the run to each multiple of an eighth."""
-
-RAISED, IN_WINDOWS = (1.2, 2.2), (0.0, 0.4, 0.7)
-"""Logarithms of how many times the deviation is larger within a window, and correlations that are tried with one."""
-
-NARROWEST_WINDOW = 4
-"""Checkpoints of a window at least: fewer are outliers."""
-
-RARE = 8.0
-"""Nats by which a window must make residuals more likely to be preferred: the logarithm of the number of windows, of
-levels and correlations within is 5.8. A rise that is left out looks like a narrow window, but has fewer of them."""
-
 LONGEST = 3
 """Checkpoints that an outlier lasts at most."""
 
@@ -65,11 +51,6 @@ ENOUGH = 200
 NUGGET = 1e-6
 """Part of the variance that is independent at each checkpoint: of smooth noise at close checkpoints rounding leaves
 covariances that are not positive definite."""
-
-# Noise on a plateau.
-
-PLATEAU_FADING = np.geomspace(0.25, 64, 33)
-"""Steps over which noise may fade to 1/e, over the smallest gap between checkpoints."""
 
 # Noise about a curve that only rises.
 
@@ -196,7 +177,7 @@ DIVIDED, DIVISIONS = 32, 20
 CONCENTRATED = 30
 """Cells among which the likelihood is spread, effectively, where they are small enough."""
 
-TEMPER = 0.65
+TEMPER = 0.8
 """Power of the likelihood that makes intervals cover: what is fitted besides is uncertain, too, and not on the grid."""
 
 LIKELY_BACKGROUNDS, SHAPES_THINNED = 8, 7
@@ -204,6 +185,9 @@ LIKELY_BACKGROUNDS, SHAPES_THINNED = 8, 7
 
 PLAUSIBLE, MOST_NOISES = 2.0, 6
 """Kinds of noise whose log likelihood falls short of the best by less are taken into account, so many at most."""
+
+LEAST_FREE = 0.05
+"""Part of a checkpoint that a fit leaves free, at least: the residual of one that decides the fit tells nothing."""
 
 INTERVAL_MARGIN = 0.1
 """What is added to either side of an interval, in spacings of checkpoints."""

@@ -1,14 +1,13 @@
 """One transition on cells around it: its best shape, and how likely the others are given the curve."""
 
 import itertools
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from stagewise.statistics import _constants as c
 from stagewise.statistics._cells import Cells, around, joined
-from stagewise.statistics._noise.residual import KINDS, SMOOTH, Noise, log_likelihood, restricted_likelihoods
+from stagewise.statistics._noise.residual import KINDS, Noise, log_likelihood, restricted_likelihoods
 from stagewise.statistics._scan import Bases, Scan, Whitened, design, whiten
 from stagewise.statistics._shapes import Shapes
 
@@ -75,14 +74,17 @@ def refine(context: Context, shape: Shapes, kind: int) -> Refined:
         return Refined(shape, shape, np.ones(1), np.zeros(1))
     backgrounds = _likely(context, cells.shapes.take(slice(None, None, c.SHAPES_THINNED)), KINDS[kind])
     columns = design(backgrounds[0], context.others)
-    noises = _plausible(context, columns, shape, SMOOTH if KINDS[kind].window is None else KINDS)
+    noises = _plausible(context, columns, shape)
     beside = [context.beside(backgrounds, noise) for noise in noises]
     options = list(dict.fromkeys((None, context.growth)))
-    logs = _log_likelihoods(context, beside, options, cells.shapes)
+    logs, temper = _log_likelihoods(context, beside, options, cells.shapes), c.TEMPER
     for _ in range(c.DIVISIONS):
-        weights = _weights(logs, cells)
+        weights = _weights(logs, cells, temper)
         if 1 / (weights**2).sum() > c.CONCENTRATED:
-            break
+            shape = cells.shapes.take([int(logs.max(0).argmax())])
+            if temper < c.TEMPER or (excess := _excess(context, columns, shape, noises[0])) == 1:
+                break
+            temper /= excess
         likely = np.argsort(-weights)[: c.DIVIDED]
         parts = cells.take(likely).divided().inside(context.basis.u)
         rest = np.delete(np.arange(len(weights)), likely)
@@ -90,7 +92,7 @@ def refine(context: Context, shape: Shapes, kind: int) -> Refined:
         cells = joined([cells.take(rest), parts])
     row, best = divmod(int(logs.argmax()), logs.shape[1])
     growth = options[row // len(backgrounds) % len(options)]
-    return Refined(cells.shapes.take([best]), cells.shapes, _weights(logs, cells), cells.area, growth)
+    return Refined(cells.shapes.take([best]), cells.shapes, _weights(logs, cells, temper), cells.area, growth)
 
 
 def resampled(context: Context, refined: Refined, kind: int, resamples: np.ndarray) -> np.ndarray:
@@ -112,12 +114,41 @@ def _likely(context: Context, shapes: Shapes, noise: Noise) -> np.ndarray:
     return np.asarray(fine[np.argsort(-weights.sum(1))[: c.LIKELY_BACKGROUNDS]])
 
 
-def _plausible(context: Context, columns: np.ndarray, shape: Shapes, kinds: Sequence[Noise]) -> list[Noise]:
+def _plausible(context: Context, columns: np.ndarray, shape: Shapes) -> list[Noise]:
     """Return the kinds of noise that the residuals allow, by the restricted likelihood: fitting hides correlation."""
-    stack = np.concatenate([columns, shape.at(context.basis.u)])
-    restricted = restricted_likelihoods(context.curve, stack, context.floor, kinds)
+    stack = np.concatenate([columns, shape.at(context.basis.u), _slopes(shape, context.basis.u)])
+    restricted = restricted_likelihoods(context.curve, stack, context.floor)
     order = np.argsort(-restricted)[: c.MOST_NOISES]
-    return [kinds[k] for k in order if restricted[k] > restricted.max() - c.PLAUSIBLE]
+    return [KINDS[k] for k in order if restricted[k] > restricted.max() - c.PLAUSIBLE]
+
+
+def _slopes(shape: Shapes, u: np.ndarray) -> np.ndarray:
+    """Return how a transition changes with its place, and with its width: [2, step]."""
+    middle, rows = float(shape.times()[0, 1]), []
+    spacing = float(np.interp(middle, (u[1:] + u[:-1]) / 2, np.diff(u)))
+    for shift, factor in ((spacing / 4, 1.0), (0.0, 1.1)):
+        # The curve at other times is that of another place, or width, to first order.
+        ends = (middle + (u - sign * shift - middle) / factor**sign for sign in (-1, 1))
+        rows.append(np.subtract(*(shape.at(end)[0] for end in ends)))
+    return np.stack(rows)
+
+
+def _excess(context: Context, columns: np.ndarray, shape: Shapes, noise: Noise) -> float:
+    """Return the variance of the residuals where they move a transition over that of all of them, at least 1.
+
+    The noise may be larger there than elsewhere (as that of an accuracy half-way is), or the shape not fit; the
+    likelihood would be too certain by as much. Leverages are taken off the residuals.
+
+    Source: White (1980), A heteroskedasticity-consistent covariance matrix estimator; MacKinnon and White (1985), HC2.
+    """
+    slopes = noise.whitened(_slopes(shape, context.basis.u))
+    stack = np.concatenate([noise.whitened(np.concatenate([columns, shape.at(context.basis.u)])), slopes])
+    q, values = np.linalg.qr(stack.T)[0], noise.whitened(context.curve)
+    squares = (values - q @ (q.T @ values)) ** 2 / (1 - (q**2).sum(1)).clip(min=c.LEAST_FREE)
+    squares += context.floor / len(values)
+    weights = slopes**2
+    sizes = weights.sum(1)
+    return float((weights[sizes > 0] @ squares / sizes[sizes > 0] / squares.mean()).max(initial=1.0))
 
 
 def _log_likelihoods(
@@ -129,13 +160,13 @@ def _log_likelihoods(
     for columns, begin in itertools.product(beside, begins):
         noise, price = columns.noise, 0.0 if begin is None else c.GROWTH_PRICE
         squares = Scan(columns, noise.whitened(values), begin).squares(context.curve) + context.floor
-        rows.append(log_likelihood(squares, len(u), noise.correlation, _freedom(context)) - noise.surprise - price)
+        rows.append(log_likelihood(squares, len(u), noise.correlation, _freedom(context)) - price)
     return np.concatenate(rows)
 
 
-def _weights(logs: np.ndarray, cells: Cells) -> np.ndarray:
+def _weights(logs: np.ndarray, cells: Cells, temper: float) -> np.ndarray:
     """Return how likely each cell is, over all kinds of noise, growths and backgrounds."""
-    each = np.exp(c.TEMPER * (logs - logs.max())).sum(0) * np.exp(cells.area - cells.area.max())
+    each = np.exp(temper * (logs - logs.max())).sum(0) * np.exp(cells.area - cells.area.max())
     return np.asarray(each / each.sum())
 
 

@@ -257,7 +257,6 @@ def best_fits(
                 (rows,) = np.nonzero(new & (kind == k))
                 squares, background, shape = fit(curves[rows], int(k))
                 likelihood = log_likelihood(squares + floor[rows], curves.shape[1], KINDS[k].correlation)
-                likelihood -= KINDS[k].surprise
                 residuals = curves[rows].copy()
                 for i, row in enumerate(rows):
                     chosen = columns(int(background[i]), int(shape[i]))
