@@ -67,12 +67,12 @@ class Context(NamedTuple):
         return Scan(columns, columns.noise.whitened(shapes.at(self.basis.u)), shapes.growths(self.basis.u, growth))
 
 
-def refine(context: Context, shape: Shapes, kind: int) -> Refined:
+def refine(context: Context, shape: Shapes, noise: Noise) -> Refined:
     """Return the posterior of a transition's shape around it, with a flat prior in place and log width."""
     cells = around(shape, context.basis.u)
     if not len(cells.place):
         return Refined(shape, shape, np.ones(1), np.zeros(1))
-    backgrounds = _likely(context, cells.shapes.take(slice(None, None, c.SHAPES_THINNED)), KINDS[kind])
+    backgrounds = _likely(context, cells.shapes.take(slice(None, None, c.SHAPES_THINNED)), noise)
     columns = design(backgrounds[0], context.others)
     noises = _plausible(context, columns, shape)
     beside = [context.beside(backgrounds, noise) for noise in noises]
@@ -90,14 +90,16 @@ def refine(context: Context, shape: Shapes, kind: int) -> Refined:
         rest = np.delete(np.arange(len(weights)), likely)
         logs = np.concatenate([logs[:, rest], _log_likelihoods(context, beside, options, parts.shapes)], axis=1)
         cells = joined([cells.take(rest), parts])
-    row, best = divmod(int(logs.argmax()), logs.shape[1])
-    growth = options[row // len(backgrounds) % len(options)]
-    return Refined(cells.shapes.take([best]), cells.shapes, _weights(logs, cells, temper), cells.area, growth)
+    each = np.exp(c.TEMPER * (logs - logs.max())).reshape(len(noises), len(options), len(backgrounds), -1).sum((0, 2))
+    # The best shape is one without growth unless that is clearly there.
+    growing = int(len(each) > 1 and np.log(each[-1].max() / each[0].max()) > c.TEMPER * c.GROWTH_CLEAR)
+    best = cells.shapes.take([int(each[growing].argmax())])
+    return Refined(best, cells.shapes, _weights(logs, cells, temper), cells.area, options[growing])
 
 
-def resampled(context: Context, refined: Refined, kind: int, resamples: np.ndarray) -> np.ndarray:
+def resampled(context: Context, refined: Refined, noise: Noise, resamples: np.ndarray) -> np.ndarray:
     """Return how far resamples of the batch [resample, step] move the three times: [resample, part]."""
-    fine, noise = context.basis.fine, KINDS[kind]
+    fine = context.basis.fine
     total = context.scan(context.beside(fine, noise), refined.best, refined.growth).squares(context.curve)[:, 0]
     scan = context.scan(context.beside(fine[[int(total.argmin())]], noise), refined.shapes, refined.growth)
     squares = np.stack([scan.squares(curve)[0] for curve in resamples]) + context.floor

@@ -10,8 +10,8 @@ from stagewise.statistics import _constants as c
 from stagewise.statistics._noise.residual import KINDS, WHITE, Noise, likelihoods, log_likelihood
 from stagewise.statistics._shapes import Shapes, backgrounds, grid
 
-Squares = tuple[np.ndarray, np.ndarray, np.ndarray]
-"""Of each curve: the sum of whitened squares that the best fit leaves, its background, its transition."""
+Squares = tuple[float, int, int]
+"""The sum of whitened squares that the best fit leaves, its background, its transition."""
 
 
 class Bases(NamedTuple):
@@ -29,18 +29,26 @@ class Bases(NamedTuple):
     transitions: np.ndarray
 
 
-class Fits(NamedTuple):
-    """The best fit of each curve: its log likelihood, the number of its noise in KINDS, background and transition."""
+class Target(NamedTuple):
+    """A curve [step] with what is fitted to it; `floor` is the sum of squares that no model explains."""
 
-    likelihood: np.ndarray
-    kind: np.ndarray
-    background: np.ndarray
-    shape: np.ndarray
+    curve: np.ndarray
+    basis: Bases
+    floor: float
 
-    @property
-    def correlation(self) -> np.ndarray:
-        """Lag-1 correlation of the noise."""
-        return np.array([KINDS[kind].correlation for kind in self.kind])
+    @classmethod
+    def of(cls, curve: np.ndarray, basis: Bases) -> "Target":
+        """Return a curve with the floor that its range gives it."""
+        return cls(curve, basis, float((c.UNEXPLAINED * np.ptp(curve) + 1e-12) ** 2 * len(curve)))
+
+
+class Fit(NamedTuple):
+    """The best fit of a curve: its log likelihood, its noise, the numbers of its background and transition."""
+
+    likelihood: float
+    noise: Noise
+    background: int
+    shape: int
 
 
 class Whitened(NamedTuple):
@@ -64,9 +72,8 @@ class Whitened(NamedTuple):
         return Whitened(self.noise, shared, _outside(self.own, shared[len(self.shared) :]))
 
     def remaining(self, values: np.ndarray) -> np.ndarray:
-        """Return the squares of whitened curves outside the columns: [curve, background]."""
-        shared = (values**2).sum(-1) - ((values @ self.shared.T) ** 2).sum(-1)
-        return np.asarray(shared[:, None] - (values @ self.own.T) ** 2)
+        """Return the squares of a whitened curve outside the columns: [background]."""
+        return np.asarray((values**2).sum() - ((self.shared @ values) ** 2).sum() - (self.own @ values) ** 2)
 
 
 class Scan:
@@ -86,7 +93,7 @@ class Scan:
     def squares(self, curve: np.ndarray) -> np.ndarray:
         """Return what remains of a curve [step] with each background and transition: [background, transition]."""
         values = self.columns.noise.whitened(curve)
-        rest, along = self.columns.remaining(values[None])[0][:, None], self.last.along(self.columns, values)
+        rest, along = self.columns.remaining(values)[:, None], self.last.along(self.columns, values)
         if self.growths is not None:
             first = self.growths.along(self.columns, values)
             rest, along = rest - first**2 / self.growth, along - self.part * first
@@ -135,11 +142,6 @@ def _bases(steps: tuple[float, ...]) -> Bases:
     return Bases(steps, 1, u, coarse, fine, shapes, shapes.at(u))
 
 
-def floors(curves: np.ndarray) -> np.ndarray:
-    """Return the sum of squares that is added to every residual: [curve]."""
-    return np.asarray((c.UNEXPLAINED * np.ptp(curves, axis=-1) + 1e-12) ** 2 * curves.shape[-1])
-
-
 def design(background: np.ndarray, others: np.ndarray) -> np.ndarray:
     """Return a background [step] with an offset and the other columns: [column, step]."""
     return np.concatenate([np.ones((1, len(background))), background[None], others])
@@ -162,68 +164,53 @@ def _outside(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
 
 
 @functools.lru_cache(maxsize=16)
-def smooth_columns(steps: tuple[float, ...], every: int, kind: int, *, fine: bool) -> Whitened:
+def smooth_columns(steps: tuple[float, ...], every: int, noise: Noise, *, fine: bool) -> Whitened:
     """Return the backgrounds of a run, beside an offset alone, under a kind of noise."""
     basis = bases(steps, every)
-    return whiten(basis.fine if fine else basis.coarse, _none(basis), KINDS[kind])
+    return whiten(basis.fine if fine else basis.coarse, np.empty((0, len(steps))), noise)
 
 
 @functools.lru_cache(maxsize=4)
-def _scan(steps: tuple[float, ...], every: int, kind: int) -> Scan:
+def _scan(steps: tuple[float, ...], every: int, noise: Noise) -> Scan:
     """Return the grid beside the coarse backgrounds and an offset."""
-    columns = smooth_columns(steps, every, kind, fine=False)
-    return Scan(columns, KINDS[kind].whitened(bases(steps).transitions))
+    columns = smooth_columns(steps, every, noise, fine=False)
+    return Scan(columns, noise.whitened(bases(steps).transitions))
 
 
-def smooth_fits(curves: np.ndarray, basis: Bases, floor: np.ndarray, others: np.ndarray | None = None) -> Fits:
-    """Fit curves [curve, step] by the best background, without a further transition but the others."""
-    beside = _none(basis) if others is None else others
+def smooth_fit(target: Target, others: np.ndarray) -> Fit:
+    """Fit a curve by the best background, without a further transition but the others [column, step]."""
+    curve, basis, _ = target
 
-    def fit(part: np.ndarray, kind: int) -> Squares:
-        columns = smooth_columns(basis.steps, basis.every, kind, fine=True).beside(beside)
-        squares = columns.remaining(KINDS[kind].whitened(part)).clip(min=0)
-        return squares.min(1), squares.argmin(1), np.zeros(len(part), int)
+    def fit(noise: Noise) -> Squares:
+        columns = smooth_columns(basis.steps, basis.every, noise, fine=True).beside(others)
+        squares = columns.remaining(noise.whitened(curve)).clip(min=0)
+        return float(squares.min()), int(squares.argmin()), 0
 
-    def fitted(b: int, _: int) -> np.ndarray:
-        return design(basis.fine[b], beside)
-
-    white = np.full(len(curves), KINDS.index(WHITE))
-    return best_fits(curves, floor, [white], 3, fit, fitted)
+    return best_fit(target, [WHITE], 3, fit, lambda b, _: design(basis.fine[b], others))
 
 
-def transition_fits(
-    curves: np.ndarray,
-    basis: Bases,
-    floor: np.ndarray,
-    kind: np.ndarray,
-    others: np.ndarray | None = None,
-    barred: np.ndarray | None = None,
-) -> Fits:
-    """Fit curves by the best background and transition, beside the others; the search for the noise starts at a kind.
+def transition_fit(target: Target, noise: Noise, others: np.ndarray, barred: np.ndarray | None = None) -> Fit:
+    """Fit a curve by the best background and transition, beside the others; the search for the noise starts at a kind.
 
     It starts at white noise, too, since a transition left out looks like correlation. Those transitions of the grid
     that are barred, [transition], are passed over; some are not.
     """
-    beside = _none(basis) if others is None else others
+    curve, basis, _ = target
 
-    def fit(part: np.ndarray, kind: int) -> Squares:
-        scan, best = _scan(basis.steps, basis.every, kind), []
-        if len(beside):
-            scan = Scan(scan.columns.beside(beside), scan.last.whitened)
-        for curve in part:
-            squares = scan.squares(curve)
-            if barred is not None:
-                squares[:, barred] = np.inf
-            place = int(squares.argmin())
-            best.append((squares.flat[place], *divmod(place, squares.shape[1])))
-        squares, background, shape = (np.array(column) for column in zip(*best, strict=True))
-        return squares, background, shape
+    def fit(noise: Noise) -> Squares:
+        scan = _scan(basis.steps, basis.every, noise)
+        if len(others):
+            scan = Scan(scan.columns.beside(others), scan.last.whitened)
+        squares = scan.squares(curve)
+        if barred is not None:
+            squares[:, barred] = np.inf
+        place = int(squares.argmin())
+        return float(squares.flat[place]), *divmod(place, squares.shape[1])
 
     def fitted(b: int, s: int) -> np.ndarray:
-        return np.concatenate([design(basis.coarse[b], beside), basis.transitions[s][None]])
+        return np.concatenate([design(basis.coarse[b], others), basis.transitions[s][None]])
 
-    white = np.full(len(curves), KINDS.index(WHITE))
-    return best_fits(curves, floor, [kind, white], 2, fit, fitted)
+    return best_fit(target, [noise, WHITE], 2, fit, fitted)
 
 
 def coefficients(curve: np.ndarray, columns: np.ndarray, noise: Noise) -> np.ndarray:
@@ -232,38 +219,25 @@ def coefficients(curve: np.ndarray, columns: np.ndarray, noise: Noise) -> np.nda
     return solution
 
 
-def _none(basis: Bases) -> np.ndarray:
-    return np.empty((0, len(basis.u)))
-
-
-def best_fits(
-    curves: np.ndarray,
-    floor: np.ndarray,
-    starts: Sequence[np.ndarray],
+def best_fit(
+    target: Target,
+    starts: Sequence[Noise],
     rounds: int,
-    fit: Callable[[np.ndarray, int], Squares],
+    fit: Callable[[Noise], Squares],
     columns: Callable[[int, int], np.ndarray],
-) -> Fits:
+) -> Fit:
     """Fit, estimate the noise from the residuals, and fit again; return the most likely of all rounds and starts."""
-    m, every = len(curves), np.arange(len(curves))
-    best = Fits(np.full(m, -np.inf), np.zeros(m, int), np.zeros(m, int), np.zeros(m, int))
-    # A curve is fitted once with each kind of noise, and what its residuals then look like is remembered.
-    following = np.full((len(KINDS), m), -1)
-    for start in starts:
-        kind = start
+    curve, _, floor = target
+    fits: dict[Noise, Fit] = {}
+    following: dict[Noise, Noise] = {}
+    for noise in starts:
         for _ in range(rounds):
-            new = following[kind, every] < 0
-            for k in np.unique(kind[new]):
-                (rows,) = np.nonzero(new & (kind == k))
-                squares, background, shape = fit(curves[rows], int(k))
-                likelihood = log_likelihood(squares + floor[rows], curves.shape[1], KINDS[k].correlation)
-                residuals = curves[rows].copy()
-                for i, row in enumerate(rows):
-                    chosen = columns(int(background[i]), int(shape[i]))
-                    residuals[i] -= coefficients(curves[row], chosen, KINDS[k]) @ chosen
-                    if likelihood[i] > best.likelihood[row]:
-                        for column, value in zip(best, (likelihood[i], k, background[i], shape[i]), strict=True):
-                            column[row] = value
-                following[k, rows] = likelihoods(residuals, floor[rows]).argmax(0)
-            kind = following[kind, every]
-    return best
+            if noise not in fits:
+                squares, background, shape = fit(noise)
+                likelihood = float(log_likelihood(np.asarray(squares + floor), len(curve), noise.correlation))
+                fits[noise] = Fit(likelihood, noise, background, shape)
+                chosen = columns(background, shape)
+                residual = curve - coefficients(curve, chosen, noise) @ chosen
+                following[noise] = KINDS[int(likelihoods(residual, floor).argmax())]
+            noise = following[noise]
+    return max(fits.values(), key=lambda one: one.likelihood)

@@ -65,10 +65,9 @@ def log_likelihood(
     return np.asarray(-0.5 * (n if freedom is None else freedom) * np.log(squares / n) - determinant)
 
 
-def likelihoods(residuals: np.ndarray, floor: np.ndarray) -> np.ndarray:
-    """Return the likelihood of each kind of noise for rows of residuals: [kind, curve]."""
-    squares = _whitened_squares(residuals) + floor
-    return np.asarray(log_likelihood(squares, residuals.shape[-1], _CORRELATION[:, None]))
+def likelihoods(residual: np.ndarray, floor: float) -> np.ndarray:
+    """Return the likelihood of each kind of noise for residuals [step]: [kind]."""
+    return log_likelihood(_whitened_squares(residual) + floor, len(residual), _CORRELATION)
 
 
 def restricted_likelihoods(curve: np.ndarray, columns: np.ndarray, floor: float) -> np.ndarray:
@@ -91,14 +90,14 @@ def restricted_likelihoods(curve: np.ndarray, columns: np.ndarray, floor: float)
     return np.asarray(likelihood - 0.5 * np.log(sizes).sum(-1))
 
 
-def _whitened_squares(curves: np.ndarray) -> np.ndarray:
-    """Return the sum of squares of curves [curve, step] that each kind of noise has whitened: [kind, curve]."""
-    level = curves / np.stack([_deviation(growth, curves.shape[-1]) for growth in c.GROWTHS])[:, None]
+def _whitened_squares(values: np.ndarray) -> np.ndarray:
+    """Return the sum of squares of values [step] that each kind of noise has whitened: [kind]."""
+    level = values / np.stack([_deviation(growth, len(values)) for growth in c.GROWTHS])
     # For all correlations from the same four sums.
-    first, later, former = level[..., 0] ** 2, (level[..., 1:] ** 2).sum(-1), (level[..., :-1] ** 2).sum(-1)
-    along = (level[..., 1:] * level[..., :-1]).sum(-1)
+    first, later, former = level[:, 0] ** 2, (level[:, 1:] ** 2).sum(-1), (level[:, :-1] ** 2).sum(-1)
+    along = (level[:, 1:] * level[:, :-1]).sum(-1)
     first, later, former, along = (sums[_LEVEL] for sums in (first, later, former, along))
-    rate = _CORRELATION[:, None]
+    rate = _CORRELATION
     return np.asarray(first + (later - 2 * rate * along + rate**2 * former) / (1 - rate**2))
 
 
