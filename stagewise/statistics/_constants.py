@@ -198,7 +198,7 @@ GROWTH = (0.0, 0.5, 1.0)
 """Its exponents, of the step; 0 is the logarithm."""
 
 GROWTH_PRICE, GROWTH_CLEAR = 2.0, 5.0
-"""Nats that it costs, which intervals count in, and by which it must make a curve more likely beyond that to be taken."""
+"""Nats that it costs, for intervals too, and by which it must make a curve more likely beyond that to be taken."""
 
 # The search for several transitions.
 

@@ -4,6 +4,7 @@ import itertools
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import logsumexp
 
 from stagewise.statistics import _constants as c
 from stagewise.statistics._cells import Cells, around, joined
@@ -90,9 +91,9 @@ def refine(context: Context, shape: Shapes, noise: Noise) -> Refined:
         rest = np.delete(np.arange(len(weights)), likely)
         logs = np.concatenate([logs[:, rest], _log_likelihoods(context, beside, options, parts.shapes)], axis=1)
         cells = joined([cells.take(rest), parts])
-    each = np.exp(c.TEMPER * (logs - logs.max())).reshape(len(noises), len(options), len(backgrounds), -1).sum((0, 2))
     # The best shape is one without growth unless that is clearly there.
-    growing = int(len(each) > 1 and np.log(each[-1].max() / each[0].max()) > c.TEMPER * c.GROWTH_CLEAR)
+    each = logsumexp(c.TEMPER * logs.reshape(len(noises), len(options), len(backgrounds), -1), axis=(0, 2))
+    growing = int(each[-1].max() > each[0].max() + c.TEMPER * c.GROWTH_CLEAR)
     best = cells.shapes.take([int(each[growing].argmax())])
     return Refined(best, cells.shapes, _weights(logs, cells, temper), cells.area, options[growing])
 

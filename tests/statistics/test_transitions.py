@@ -88,7 +88,7 @@ def test_a_jump_with_slow_growth_after_it_has_the_times_of_the_jump_wherever_the
     for last in np.geomspace(2500, 50_000, 10):
         kept = steps <= last
         times.append([found.transitions[0].times[1] for found in find_transitions(steps[kept], curves[:, kept])])
-    half, lo, hi = np.moveaxis(times, -1, 0)
+    half, lo, hi = np.moveaxis(np.array(times), -1, 0)
     assert np.mean((lo <= np.log1p(563)) & (np.log1p(563) <= hi)) >= 0.85
     assert np.median(np.ptp(half, axis=0)) < np.log(50_000 / 10) / 90
     assert np.mean((lo <= half[-1]) & (half[-1] <= hi)) >= 0.9  # a longer run changes it only within the interval
