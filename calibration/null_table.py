@@ -17,7 +17,7 @@ from stagewise.statistics._constants import NULL_CHECKPOINTS, NULL_CORRELATIONS
 from stagewise.statistics._likelihood_ratio import p_value
 from stagewise.statistics._noise.residual import without_outliers
 from stagewise.statistics._refinement import Context, refine
-from stagewise.statistics._scan import Target, bases, smooth_fit, transition_fit
+from stagewise.statistics._scan import bases, floors, smooth_fits, transition_fits
 
 SHAPES = ("flat", "log drift", "exponential", "power decay")
 PLANTED = (0.0, 0.0, 0.3, 0.5, 0.7, 0.9, 0.95)
@@ -51,18 +51,18 @@ def statistics(number: int, repetitions: int) -> np.ndarray:
             levels = np.exp(growths[:, None] * np.linspace(-0.5, 0.5, number))
             noise = np.array([correlated(g, number, rate, 0.03) for rate in rates])
             curves = without_outliers(np.array([SMOOTH[shape](g, steps) for _ in rates]) + levels * noise)
-            targets, none = [Target.of(curve, basis) for curve in curves], np.empty((0, number))
-            nulls = [smooth_fit(target, none) for target in targets]
-            fits = [transition_fit(*pair, none) for pair in zip(targets, (null.noise for null in nulls), strict=True)]
-            statistic = 2 * np.array([one.likelihood - null.likelihood for one, null in zip(fits, nulls, strict=True)])
+            floor = floors(curves)
+            null = smooth_fits(curves, basis, floor)
+            one = transition_fits(curves, basis, floor, null.kind)
+            statistic, correlation = 2 * (one.likelihood - null.likelihood), one.correlation.copy()
             for i in np.flatnonzero(statistic > np.quantile(statistic, REFINED)):
-                context = Context(curves[i], basis, none, targets[i].floor)
-                best = refine(context, basis.shapes.take([fits[i].shape]), fits[i].noise).best
-                full = smooth_fit(targets[i], best.at(basis.u))
-                refined = 2 * (full.likelihood - nulls[i].likelihood)
+                context = Context(curves[i], basis, np.empty((0, number)), float(floor[i]))
+                best = refine(context, basis.shapes.take([int(one.shape[i])]), int(one.kind[i])).best
+                full = smooth_fits(curves[[i]], basis, floor[[i]], best.at(basis.u))
+                refined = 2 * float(full.likelihood[0] - null.likelihood[i])
                 if refined > statistic[i]:
-                    statistic[i], fits[i] = refined, full
-            rows.append(np.stack([statistic, [fit.noise.correlation for fit in fits]], 1))
+                    statistic[i], correlation[i] = refined, full.correlation[0]
+            rows.append(np.stack([statistic, correlation], 1))
     return np.concatenate(rows)
 
 

@@ -17,6 +17,7 @@ from stagewise.findings._logged_causes import causes_in
 from stagewise.findings._scores import Curve, followed
 from stagewise.statistics import DEFAULT, OnsetVerdict, StageCriteria, Transition, find_transitions
 from stagewise.statistics._decisions import moved, rejection
+from stagewise.statistics._scan import forget
 from stagewise.statistics._transition import Found
 from stagewise.table import TEXT, check_table
 
@@ -115,6 +116,7 @@ def _searched(
     for places, found in zip(asked, executor.map(search, jobs) if executor else map(search, jobs), strict=True):
         for i, one in zip(places, found, strict=True):
             results[i] = one
+    forget()
     return results
 
 

@@ -22,6 +22,20 @@ NOISE_CORRELATIONS = (-0.2, 0.0, 0.2, 0.4, 0.55, 0.7, 0.8, 0.88, 0.94, 0.98)
 GROWTHS = (0.0, -1.2, 1.2, -2.4, 2.4)
 """Changes of the logarithm of the noise's level over the run that are tried."""
 
+WINDOWS, EIGHTH = (1 / 12, 1 / 6, 1 / 3), 1 / 8
+"""Windows of a level of their own that are tried, as parts of the checkpoints: so long, half overlapping one another,
+and from either end of the run to each multiple of an eighth."""
+
+RAISED, IN_WINDOWS = (1.2, 2.2), (0.0, 0.4, 0.7)
+"""Logarithms of how many times the deviation is larger within a window, and correlations that are tried with one."""
+
+NARROWEST_WINDOW = 4
+"""Checkpoints of a window at least: fewer are outliers."""
+
+RARE = 8.0
+"""Nats by which a window must make residuals more likely to be preferred: the logarithm of the number of windows, of
+levels and correlations within is 5.8. A rise that is left out looks like a narrow window, but has fewer of them."""
+
 LONGEST = 3
 """Checkpoints that an outlier lasts at most."""
 
@@ -51,6 +65,11 @@ ENOUGH = 200
 NUGGET = 1e-6
 """Part of the variance that is independent at each checkpoint: of smooth noise at close checkpoints rounding leaves
 covariances that are not positive definite."""
+
+# Noise on a plateau.
+
+PLATEAU_FADING = np.geomspace(0.25, 64, 33)
+"""Steps over which noise may fade to 1/e, over the smallest gap between checkpoints."""
 
 # Noise about a curve that only rises.
 
@@ -170,24 +189,30 @@ STEEPEST = 64.0
 """The largest exponent of an abrupt onset: an exponential approach within a sixty-fourth of the steps before it."""
 
 SPAN = 3.0
-"""Widths or spacings, and powers of two of the width, by which cells reach beyond a shape."""
+"""Widths or spacings, and powers of two of the width, by which a patch reaches beyond its middle to begin with."""
 
-PLACES, SCALES = 17, 9
-"""Cells of a family to begin with, in either direction."""
+PATCH_PLACES, PATCH_SCALES = 17, 9
+"""Points of a patch."""
 
-DIVIDED, DIVISIONS = 32, 20
-"""Cells, the likeliest ones, that are divided at a time, and how often at most."""
+LIKELY = 1e-3
+"""Part of the largest weight of a patch from which a point stays within it."""
 
 # The posterior of one transition.
 
-CONCENTRATED = 30
-"""Cells among which the likelihood is spread, effectively, where they are small enough."""
+CONCENTRATED = 25
+"""Shapes among which the likelihood is spread, effectively, where a grid is fine enough."""
 
-TEMPER = 0.8
+TEMPER = 0.65
 """Power of the likelihood that makes intervals cover: what is fitted besides is uncertain, too, and not on the grid."""
 
 LIKELY_BACKGROUNDS, SHAPES_THINNED = 8, 7
 """Backgrounds that are kept beside a transition; one in so many shapes decides which."""
+
+FINER_GRIDS = (1, 1, 1, 2, 4)
+"""How fine each grid is, at most as many of them, each closer around what is likely than the one before."""
+
+NEGLIGIBLE = (0.0, 1e-4, 1e-4, 1e-4, 1e-4)
+"""Weight below which a family is left out after each grid: on the first one none may have come close yet."""
 
 PLAUSIBLE, MOST_NOISES = 2.0, 6
 """Kinds of noise whose log likelihood falls short of the best by less are taken into account, so many at most."""
@@ -197,14 +222,6 @@ LEAST_FREE = 0.05
 
 INTERVAL_MARGIN = 0.1
 """What is added to either side of an interval, in spacings of checkpoints."""
-
-# The growth that begins with a transition.
-
-GROWTH = (0.0, 0.5, 1.0)
-"""Its exponents, of the step; 0 is the logarithm."""
-
-GROWTH_PRICE, GROWTH_CLEAR = 2.0, 5.0
-"""Nats that it costs, for intervals too, and by which it must make a curve more likely beyond that to be taken."""
 
 # The search for several transitions.
 

@@ -7,7 +7,7 @@ from scipy.special import erf, logit
 
 from stagewise.statistics import _constants as c
 from stagewise.statistics._crossings import Direction, crossing
-from stagewise.statistics._noise.fading import Stretch, noise_like
+from stagewise.statistics._noise.plateau import plateau_noise
 
 Growth = Literal["attention", "exponential"]
 Level = tuple[int | float, int | float]
@@ -104,15 +104,14 @@ def _extrapolated(
     generator: np.random.Generator,
 ) -> Forecast:
     """Return when a shape reaches the first level, and the interval of when it reaches the others, one a draw."""
-    of_form, of_time = generator.standard_normal((2, c.DRAWS))
     fit = _fit(shape, steps, values[None], levels[:1])
-    # What is fitted, and how it changes with the unit of time, take up noise.
-    columns = np.column_stack([np.ones(len(steps)), fit.curves[0], np.gradient(fit.curves[0], steps)])
-    noise = noise_like(Stretch(steps, values, columns), None, generator, c.DRAWS)
+    noise = plateau_noise(
+        steps, values - fit.curves[0], 2 + (shape.scaled or len(shape.starts) > 1), generator, c.DRAWS
+    )
     ends, by_chance = _fit(shape, steps, fit.curves + noise, levels[1:]).ends, _fit(shape, steps, noise, levels[1:])
     last, tail = float(steps[-1]), (1 - c.LEVEL) / 2
-    remaining = np.maximum(ends - last, 0.0) * np.exp(c.FORM_ERROR[form] * of_form)
-    ends = np.maximum((last + remaining) * np.exp(c.TIME_ERROR[form] * of_time), last)
+    remaining = np.maximum(ends - last, 0.0) * np.exp(c.FORM_ERROR[form] * generator.standard_normal(c.DRAWS))
+    ends = np.maximum((last + remaining) * np.exp(c.TIME_ERROR[form] * generator.standard_normal(c.DRAWS)), last)
     step, lo = max(float(fit.ends[0]), last), float(np.quantile(ends, tail, method="lower"))
     hi = float(np.quantile(ends, 1 - tail, method="higher"))
     grows = fit.explained[0] > np.quantile(by_chance.explained, c.LEVEL, method="higher")

@@ -1,30 +1,31 @@
-"""One transition on cells around it: its best shape, and how likely the others are given the curve."""
+"""One transition on a finer grid around it: its best shape, and how likely the others are given the curve."""
 
-import itertools
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp
 
 from stagewise.statistics import _constants as c
-from stagewise.statistics._cells import Cells, around, joined
-from stagewise.statistics._noise.residual import KINDS, Noise, log_likelihood, restricted_likelihoods
-from stagewise.statistics._scan import Bases, Scan, Whitened, design, whiten
+from stagewise.statistics._noise.residual import KINDS, SMOOTH, Noise, log_likelihood, restricted_likelihoods
+from stagewise.statistics._patches import Points, around, closer, points
+from stagewise.statistics._scan import Bases, Whitened, design, scanned, whiten
 from stagewise.statistics._shapes import Shapes
+
+PART, NUMBERS, RESAMPLES = 2048, 2**18, 16
+"""Shapes, or values of shapes where there are many checkpoints, and resamples of the batch, that are held against a
+curve at a time: memory grows with none of them."""
 
 
 class Refined(NamedTuple):
     """The most likely shape, and shapes around it with their weights, which sum to one.
 
-    `growth` is the exponent of what begins with the best one, if anything does; `area` is the logarithm of what each of
-    these stands for, by their place and the logarithm of their width.
+    `area` is the logarithm of what each of these stands for, by their place and the logarithm of their width.
     """
 
     best: Shapes
     shapes: Shapes
     weights: np.ndarray
     area: np.ndarray
-    growth: float | None = None
 
     def quantiles(self, u: np.ndarray, shifts: np.ndarray | None = None) -> np.ndarray:
         """Return the median and the 95 % interval of u at t10, t50 and t90: [part, (median, lo, hi)].
@@ -48,135 +49,132 @@ class Refined(NamedTuple):
 
 
 class Context(NamedTuple):
-    """What a transition is fitted beside: the curve, the smooth backgrounds, the other transitions.
-
-    `growth` is the exponent of what may begin with it, if anything may.
-    """
+    """What a transition is fitted beside: the curve, the smooth backgrounds, the other transitions."""
 
     curve: np.ndarray
     basis: Bases
     others: np.ndarray
     floor: float
-    growth: float | None = None
 
     def beside(self, backgrounds: np.ndarray, noise: Noise) -> Whitened:
         """Return backgrounds [background, step] beside the other transitions, whitened."""
         return whiten(backgrounds, self.others, noise)
 
-    def scan(self, columns: Whitened, shapes: Shapes, growth: float | None) -> Scan:
-        """Return shapes beside columns, each with a growth that begins with it, if any."""
-        return Scan(columns, columns.noise.whitened(shapes.at(self.basis.u)), shapes.growths(self.basis.u, growth))
 
-
-def refine(context: Context, shape: Shapes, noise: Noise) -> Refined:
-    """Return the posterior of a transition's shape around it, with a flat prior in place and log width."""
-    cells = around(shape, context.basis.u)
-    if not len(cells.place):
+def refine(context: Context, shape: Shapes, kind: int) -> Refined:
+    """Return the posterior of a transition's shape on a grid around it, with a flat prior in place and log width."""
+    u, patches = context.basis.u, around(shape, context.basis.u)
+    grid = points(patches, u)
+    if not grid.shapes.number:
         return Refined(shape, shape, np.ones(1), np.zeros(1))
-    backgrounds = _likely(context, cells.shapes.take(slice(None, None, c.SHAPES_THINNED)), noise)
+    backgrounds = _likely(context, grid.shapes.take(np.arange(0, grid.shapes.number, c.SHAPES_THINNED)), KINDS[kind])
     columns = design(backgrounds[0], context.others)
-    noises = _plausible(context, columns, shape)
-    beside = [context.beside(backgrounds, noise) for noise in noises]
-    options = list(dict.fromkeys((None, context.growth)))
-    logs, temper = _log_likelihoods(context, beside, options, cells.shapes), c.TEMPER
-    for _ in range(c.DIVISIONS):
-        weights = _weights(logs, cells, temper)
+    noises = _plausible(context, columns, shape, SMOOTH if KINDS[kind].window is None else KINDS)
+    near, finer = patches, 1
+    # Each grid closes in on what the last one left likely, until enough of its points share the weight.
+    for least, finer in zip(c.NEGLIGIBLE, c.FINER_GRIDS, strict=True):
+        grid = points(near, u, finer)
+        weights = _weights(context, backgrounds, grid, noises)
+        shape = grid.shapes.take([int((weights / np.exp(grid.area)).argmax())])
         if 1 / (weights**2).sum() > c.CONCENTRATED:
-            shape = cells.shapes.take([int(logs.max(0).argmax())])
-            if temper < c.TEMPER or (excess := _excess(context, columns, shape, noises[0])) == 1:
-                break
-            temper /= excess
-        likely = np.argsort(-weights)[: c.DIVIDED]
-        parts = cells.take(likely).divided().inside(context.basis.u)
-        rest = np.delete(np.arange(len(weights)), likely)
-        logs = np.concatenate([logs[:, rest], _log_likelihoods(context, beside, options, parts.shapes)], axis=1)
-        cells = joined([cells.take(rest), parts])
-    # The best shape is one without growth unless that is clearly there.
-    each = logsumexp(c.TEMPER * logs.reshape(len(noises), len(options), len(backgrounds), -1), axis=(0, 2))
-    growing = int(each[-1].max() > each[0].max() + c.TEMPER * c.GROWTH_CLEAR)
-    best = cells.shapes.take([int(each[growing].argmax())])
-    return Refined(best, cells.shapes, _weights(logs, cells, temper), cells.area, options[growing])
+            break
+        near = closer(near, grid, weights, finer, least)
+    if (excess := _excess(context, columns, shape, noises[0])) > 1:
+        whole = {patch.tail: patch for patch in patches}
+        near = [one.wider(np.sqrt(excess), whole[one.tail]) for one in near]
+        grid = points(near, u, finer)
+        weights = _weights(context, backgrounds, grid, noises, c.TEMPER / excess)
+    return Refined(shape, grid.shapes, weights, grid.area)
 
 
-def resampled(context: Context, refined: Refined, noise: Noise, resamples: np.ndarray) -> np.ndarray:
+def resampled(context: Context, refined: Refined, kind: int, resamples: np.ndarray) -> np.ndarray:
     """Return how far resamples of the batch [resample, step] move the three times: [resample, part]."""
-    fine = context.basis.fine
-    total = context.scan(context.beside(fine, noise), refined.best, refined.growth).squares(context.curve)[:, 0]
-    scan = context.scan(context.beside(fine[[int(total.argmin())]], noise), refined.shapes, refined.growth)
-    squares = np.stack([scan.squares(curve)[0] for curve in resamples]) + context.floor
-    weights = _normalised(-0.5 * c.TEMPER * _freedom(context) * np.log(squares) + refined.area)
-    moved = weights @ refined.shapes.times()
+    fine, noise = context.basis.fine, KINDS[kind]
+    total = scanned(context.curve[None], context.beside(fine, noise), refined.best.at(context.basis.u))[0, :, 0]
+    columns = context.beside(fine[[int(total.argmin())]], noise)
+    squares = np.empty((len(resamples), refined.shapes.number))
+    for chosen in _parts(refined.shapes, len(context.basis.u)):
+        values = refined.shapes.take(chosen).at(context.basis.u)
+        squares[:, chosen] = scanned(resamples, columns, values)[:, 0] + context.floor
+    freedom, times, parts = _freedom(context), refined.shapes.times(), []
+    for part in np.array_split(squares, len(squares) // RESAMPLES + 1):
+        parts.append(_normalised(-0.5 * c.TEMPER * freedom * np.log(part) + refined.area) @ times)
+    moved = np.concatenate(parts)
     return np.asarray(moved - moved.mean(0))
 
 
 def _likely(context: Context, shapes: Shapes, noise: Noise) -> np.ndarray:
     """Return the backgrounds that are most likely with any of some shapes, the likeliest first: [background, step]."""
-    fine = context.basis.fine
-    squares = context.scan(context.beside(fine, noise), shapes, None).squares(context.curve) + context.floor
+    fine, values = context.basis.fine, shapes.at(context.basis.u)
+    squares = scanned(context.curve[None], context.beside(fine, noise), values)[0] + context.floor
     weights = np.exp(-0.5 * _freedom(context) * np.log(squares / squares.min()))
     return np.asarray(fine[np.argsort(-weights.sum(1))[: c.LIKELY_BACKGROUNDS]])
 
 
-def _plausible(context: Context, columns: np.ndarray, shape: Shapes) -> list[Noise]:
+def _plausible(context: Context, columns: np.ndarray, shape: Shapes, kinds: Sequence[Noise]) -> list[Noise]:
     """Return the kinds of noise that the residuals allow, by the restricted likelihood: fitting hides correlation."""
     stack = np.concatenate([columns, shape.at(context.basis.u), _slopes(shape, context.basis.u)])
-    restricted = restricted_likelihoods(context.curve, stack, context.floor)
+    restricted = restricted_likelihoods(context.curve, stack, context.floor, kinds)
     order = np.argsort(-restricted)[: c.MOST_NOISES]
-    return [KINDS[k] for k in order if restricted[k] > restricted.max() - c.PLAUSIBLE]
+    return [kinds[k] for k in order if restricted[k] > restricted.max() - c.PLAUSIBLE]
 
 
 def _slopes(shape: Shapes, u: np.ndarray) -> np.ndarray:
-    """Return how a transition changes with its place, and with its width: [2, step]."""
-    middle, rows = float(shape.times()[0, 1]), []
-    spacing = float(np.interp(middle, (u[1:] + u[:-1]) / 2, np.diff(u)))
-    for shift, factor in ((spacing / 4, 1.0), (0.0, 1.1)):
-        # The curve at other times is that of another place, or width, to first order.
-        ends = (middle + (u - sign * shift - middle) / factor**sign for sign in (-1, 1))
-        rows.append(np.subtract(*(shape.at(end)[0] for end in ends)))
-    return np.stack(rows)
+    """Return how a transition changes with its place and with its width: [2, step]."""
+    spacing = float(np.interp(shape.times()[0, 1], (u[1:] + u[:-1]) / 2, np.diff(u)))
+    moved = [shape._replace(middle=shape.middle + sign * spacing / 4).at(u)[0] for sign in (-1, 1)]
+    # A ramp has no tail to be made heavier.
+    tail = np.where(shape.tail > 0, shape.tail, 0.0)
+    wider = [
+        shape._replace(width=shape.width * by, tail=np.where(tail > 0, tail / by, shape.tail)).at(u)[0]
+        for by in (0.8, 1.25)
+    ]
+    return np.stack([moved[1] - moved[0], wider[1] - wider[0]])
 
 
 def _excess(context: Context, columns: np.ndarray, shape: Shapes, noise: Noise) -> float:
-    """Return the variance of the residuals where they move a transition over that of all of them, at least 1.
+    """Return the variance of the residuals where they move a transition over that of all of them.
 
-    The noise may be larger there than elsewhere (as that of an accuracy half-way is), or the shape not fit; the
-    likelihood would be too certain by as much. Leverages are taken off the residuals.
+    Where it is above 1 the noise is larger there than elsewhere (as that of an accuracy half-way is), or the shape does
+    not fit; the likelihood would be too certain by as much. Leverages are taken off the residuals.
 
     Source: White (1980), A heteroskedasticity-consistent covariance matrix estimator; MacKinnon and White (1985), HC2.
     """
-    slopes = noise.whitened(_slopes(shape, context.basis.u))
-    stack = np.concatenate([noise.whitened(np.concatenate([columns, shape.at(context.basis.u)])), slopes])
+    u = context.basis.u
+    slopes = noise.whitened(_slopes(shape, u))
+    stack = np.concatenate([noise.whitened(np.concatenate([columns, shape.at(u)])), slopes])
     q, values = np.linalg.qr(stack.T)[0], noise.whitened(context.curve)
     squares = (values - q @ (q.T @ values)) ** 2 / (1 - (q**2).sum(1)).clip(min=c.LEAST_FREE)
-    squares += context.floor / len(values)
+    squares += context.floor / len(u)
     weights = slopes**2
     sizes = weights.sum(1)
     return float((weights[sizes > 0] @ squares / sizes[sizes > 0] / squares.mean()).max(initial=1.0))
 
 
-def _log_likelihoods(
-    context: Context, beside: list[Whitened], growths: list[float | None], shapes: Shapes
+def _weights(
+    context: Context, backgrounds: np.ndarray, grid: Points, noises: list[Noise], temper: float = c.TEMPER
 ) -> np.ndarray:
-    """Return those of shapes with every kind of noise, growth and background: [noise, growth and background, shape]."""
-    u, rows = context.basis.u, []
-    values, begins = shapes.at(u), [shapes.growths(u, growth) for growth in growths]
-    for columns, begin in itertools.product(beside, begins):
-        noise, price = columns.noise, 0.0 if begin is None else c.GROWTH_PRICE
-        squares = Scan(columns, noise.whitened(values), begin).squares(context.curve) + context.floor
-        rows.append(log_likelihood(squares, len(u), noise.correlation, _freedom(context)) - price)
-    return np.concatenate(rows)
+    n, freedom = len(context.basis.u), _freedom(context)
+    columns, parts = [context.beside(backgrounds, noise) for noise in noises], []
+    for chosen in _parts(grid.shapes, n):
+        values = grid.shapes.take(chosen).at(context.basis.u)
+        squares = [scanned(context.curve[None], beside, values)[0] + context.floor for beside in columns]
+        pairs = zip(squares, noises, strict=True)
+        parts.append([log_likelihood(part, n, kind.correlation, freedom) - kind.surprise for part, kind in pairs])
+    logs = np.concatenate(parts, axis=-1).reshape(-1, grid.shapes.number)
+    return np.asarray(_normalised((temper * logs + grid.area)[None])[0].sum(0))
 
 
-def _weights(logs: np.ndarray, cells: Cells, temper: float) -> np.ndarray:
-    """Return how likely each cell is, over all kinds of noise, growths and backgrounds."""
-    each = np.exp(temper * (logs - logs.max())).sum(0) * np.exp(cells.area - cells.area.max())
-    return np.asarray(each / each.sum())
+def _parts(shapes: Shapes, steps: int) -> list[np.ndarray]:
+    """Return the numbers of shapes, as many as are held against a curve of so many steps at a time."""
+    most = min(PART, max(NUMBERS // steps, 1))
+    return np.array_split(np.arange(shapes.number), shapes.number // most + 1)
 
 
 def _normalised(logs: np.ndarray) -> np.ndarray:
-    """Return weights of shapes from their logarithms: [resample, shape]."""
-    weights = np.exp(logs - logs.max(1, keepdims=True))
-    return np.asarray(weights / weights.sum(1, keepdims=True))
+    axes = tuple(range(1, logs.ndim))
+    weights = np.exp(logs - logs.max(axes, keepdims=True))
+    return np.asarray(weights / weights.sum(axes, keepdims=True))
 
 
 def _freedom(context: Context) -> int:

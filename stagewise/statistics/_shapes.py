@@ -29,7 +29,7 @@ class Shapes(NamedTuple):
         """How many they are."""
         return len(self.middle)
 
-    def take(self, chosen: np.ndarray | list[int] | slice) -> "Shapes":
+    def take(self, chosen: np.ndarray | list[int]) -> "Shapes":
         """Return some of them."""
         return Shapes(*(part[chosen] for part in self))
 
@@ -53,19 +53,6 @@ class Shapes(NamedTuple):
         way = np.select([self.tail[:, None] > 0, self._ramp[:, None]], [abrupt, ramp], logistic)
         way[self._in_steps] = np.log1p(way[self._in_steps])
         return np.asarray(self.middle[:, None] + way)
-
-    def growths(self, u: np.ndarray, exponent: float | None) -> np.ndarray | None:
-        """Return growth that begins half-way, as a power of the step or its logarithm, to 1 at the end: [shape, u].
-
-        The exponent of the logarithm is 0; None begins nothing.
-        """
-        if exponent is None:
-            return None
-        early, half, late = self.times().T[:, :, None]
-        width = (late - early) / np.log(81)
-        since = width * np.logaddexp(0, (u - half) / width)
-        values = np.expm1(exponent * since) / exponent if exponent else since
-        return np.asarray(values / values[:, -1:])
 
     @property
     def _ramp(self) -> np.ndarray:

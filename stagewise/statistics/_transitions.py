@@ -14,10 +14,10 @@ from stagewise.statistics._criteria import DEFAULT
 from stagewise.statistics._curve import Unit
 from stagewise.statistics._decisions import rejection
 from stagewise.statistics._likelihood_ratio import p_value
-from stagewise.statistics._noise.residual import WHITE, Noise, without_outliers
+from stagewise.statistics._noise.residual import KINDS, without_outliers
 from stagewise.statistics._pairs import superfluous
 from stagewise.statistics._refinement import Context, Refined, refine, resampled
-from stagewise.statistics._scan import Fit, Target, bases, coefficients, design, smooth_fit, transition_fit
+from stagewise.statistics._scan import Bases, Fits, bases, coefficients, design, floors, smooth_fits, transition_fits
 from stagewise.statistics._shapes import Shapes, alike
 from stagewise.statistics._transition import Found, Transition, prominence
 
@@ -77,82 +77,82 @@ def _from(start: int, resamples: Callable[[int], np.ndarray | None], i: int, _: 
 def _found(
     steps: np.ndarray, curves: np.ndarray, resamples: Callable[[int], np.ndarray | None], alpha: float
 ) -> list[Found]:
-    basis, results = bases(tuple(np.asarray(steps, float).tolist())), []
-    for i, values in enumerate(without_outliers(np.asarray(curves, float))):
-        # Squares of values far from 0 would lose the digits of the changes.
-        unit = Unit.of(values)
-        search = _Search(Target.of(unit.of_values(values), basis), alpha)
-        p = search.run()
-        of_batch = resamples(i) if search.shapes else None
-        found = search.transitions(None if of_batch is None else unit.of_values(of_batch))
-        results.append(Found(tuple(transition.measured(unit) for transition in found), p))
+    basis, clean = bases(tuple(np.asarray(steps, float).tolist())), without_outliers(np.asarray(curves, float))
+    # Squares of values far from 0 would lose the digits of the changes.
+    units = [Unit.of(curve) for curve in clean]
+    clean = np.stack([unit.of_values(curve) for unit, curve in zip(units, clean, strict=True)])
+    floor = floors(clean)
+    null = smooth_fits(clean, basis, floor)
+    one = transition_fits(clean, basis, floor, null.kind)
+    p = p_value(2 * (one.likelihood - null.likelihood), len(steps), one.correlation)
+    results = []
+    for i, curve in enumerate(clean):
+        search, single = _Search(curve, basis, floor[[i]], alpha), int(one.shape[i])
+        several = [single]
+        # Where one transition is clear, several at once need not be tried.
+        if p[i] > alpha / 50:
+            several, p[i] = search.together(single, _row(null, i), _row(one, i), float(p[i]), alpha)
+        if p[i] > alpha:
+            results.append(Found((), float(p[i])))
+            continue
+        search.run(single, several, int(one.kind[i]))
+        of_batch = resamples(i)
+        found = search.transitions(None if of_batch is None else units[i].of_values(of_batch))
+        results.append(Found(tuple(transition.measured(units[i]) for transition in found), float(p[i])))
     return results
+
+
+def _row(fits: Fits, i: int) -> Fits:
+    return Fits(*(column[[i]] for column in fits))
 
 
 class _Search:
     """Forward selection of the transitions of one curve; after each addition all are refined beside the others."""
 
-    def __init__(self, target: Target, alpha: float) -> None:
-        self.target, self.alpha = target, alpha
-        self.curve, self.basis, self.floor = target
+    def __init__(self, curve: np.ndarray, basis: Bases, floor: np.ndarray, alpha: float) -> None:
+        self.curve, self.basis, self.floor, self.alpha = curve, basis, floor, alpha
         self.fits: list[Refined] = []
         self.shapes: list[Shapes] = []
-        self.growths: list[float | None] = []
-        self.noise = WHITE
+        self.kind = 0
 
-    def _p(self, fit: Fit, without: Fit, ratio: float = 1.0) -> float:
-        """Return the p-value of what a fit explains beyond another one, which several transitions do more by chance."""
-        statistic = 2 * (fit.likelihood - without.likelihood) / ratio
-        return float(p_value(statistic, len(self.curve), fit.noise.correlation))
-
-    def together(self, shape: int, null: Fit, one: Fit, p: float, level: float) -> tuple[list[int], float]:
+    def together(self, shape: int, null: Fits, one: Fits, p: float, level: float) -> tuple[list[int], float]:
         """Return a transition, or two or three at once, which fewer alone may hide, with the smallest p-value.
 
         Several are tried where the noise seems correlated, and taken where they are significant at a level.
         """
         chosen, stack, thin = [shape], self._stack(), bases(self.basis.steps, c.BACKGROUNDS_THINNED)
-        if max(null.noise.correlation, one.noise.correlation) < c.CORRELATED:
+        if max(null.correlation[0], one.correlation[0]) < c.CORRELATED:
             return chosen, p
-        target = self.target._replace(basis=thin)
         early, _, late = thin.shapes.times().T
         starts, wide = [[shape]], late - early > c.SHARP
         if wide[shape]:
             # It stands for all that are left; one of them may lead to the others.
-            starts.append([transition_fit(target, one.noise, stack, wide).shape])
+            sharp = transition_fits(self.curve[None], thin, self.floor, one.kind, stack, wide)
+            starts.append([int(sharp.shape[0])])
         for number, ratio in c.TOGETHER.items():
-            best: tuple[Fit, list[int]] | None = None
+            likelihood, best, correlation = -np.inf, starts[0], 0.0
             for start in starts:
                 places, settled = start, 0
                 for _ in range(c.MOVES):
                     others = places[-number + 1 :]
-                    fit = transition_fit(target, one.noise, np.concatenate([stack, thin.transitions[others]]))
-                    before, places = places, [*others, fit.shape]
-                    if best is None or fit.likelihood > best[0].likelihood:
-                        best = fit, places
+                    beside = np.concatenate([stack, thin.transitions[others]])
+                    fits = transition_fits(self.curve[None], thin, self.floor, one.kind, beside)
+                    before, places = places, [*others, int(fits.shape[0])]
+                    if fits.likelihood[0] > likelihood:
+                        likelihood, best, correlation = float(fits.likelihood[0]), places, float(fits.correlation[0])
                     settled = settled + 1 if sorted(places) == sorted(before) else 0
                     if settled == number - 1:
                         break
-            assert best is not None
             # The best pair is where the search for three begins.
-            starts, of_several = [best[1]], self._p(best[0], null, ratio)
+            starts = [best]
+            of_several = float(p_value(2 * (likelihood - null.likelihood[0]) / ratio, len(self.curve), correlation))
             if of_several < min(p, level):
-                chosen, p = best[1], of_several
+                chosen, p = best, of_several
         return chosen, p
 
-    def run(self) -> float:
-        """Find a transition, or several at once, and others beside them; return the p-value against none."""
-        null = self._full()
-        one = transition_fit(self.target, null.noise, self._stack())
-        several, p = [one.shape], self._p(one, null)
-        # Where one transition is clear, several at once need not be tried.
-        if p > self.alpha / 50:
-            several, p = self.together(one.shape, null, one, p, self.alpha)
-        if p <= self.alpha:
-            self._add(one.shape, several, one.noise)
-            self._add_further()
-        return p
-
-    def _add_further(self) -> None:
+    def run(self, single: int, several: list[int], kind: int) -> None:
+        """Begin with a transition of the grid, or several, and add what is significant beside them."""
+        self._add(single, several, kind)
         for _ in range(c.ADDITIONS):
             room, level = c.MOST_TRANSITIONS - len(self.shapes), c.FURTHER * self.alpha
             if room == 0:
@@ -160,53 +160,52 @@ class _Search:
             stack, without = self._stack(), self._full()
             # Those of the grid that cannot be told from those of the curve.
             barred = np.any([alike(self.basis.shapes, one, self.basis.u) for one in self.shapes], axis=0)
-            best = more = transition_fit(self.target, without.noise, stack)
-            if barred[more.shape] and not barred.all():
-                best = transition_fit(self.target, without.noise, stack, barred)
-            several, p = [best.shape], self._p(best, without)
+            best = more = transition_fits(self.curve[None], self.basis, self.floor, without.kind, stack)
+            if barred[more.shape[0]] and not barred.all():
+                best = transition_fits(self.curve[None], self.basis, self.floor, without.kind, stack, barred)
+            single, statistic = int(best.shape[0]), 2 * (best.likelihood - without.likelihood)[0]
+            several, p = [single], float(p_value(statistic, len(self.curve), best.correlation[0]))
             if p > level:
-                several, p = self.together(more.shape, without, more, p, level)
-            if p > level or not self._add(best.shape, several[:room], best.noise):
+                several, p = self.together(int(more.shape[0]), without, more, p, level)
+            if p > level or not self._add(single, several[:room], int(best.kind[0])):
                 return
 
-    def _add(self, single: int, several: list[int], noise: Noise) -> bool:
+    def _add(self, single: int, several: list[int], kind: int) -> bool:
         """Add a transition of the grid, or several where it alone says less; whether all are told from each other.
 
         On the grid two may fit better than one of a width between those of the grid: both are refined first.
         """
-        before, alone = (list(self.shapes), list(self.growths)), self._take([single], noise)
+        before, alone = list(self.shapes), self._take([single], kind)
         if several == [single]:
             return alone
-        state, without = (self.shapes, self.growths, self.fits), self._full()
-        self.shapes, self.growths = before
-        apart, full = self._take(several, noise), self._full()
-        if self._p(full, without, c.TOGETHER.get(len(several) - 1, 1.0)) > self.alpha:
-            self.shapes, self.growths, self.fits = state
+        shapes, fits, likelihood = self.shapes, self.fits, self._full().likelihood
+        self.shapes = before
+        apart, full = self._take(several, kind), self._full()
+        statistic = 2 * (full.likelihood - likelihood)[0] / c.TOGETHER.get(len(several) - 1, 1.0)
+        if p_value(statistic, len(self.curve), full.correlation[0]) > self.alpha:
+            self.shapes, self.fits = shapes, fits
             return alone
         return apart
 
-    def _take(self, shapes: list[int], noise: Noise) -> bool:
+    def _take(self, shapes: list[int], kind: int) -> bool:
         """Take transitions of the grid, and leave out what is superfluous then; whether all are told apart."""
-        self.noise = noise
+        self.kind = kind
         self.shapes = self.shapes + [self.basis.shapes.take([shape]) for shape in shapes]
-        self.growths = self.growths + [None] * len(shapes)
         self._refine(1 if len(self.shapes) == 1 else 2)
         apart = True
         # Refined, two of them may have become one: the less certain one goes.
         while (pair := self._pair()) is not None:
             apart = False
-            self._drop(max(pair, key=self._p_values().__getitem__))
+            del self.shapes[max(pair, key=self._p_values().__getitem__)]
+            self._refine(1)
         # Later ones may have made an earlier one superfluous.
         while len(self.shapes) > 2 and max(p := self._p_values()) > c.FURTHER * self.alpha:
-            self._drop(p.index(max(p)))
+            del self.shapes[p.index(max(p))]
+            self._refine(1)
         return apart
 
-    def _drop(self, j: int) -> None:
-        del self.shapes[j], self.growths[j]
-        self._refine(1)
-
-    def _full(self) -> Fit:
-        return smooth_fit(self.target, self._stack())
+    def _full(self) -> Fits:
+        return smooth_fits(self.curve[None], self.basis, self.floor, self._stack())
 
     def _pair(self) -> tuple[int, int] | None:
         """Return two transitions that cannot be told from each other."""
@@ -216,65 +215,41 @@ class _Search:
     def _refine(self, rounds: int) -> None:
         for _ in range(rounds):
             self.fits = []
-            for j in range(len(self.shapes)):
-                context = self.context(j)
-                fit = refine(context._replace(growth=self._possible(context, j)), self.shapes[j], self.noise)
-                self.fits.append(fit)
-                self.shapes[j], self.growths[j] = fit.best, fit.growth
-
-    def _possible(self, context: Context, j: int) -> float | None:
-        """Return the exponent of the growth that may begin with a transition of the grid within the way of one."""
-        early, _, late = self.shapes[j].times()[0]
-        halves, spacing = self.basis.shapes.times()[:, 1], np.diff(self.basis.u).max()
-        (near,) = np.nonzero((halves >= early - spacing) & (halves <= late + spacing))
-        if not len(near):
-            return None
-        shapes, columns = self.basis.shapes.take(near), context.beside(self.basis.coarse, self.noise)
-        return min(c.GROWTH, key=lambda growth: context.scan(columns, shapes, growth).squares(self.curve).min())
+            for j, one in enumerate(self.shapes):
+                self.fits.append(refine(self.context(j), one, self.kind))
+                self.shapes[j] = self.fits[j].best
 
     def _p_values(self) -> list[float]:
         full = self._full()
         return [self._p_value(full, j) for j in range(len(self.shapes))]
 
-    def _p_value(self, full: Fit, j: int) -> float:
-        price = c.GROWTH_PRICE * len(self._growth(j))
-        return self._p(full._replace(likelihood=full.likelihood - price), smooth_fit(self.target, self._stack(j)))
-
-    def _growth(self, j: int) -> np.ndarray:
-        """Return what begins with a transition, at the checkpoints, as a row or none."""
-        growth = self.shapes[j].growths(self.basis.u, self.growths[j])
-        return np.empty((0, len(self.curve))) if growth is None else growth
-
-    def _rows(self) -> list[np.ndarray]:
-        """Return each transition, after what begins with it, at the checkpoints."""
-        return [np.concatenate([self._growth(j), one.at(self.basis.u)]) for j, one in enumerate(self.shapes)]
+    def _p_value(self, full: Fits, j: int) -> float:
+        without = smooth_fits(self.curve[None], self.basis, self.floor, self._stack(j))
+        statistic = 2 * (full.likelihood - without.likelihood)[0]
+        return float(p_value(statistic, len(self.curve), full.correlation[0]))
 
     def _stack(self, without: int | None = None) -> np.ndarray:
-        rows = [row for j, row in enumerate(self._rows()) if j != without]
+        rows = [shape.at(self.basis.u) for j, shape in enumerate(self.shapes) if j != without]
         return np.concatenate(rows) if rows else np.empty((0, len(self.curve)))
 
     def context(self, j: int) -> Context:
-        return Context(self.curve, self.basis, self._stack(j), self.floor)
+        return Context(self.curve, self.basis, self._stack(j), float(self.floor[0]))
 
     def transitions(self, resamples: np.ndarray | None) -> tuple[Transition, ...]:
-        """Describe what was found, the first transition first."""
-        if not self.shapes:
-            return ()
         full = self._full()
-        rivals = superfluous(self.target, full, self._rows())
+        rivals = superfluous(self.curve, self.basis, self.floor, full, self._stack())
         found = [self._describe(j, full, p, resamples) for j, p in enumerate(rivals)]
         return tuple(sorted(found, key=lambda one: float(one.times[1, 0])))
 
-    def _describe(self, j: int, full: Fit, rival: float, resamples: np.ndarray | None) -> Transition:
-        others, n = np.concatenate([self._stack(j), self._growth(j)]), len(self.curve)
-        noise = full.noise
-        columns = np.concatenate([design(self.basis.fine[full.background], others), self.shapes[j].at(self.basis.u)])
+    def _describe(self, j: int, full: Fits, rival: float, resamples: np.ndarray | None) -> Transition:
+        others, n = self._stack(j), len(self.curve)
+        noise = KINDS[int(full.kind[0])]
+        columns = np.concatenate([design(self.basis.fine[full.background[0]], others), self.shapes[j].at(self.basis.u)])
         weights = coefficients(self.curve, columns, noise)
         residual = noise.whitened(self.curve - weights @ columns)
-        shifts = None if resamples is None else resampled(self.context(j), self.fits[j], noise, resamples)
+        shifts = None if resamples is None else resampled(self.context(j), self.fits[j], int(full.kind[0]), resamples)
         times = self.fits[j].quantiles(self.basis.u, shifts)
         size, u, whole = float(weights[-1]), self.basis.u, weights @ columns
-        growth = 0.0 if self.growths[j] is None else weights[-2] * columns[-2]
         # Levels are those that the curve has then: what overlaps with this transition is in them too.
         beside = weights[:-1] @ columns[:-1]
         before = float(np.interp(times[0, 0], u, beside))
@@ -292,7 +267,7 @@ class _Search:
             change,
             max(self._p_value(full, j), rival),
             deviation,
-            prominence(u, weights[1] * columns[1] + growth, size, self.shapes[j]),
+            prominence(u, weights[1] * columns[1], size, self.shapes[j]),
             float(np.diff(np.interp(times[[0, 2], 0], u, whole))[0] / way) if way else 0.0,
             int((u <= times[0, 0]).sum()),
             int((u >= times[2, 0]).sum()),

@@ -9,7 +9,7 @@ from stagewise.statistics._criteria import DEFAULT, StageCriteria
 from stagewise.statistics._curve import Curve, thinned
 from stagewise.statistics._noise.differences import correlated_noise, correlation, monotone, noise, smoothed
 from stagewise.statistics._noise.fading import Stretch, noise_like
-from stagewise.statistics._noise.residual import KINDS, restricted_likelihoods, without_outliers
+from stagewise.statistics._noise.residual import SMOOTH, restricted_likelihoods, without_outliers
 from stagewise.statistics._verdicts import TurnVerdict
 
 
@@ -69,8 +69,8 @@ def rate_of(curve: Curve) -> float:
         return float(correlation(values[t:] if n >= c.TAIL else values))
     bends = _polynomials(np.log1p(steps[t:]), min(c.BENDS, n // c.EACH))
     floor = n * (c.BEND_FLOOR * np.ptp(values)) ** 2 + np.finfo(float).tiny
-    likelihoods = restricted_likelihoods(without_outliers(values[None])[0, t:], bends.T, floor)
-    return max(KINDS[int(likelihoods.argmax())].correlation, 0.0)
+    likelihoods = restricted_likelihoods(without_outliers(values[None])[0, t:], bends.T, floor, SMOOTH)
+    return max(SMOOTH[int(likelihoods.argmax())].correlation, 0.0)
 
 
 def turning_point(curve: Curve, criteria: StageCriteria = DEFAULT, seed: int = 0, rate: float = 0.0) -> Turn:

@@ -32,7 +32,7 @@ def test_a_fast_fall_and_a_slow_rise_are_no_onset(sign: int) -> None:
 
 
 def test_two_exponential_approaches_are_no_onset() -> None:
-    counts = [onsets(0.8 - 0.4 * np.exp(-STEPS / fast) - 0.3 * np.exp(-STEPS / 900), 24) for fast in (20, 40, 80)]
+    counts = [onsets(0.8 - 0.4 * np.exp(-STEPS / fast) - 0.3 * np.exp(-STEPS / 900), 8) for fast in (20, 40, 80)]
     assert np.mean(counts) <= 0.05
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from stagewise.statistics._noise.residual import WHITE
+from stagewise.statistics._noise.residual import KINDS, WHITE
 from stagewise.statistics._refinement import Context, Refined, refine, resampled
 from stagewise.statistics._scan import bases
 from stagewise.statistics._shapes import Shapes
@@ -12,6 +12,7 @@ STEPS = np.geomspace(1, 3000, 50)
 BASIS = bases(tuple(STEPS.tolist()))
 TRUE = Shapes(np.array([np.log1p(200.0)]), np.array([0.15]), np.array([0.0]))
 START = TRUE._replace(middle=TRUE.middle + 0.15, width=TRUE.width * 2)
+KIND = KINDS.index(WHITE)
 
 COVERED = 0.85
 """Lower bound on how often a 95 % interval holds the truth: 90 draws of a 95 % event fall below it once in 10,000."""
@@ -23,7 +24,7 @@ def context(noise: float) -> Context:
 
 
 def refined(noise: float) -> Refined:
-    return refine(context(noise), START, WHITE)
+    return refine(context(noise), START, KIND)
 
 
 def test_the_best_shape_is_close_to_the_planted_one_and_the_weights_sum_to_one() -> None:
@@ -43,9 +44,22 @@ def test_more_noise_makes_wider_intervals_that_hold_the_truth() -> None:
 def test_resamples_that_move_the_transition_move_its_times() -> None:
     fit = refined(0.005)
     moved = [TRUE._replace(middle=TRUE.middle + shift).at(BASIS.u)[0] for shift in (-0.05, 0.05)]
-    shifts = resampled(context(0.005), fit, WHITE, 0.1 + 0.6 * np.array(moved))
+    shifts = resampled(context(0.005), fit, KIND, 0.1 + 0.6 * np.array(moved))
     assert shifts[1, 1] - shifts[0, 1] == pytest.approx(0.1, abs=0.06)
     assert np.ptp(fit.quantiles(BASIS.u, shifts)[1, 1:]) > np.ptp(fit.quantiles(BASIS.u)[1, 1:])
+
+
+@pytest.mark.slow
+def test_noise_that_is_larger_at_the_transition_makes_wider_intervals() -> None:
+    generator, near = np.random.default_rng(1), np.abs(BASIS.u - TRUE.middle[0]) < 0.6
+    widths = []
+    for level in (np.where(near, 0.06, 0.004), np.full(len(STEPS), 0.02)):
+        draws = level * generator.standard_normal((12, len(STEPS)))
+        curves = 0.1 + 0.6 * TRUE.at(BASIS.u) + draws
+        fits = [refine(Context(curve, BASIS, np.empty((0, len(STEPS))), 1e-6), START, KIND) for curve in curves]
+        widths.append(np.mean([np.ptp(one.quantiles(BASIS.u)[1, 1:]) for one in fits]))
+    here, everywhere = widths
+    assert here > 1.5 * everywhere
 
 
 @pytest.mark.slow
@@ -53,7 +67,7 @@ def test_an_accuracy_of_few_answers_is_covered_though_its_noise_is_largest_half_
     generator, held = np.random.default_rng(0), []
     for _ in range(30):
         curve = generator.binomial(64, 0.02 + 0.96 * TRUE.at(BASIS.u)[0]) / 64
-        times = refine(Context(curve, BASIS, np.empty((0, len(STEPS))), 1e-6), START, WHITE).quantiles(BASIS.u)
+        times = refine(Context(curve, BASIS, np.empty((0, len(STEPS))), 1e-6), START, KIND).quantiles(BASIS.u)
         held += ((times[:, 1] <= TRUE.times()[0]) & (TRUE.times()[0] <= times[:, 2])).tolist()
     assert np.mean(held) >= COVERED
 
@@ -65,6 +79,6 @@ def test_a_logistic_in_the_step_is_covered_though_its_place_and_width_go_togethe
     clean = 1 / (1 + np.exp(-(steps - middle) / (0.08 * steps[-1])))
     for _ in range(10):
         curve = clean + 0.02 * generator.standard_normal(len(steps))
-        middles = refine(Context(curve, basis, np.empty((0, len(steps))), 1e-6), start, WHITE).quantiles(basis.u)[1]
+        middles = refine(Context(curve, basis, np.empty((0, len(steps))), 1e-6), start, KIND).quantiles(basis.u)[1]
         held.append(middles[1] <= np.log1p(middle) <= middles[2])
     assert np.mean(held) >= COVERED

@@ -35,19 +35,6 @@ def test_every_shape_rises_from_zero_to_one() -> None:
     assert values[:, -1] == pytest.approx(1, abs=1e-6)
 
 
-@pytest.mark.parametrize("exponent", [-0.5, 0.0, 0.5, 1.0])
-def test_a_growth_begins_half_way_and_is_a_power_of_the_step_then(exponent: float) -> None:
-    sharp = Shapes(np.array([4.0]), np.array([1e-3]), np.array([0.0]))
-    u = np.linspace(0, 8, 81)
-    growths = sharp.growths(u, exponent)
-    assert growths is not None
-    (growth,) = growths
-    assert growth[u < 3.9] == pytest.approx(0, abs=1e-9)
-    since = np.expm1(exponent * (u - 4)) / exponent if exponent else u - 4
-    assert growth[u > 4.1] == pytest.approx((since / since[-1])[u > 4.1], abs=1e-3)
-    assert sharp.growths(u, None) is None
-
-
 def test_the_grid_has_checkpoints_on_either_side_of_every_middle() -> None:
     steps = tuple(np.arange(0.0, 600, 20).tolist())
     logistic = grid(steps).tail == 0

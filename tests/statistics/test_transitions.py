@@ -40,15 +40,13 @@ def test_there_are_as_many_transitions_as_planted(name: str) -> None:
         assert one.share(3.0) > 0.9
 
 
-def test_a_burst_of_noise_has_no_onset_and_a_rise_in_quiet_noise_before_it_stays() -> None:
+def test_a_burst_of_noise_has_no_transition_and_a_rise_in_quiet_noise_before_it_stays() -> None:
     draws = np.random.default_rng(3).standard_normal((8, len(STEPS)))
     noise = 0.01 * draws * np.where((np.arange(60) >= 34) & (np.arange(60) < 44), 8, 1)
     flat, rises = find_transitions(STEPS, 0.3 + noise), find_transitions(STEPS, 0.6 * sigmoid(700) + noise)
-    onsets = [
-        [one for one in found.transitions if rejection(one, one.p_value, DEFAULT) is None] for found in (*flat, *rises)
-    ]
-    assert [len(each) for each in onsets] == [0] * 8 + [1] * 8
-    halves = [np.expm1(each[0].times[1, 0]) for each in onsets[8:]]
+    assert all(one.p_value > 0.05 for one in flat)
+    assert all(len(one.transitions) == 1 for one in rises)
+    halves = [np.expm1(one.transitions[0].times[1, 0]) for one in rises]
     assert halves == pytest.approx([700] * 8, abs=25)
 
 
@@ -76,22 +74,6 @@ def test_a_staircase_of_three_is_three_transitions_though_one_alone_looks_like_a
     stairs = 0.1 + 0.6 * np.sum([logistic(steps, at, 0.05) for at in (25_000, 60_000, 100_000)], 0)
     (found,) = find_transitions(steps, stairs[None] + 0.02 * np.random.default_rng(seed).standard_normal(len(steps)))
     assert [one.size for one in found.transitions] == pytest.approx([0.6] * 3, abs=0.15)
-
-
-@pytest.mark.one_of(2)
-@pytest.mark.parametrize("growth", [0.1, 0.2])
-def test_a_jump_with_slow_growth_after_it_has_the_times_of_the_jump_wherever_the_run_is_stopped(growth: float) -> None:
-    steps = np.unique(np.append(0, np.geomspace(10, 50_000, 91)).round())
-    after = growth * np.log((1 + steps) / 564).clip(min=0)
-    curves = 0.5 * logistic(steps, 563, 0.1) + after + 0.02 * np.random.default_rng(0).standard_normal((4, len(steps)))
-    times = []
-    for last in np.geomspace(2500, 50_000, 10):
-        kept = steps <= last
-        times.append([found.transitions[0].times[1] for found in find_transitions(steps[kept], curves[:, kept])])
-    half, lo, hi = np.moveaxis(np.array(times), -1, 0)
-    assert np.mean((lo <= np.log1p(563)) & (np.log1p(563) <= hi)) >= 0.85
-    assert np.median(np.ptp(half, axis=0)) < np.log(50_000 / 10) / 90
-    assert np.mean((lo <= half[-1]) & (half[-1] <= hi)) >= 0.9  # a longer run changes it only within the interval
 
 
 def test_the_noise_of_a_transition_is_that_where_it_is() -> None:

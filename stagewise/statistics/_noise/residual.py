@@ -1,6 +1,7 @@
 """The noise of a curve about a model of it: correlated between checkpoints, of a level that changes, with outliers."""
 
 import functools
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -10,8 +11,18 @@ from scipy.stats import median_abs_deviation
 from stagewise.statistics import _constants as c
 
 
+class Window(NamedTuple):
+    """Checkpoints from a part of their number to another one, where the noise has exp(raised) times the level."""
+
+    start: float
+    stop: float
+    raised: float
+
+
 class Noise(NamedTuple):
     """A kind of noise over checkpoints: AR(1) in their order, its deviation exponential in their number.
+
+    Or of one level, which is raised within a window.
 
     >>> Noise(0.5, 0.0).whitened(np.array([[1.0, 0.5, 0.25]])).round(6).tolist()
     [[1.0, 0.0, 0.0]]
@@ -19,10 +30,16 @@ class Noise(NamedTuple):
 
     correlation: float
     growth: float
+    window: Window | None = None
+
+    @property
+    def surprise(self) -> float:
+        """Nats that are taken off the likelihood."""
+        return 0.0 if self.window is None else c.RARE
 
     def level(self, checkpoint: float, n: int) -> float:
         """Return the deviation at a checkpoint of n, counted from 0, over the geometric mean of all."""
-        return float(np.interp(checkpoint, np.arange(n), _deviation(self.growth, n)))
+        return float(np.interp(checkpoint, np.arange(n), _deviation(self.growth, self.window, n)))
 
     def whitened(self, curves: np.ndarray) -> np.ndarray:
         """Return curves [..., step] under the linear map that makes this noise white, of one level."""
@@ -31,26 +48,56 @@ class Noise(NamedTuple):
         result[..., 1:] -= before * curves[..., :-1]
         return np.asarray(result)
 
+    def transposed(self, curves: np.ndarray) -> np.ndarray:
+        """Return curves [..., step] under the transpose of that map.
+
+        What is whitened times what is whitened is this of the one times the other as it is.
+        """
+        here, before = _factors(self, curves.shape[-1])
+        result = here * curves
+        result[..., :-1] -= before * curves[..., 1:]
+        return np.asarray(result)
+
 
 WHITE = Noise(0.0, 0.0)
 
 
-KINDS = tuple(Noise(correlation, growth) for correlation in c.NOISE_CORRELATIONS for growth in c.GROWTHS)
+def _windows() -> Iterator[Window]:
+    """Yield the windows that are tried."""
+    for length in c.WINDOWS:
+        starts = np.arange(0, 1 - length + 1e-9, length / 2).tolist()
+        yield from (Window(start, start + length, raised) for start in starts for raised in c.RAISED)
+    for place in np.arange(c.EIGHTH, 1, c.EIGHTH).tolist():
+        yield from (Window(start, stop, raised) for start, stop in ((0.0, place), (place, 1.0)) for raised in c.RAISED)
+
+
+SMOOTH = tuple(Noise(correlation, growth) for correlation in c.NOISE_CORRELATIONS for growth in c.GROWTHS)
+"""Kinds of noise whose level changes smoothly, if it does."""
+
+KINDS = (*SMOOTH, *(Noise(correlation, 0.0, window) for correlation in c.IN_WINDOWS for window in _windows()))
 """The kinds of noise that are tried."""
 
-_LEVEL = np.array([c.GROWTHS.index(noise.growth) for noise in KINDS])
+_LEVELS = tuple(dict.fromkeys(noise[1:] for noise in KINDS))
+_LEVEL = np.array([_LEVELS.index(noise[1:]) for noise in KINDS])
 _CORRELATION = np.array([noise.correlation for noise in KINDS])
+_SURPRISE = np.array([noise.surprise for noise in KINDS])
 
 
 @functools.lru_cache(maxsize=512)
 def _factors(noise: Noise, n: int) -> tuple[np.ndarray, np.ndarray]:
     """Return by what whitening multiplies each value, [step], and the one before it, [step - 1]."""
-    inverse, innovation = 1 / _deviation(noise.growth, n), 1 / np.sqrt(1 - noise.correlation**2)
+    inverse, innovation = 1 / _deviation(noise.growth, noise.window, n), 1 / np.sqrt(1 - noise.correlation**2)
     return inverse * np.append(1.0, np.full(n - 1, innovation)), noise.correlation * innovation * inverse[:-1]
 
 
-def _deviation(growth: float, n: int) -> np.ndarray:
-    return np.asarray(np.exp(growth * np.linspace(-0.5, 0.5, n)))
+@functools.lru_cache(maxsize=512)
+def _deviation(growth: float, window: Window | None, n: int) -> np.ndarray:
+    if window is None:
+        return np.exp(growth * np.linspace(-0.5, 0.5, n))
+    start = min(round(window.start * n), max(n - c.NARROWEST_WINDOW, 0))
+    within = np.arange(n) - start
+    raised = window.raised * ((within >= 0) & (within < max(round(window.stop * n) - start, c.NARROWEST_WINDOW)))
+    return np.asarray(np.exp(raised - raised.mean()))
 
 
 def log_likelihood(
@@ -65,20 +112,23 @@ def log_likelihood(
     return np.asarray(-0.5 * (n if freedom is None else freedom) * np.log(squares / n) - determinant)
 
 
-def likelihoods(residual: np.ndarray, floor: float) -> np.ndarray:
-    """Return the likelihood of each kind of noise for residuals [step]: [kind]."""
-    return log_likelihood(_whitened_squares(residual) + floor, len(residual), _CORRELATION)
+def likelihoods(residuals: np.ndarray, floor: np.ndarray) -> np.ndarray:
+    """Return the likelihood of each kind of noise for rows of residuals: [kind, curve]."""
+    squares = _whitened_squares(residuals) + floor
+    return np.asarray(log_likelihood(squares, residuals.shape[-1], _CORRELATION[:, None]) - _SURPRISE[:, None])
 
 
-def restricted_likelihoods(curve: np.ndarray, columns: np.ndarray, floor: float) -> np.ndarray:
-    """Return the restricted (residual) log likelihood of each kind of noise beside columns [column, step]: [kind].
+def restricted_likelihoods(
+    curve: np.ndarray, columns: np.ndarray, floor: float, kinds: Sequence[Noise] = KINDS
+) -> np.ndarray:
+    """Return the restricted (residual) log likelihood of kinds of noise beside columns [column, step]: [kind].
 
     Fitting columns takes up slow noise, which the likelihood of the residuals alone takes for none.
 
     Source: Patterson and Thompson (1971), Recovery of inter-block information when block sizes are unequal.
     """
     rows = np.concatenate([columns, curve[None]])
-    whitened = np.stack([noise.whitened(rows) for noise in KINDS])
+    whitened = np.stack([noise.whitened(rows) for noise in kinds])
     products = whitened @ whitened.swapaxes(1, 2)
     sizes, vectors = np.linalg.eigh(products[:, :-1, :-1])
     kept = sizes > c.DEPENDENT * sizes[:, -1:]
@@ -86,18 +136,19 @@ def restricted_likelihoods(curve: np.ndarray, columns: np.ndarray, floor: float)
     along = (vectors.swapaxes(1, 2) @ products[:, :-1, -1:])[..., 0]
     squares = products[:, -1, -1] - (kept * along**2 / sizes).sum(-1)
     n, freedom = len(curve), (len(curve) - kept.sum(-1)).clip(min=3)
-    likelihood = log_likelihood(squares.clip(min=0) + floor, n, _CORRELATION, freedom)
+    correlation, surprise = np.array([(noise.correlation, noise.surprise) for noise in kinds]).T
+    likelihood = log_likelihood(squares.clip(min=0) + floor, n, correlation, freedom) - surprise
     return np.asarray(likelihood - 0.5 * np.log(sizes).sum(-1))
 
 
-def _whitened_squares(values: np.ndarray) -> np.ndarray:
-    """Return the sum of squares of values [step] that each kind of noise has whitened: [kind]."""
-    level = values / np.stack([_deviation(growth, len(values)) for growth in c.GROWTHS])
+def _whitened_squares(curves: np.ndarray) -> np.ndarray:
+    """Return the sum of squares of curves [curve, step] that each kind of noise has whitened: [kind, curve]."""
+    level = curves / np.stack([_deviation(*each, curves.shape[-1]) for each in _LEVELS])[:, None]
     # For all correlations from the same four sums.
-    first, later, former = level[:, 0] ** 2, (level[:, 1:] ** 2).sum(-1), (level[:, :-1] ** 2).sum(-1)
-    along = (level[:, 1:] * level[:, :-1]).sum(-1)
+    first, later, former = level[..., 0] ** 2, (level[..., 1:] ** 2).sum(-1), (level[..., :-1] ** 2).sum(-1)
+    along = (level[..., 1:] * level[..., :-1]).sum(-1)
     first, later, former, along = (sums[_LEVEL] for sums in (first, later, former, along))
-    rate = _CORRELATION
+    rate = _CORRELATION[:, None]
     return np.asarray(first + (later - 2 * rate * along + rate**2 * former) / (1 - rate**2))
 
 

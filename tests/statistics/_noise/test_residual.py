@@ -7,7 +7,7 @@ import pytest
 
 from stagewise.statistics import Noise
 from stagewise.statistics._noise.differences import correlated_noise
-from stagewise.statistics._noise.residual import KINDS, likelihoods, log_likelihood, without_outliers
+from stagewise.statistics._noise.residual import KINDS, Window, likelihoods, log_likelihood, without_outliers
 
 GENERATOR = np.random.default_rng(0)
 
@@ -22,7 +22,7 @@ def test_whitened_noise_has_no_correlation_and_one_level() -> None:
 @pytest.mark.parametrize("rate", [0.0, 0.55, 0.94])
 def test_the_likelihood_finds_the_correlation(rate: float) -> None:
     draws = correlated_noise(np.random.default_rng(2), 1.0, rate, (20, 400))
-    best = [KINDS[int(likelihoods(draw, 0.0).argmax())].correlation for draw in draws]
+    best = [KINDS[kind].correlation for kind in likelihoods(draws, np.zeros(20)).argmax(0)]
     assert np.mean(best) == pytest.approx(rate, abs=0.08)
 
 
@@ -37,6 +37,25 @@ def test_the_likelihood_is_that_of_a_normal_distribution() -> None:
     assert float(log_likelihood(np.asarray(squares), n, 0.5)) == pytest.approx(expected)
 
 
+@pytest.mark.parametrize(("start", "stop"), [(0, 20), (25, 35), (45, 60)])
+def test_the_likelihood_finds_a_window_of_raised_noise_and_none_in_white_noise(start: int, stop: int) -> None:
+    draws = np.random.default_rng(4).standard_normal((20, 60))
+    inside = (np.arange(60) >= start) & (np.arange(60) < stop)
+    quiet, raised = (likelihoods(rows, np.zeros(20)).argmax(0) for rows in (draws, draws * np.where(inside, 8, 1)))
+    assert np.mean([KINDS[kind].window is None for kind in quiet]) >= 0.95
+    levels = [[KINDS[kind].level(float(checkpoint), 60) for checkpoint in range(60)] for kind in raised]
+    ratio = [np.mean(np.array(row)[inside]) / np.mean(np.array(row)[~inside]) for row in levels]
+    assert np.median(ratio) == pytest.approx(8, rel=0.35)
+
+
+def test_a_window_holds_four_checkpoints_at_least_and_leaves_the_mean_of_the_logarithms() -> None:
+    for window in (Window(0.0, 1 / 12, 1.2), Window(11 / 12, 1.0, 1.2), Window(0.5, 7 / 12, 2.2)):
+        levels = np.log([Noise(0.0, 0.0, window).level(float(checkpoint), 20) for checkpoint in range(20)])
+        assert levels.mean() == pytest.approx(0, abs=1e-12)
+        assert np.unique(levels.round(9), return_counts=True)[1].tolist() == [16, 4]
+        assert np.ptp(levels) == pytest.approx(window.raised)
+
+
 def test_many_outliers_near_one_another_are_noise_and_stay() -> None:
     generator = np.random.default_rng(0)
     curve = 0.3 + 0.01 * generator.standard_normal(60)
@@ -44,12 +63,11 @@ def test_many_outliers_near_one_another_are_noise_and_stay() -> None:
     assert without_outliers(curve[None])[0].tolist() == curve.tolist()
 
 
-@pytest.mark.parametrize("floor", [0.0, 2.0])
-def test_likelihoods_of_all_kinds_are_those_of_their_whitened_residuals(floor: float) -> None:
-    residual = GENERATOR.standard_normal(50)
-    for kind, likelihood in zip(KINDS, likelihoods(residual, floor), strict=True):
-        squares = (kind.whitened(residual) ** 2).sum() + floor
-        assert likelihood == pytest.approx(log_likelihood(squares, 50, kind.correlation), rel=1e-12)
+def test_likelihoods_of_all_kinds_are_those_of_their_whitened_residuals() -> None:
+    residuals, floor = GENERATOR.standard_normal((3, 50)), np.array([0.0, 0.1, 2.0])
+    for kind, row in zip(KINDS, likelihoods(residuals, floor), strict=True):
+        squares = (kind.whitened(residuals) ** 2).sum(-1) + floor
+        assert row == pytest.approx(log_likelihood(squares, 50, kind.correlation) - kind.surprise, rel=1e-12)
 
 
 @pytest.mark.parametrize("width", [1, 2, 3])

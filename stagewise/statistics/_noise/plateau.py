@@ -1,0 +1,43 @@
+"""Noise about a growth on a plateau, which fades exponentially over steps: of few checkpoints, in any distances."""
+
+import numpy as np
+
+from stagewise.statistics import _constants as c
+
+
+def plateau_noise(
+    steps: np.ndarray, residual: np.ndarray, parameters: int, generator: np.random.Generator, number: int
+) -> np.ndarray:
+    """Return draws of noise as that of residuals, [draw, step]: its correlation fades exponentially with the steps.
+
+        cov(s, t) = deviation^2 exp(-|s - t| / fading),   fading by maximum likelihood
+
+    A plateau is short, and what is fitted to it is no sum of columns, which that of `fading` is told beside;
+    the errors of a forecast's form were set with this one.
+
+    Args:
+        steps: ascending, in any distances.
+        residual: of a fit to a curve at these steps.
+        parameters: of that fit, by which the residuals are too small.
+        generator: of the draws.
+        number: how many.
+
+    Source: the Ornstein-Uhlenbeck process, which is AR(1) where the distances are equal.
+    """
+    gaps = np.diff(steps).astype(float)
+    _, variance, fading = max(_fading(gaps, residual, fading * gaps.min()) for fading in c.PLATEAU_FADING)
+    variance *= len(residual) / max(len(residual) - parameters, 1)
+    covariance = variance * np.exp(-np.abs(steps[:, None] - steps[None]) / fading)
+    factor = np.linalg.cholesky(covariance + 1e-9 * max(variance, 1e-30) * np.eye(len(steps)))
+    return np.asarray(generator.standard_normal((number, len(steps))) @ factor.T)
+
+
+def _fading(gaps: np.ndarray, residual: np.ndarray, fading: float) -> tuple[float, float, float]:
+    """Return the log likelihood of residuals under noise that fades over so many steps, its variance, and the steps."""
+    kept = np.exp(-gaps / fading)
+    share = 1 - kept**2
+    innovations = np.concatenate([residual[:1], (residual[1:] - kept * residual[:-1]) / np.sqrt(share)])
+    variance = float((innovations**2).mean())
+    if variance == 0:
+        return np.inf, 0.0, fading
+    return float(-0.5 * (len(residual) * np.log(variance) + np.log(share).sum())), variance, fading
