@@ -34,7 +34,8 @@ def find_transitions(
     """Return the transitions of curves [curve, step] that share their steps.
 
     A curve without one that could be an onset is searched again from where most of its way is made: what is large
-    early, as the first fall of a loss, hides what is small later. That second look doubles its p-values.
+    early, as the first fall of a loss, hides what is small later. That second look is for more of the same way, since
+    without the fall before it a slow rise would look like one that begins; it doubles its p-values.
 
     Args:
         steps: ascending, each once, ten or more.
@@ -49,7 +50,8 @@ def find_transitions(
         if start and len(steps) - start >= DEFAULT.fewest and not any(map(_stands, whole.transitions)):
             of_rest = functools.partial(_from, start, resamples, i)
             (rest,) = _found(steps[start:], curves[i : i + 1, start:], of_rest, alpha / 2)
-            later = [one._replace(p_value=min(2 * one.p_value, 1.0)) for one in rest.transitions]
+            onward = [one for one in rest.transitions if one.size * (curves[i, start] - curves[i, 0]) > 0]
+            later = [one._replace(p_value=min(2 * one.p_value, 1.0)) for one in onward]
             if any(map(_stands, later)):
                 counted = tuple(one._replace(preceding=one.preceding + start) for one in later)
                 found[i] = Found(counted, min(2 * rest.p_value, 1.0))
