@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any, TypeVar
 
+from stagewise.checkpoints._formats import OtherFormError
 from stagewise.checkpoints._pickles import NotOnlyWeightsError
 from stagewise.checkpoints.findings import Finding, Kind
 from stagewise.checkpoints.sources import Entry, Source
@@ -26,7 +27,11 @@ def read_each(
     Raises:
         OSError: a hub does not answer, which ends the audit.
     """
-    kinds = {FileNotFoundError: Kind.NO_WEIGHTS, NotOnlyWeightsError: Kind.NOT_ONLY_WEIGHTS}
+    kinds = {
+        FileNotFoundError: Kind.NO_WEIGHTS,
+        OtherFormError: Kind.NO_WEIGHTS,
+        NotOnlyWeightsError: Kind.NOT_ONLY_WEIGHTS,
+    }
     contents: dict[Entry, T] = {}
     faults = []
     for entry in entries:

@@ -43,24 +43,27 @@ def read_events(source: Path) -> pd.DataFrame:
     else:
         events.AddRun(str(source), HERE)
     events.Reload()
-    tables = {run: _scalars(events.GetAccumulator(run), source) for run in sorted(events.Runs())}
+    held = {run: _scalars(events.GetAccumulator(run)) for run in sorted(events.Runs())}
+    tables = {run: table for run, table in held.items() if len(table)}
+    if not tables:
+        raise ValueError(f"{source} holds no scalars of TensorBoard's")
     if [*tables] == [HERE]:
         return tables[HERE]
     names = {run: source.resolve().name if run == HERE else run for run in tables}
     return pd.concat([table.assign(run=names[run]) for run, table in tables.items()])
 
 
-def _scalars(held: Any, source: Path) -> pd.DataFrame:
+def _scalars(held: Any) -> pd.DataFrame:
     tags = held.Tags()
     scalars = {tag: [(each.step, each.value) for each in held.Scalars(tag)] for tag in tags["scalars"]}
     kinds = {tag: held.SummaryMetadata(tag).plugin_data.plugin_name for tag in tags["tensors"]}
     scalars |= {tag: _values(held.Tensors(tag)) for tag, kind in kinds.items() if kind == "scalars"}
-    if not scalars:
-        raise ValueError(f"{source} holds no scalars of TensorBoard's")
     together: dict[tuple[int, ...], dict[str, list[float]]] = {}
     for tag, values in scalars.items():
         together.setdefault(tuple(step for step, _ in values), {})[tag] = [value for _, value in values]
-    return pd.concat([pd.DataFrame({**columns, "step": steps}) for steps, columns in together.items()])
+    return pd.concat(
+        [pd.DataFrame(), *(pd.DataFrame({**columns, "step": steps}) for steps, columns in together.items())]
+    )
 
 
 def _values(events: Any) -> list[tuple[int, float]]:

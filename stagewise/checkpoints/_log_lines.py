@@ -12,17 +12,25 @@ from typing import NamedTuple
 
 import pandas as pd
 
-NUMBER = r"[-+]?(?:(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:nan|inf(?:inity)?)(?![a-z])"
+from stagewise.checkpoints._log_text import text_of
+
+NUMBER = r"[-+]?(?:(?:\d{1,3}(?:[,_]\d{3})+|\d+)(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:nan|inf(?:inity)?)(?![a-z])"
 WORD = r"[A-Za-z_][\w./@-]*(?:\([\w/%]+\))?"
 PAIR = re.compile(
-    rf"""(?<![\w.])(?P<name>{WORD}(?:\ (?:{WORD}|\([\w/%]+\)))*?)(?P<sign>\s*[:=]\s*|\s+)[\['"]?"""
-    rf"""(?P<value>{NUMBER})(?![\d.,]*\d)(?:\s*/\s*(?P<total>\d+)|(?P<unit>%|[a-z/]*))[\]'"]?""",
+    rf"""(?<![\w.])(?P<name>{WORD}(?:\ (?:{WORD}|\([\w/%]+\)))*?)(?P<sign>\s*[:=]\s*|\s+)[\['"\#]?"""
+    rf"""(?P<value>{NUMBER})(?![\d.,]*\d|:\d\d)(?:\s*/\s*(?P<total>\d+)|(?P<unit>%|[a-z/]*))[\]'"]?""",
     re.IGNORECASE | re.VERBOSE,
 )
 """A name and its number, as "lr: 1e-4", "loss=2.31", "train loss 2.31", "step 100/2000", "Step [100/2000]", "12ms"."""
 
 BAR = re.compile(r"(?:^|[|\s])(?P<at>\d+)/(?P<total>\d+) *(?:\[|[━╸]|- )")
 """A progress bar, of tqdm or Keras: how far, and of how much."""
+
+AT_OF = re.compile(r"\[\s*(?P<at>\d+)\s*/\s*(?P<total>\d+)\]")
+"""How far, and of how much, where no word says what is counted, as "[100/5000] loss=2.31"."""
+
+SCALAR = re.compile(rf"\b(?:tensor|Array|(?:np\.|numpy\.)?float\d\d)\(({NUMBER})[^()]*\)", re.IGNORECASE)
+"""A number as torch, JAX and NumPy print it."""
 
 EPOCH = re.compile(r"\s*Epoch\s+\[?(?P<epoch>\d+)\s*/\s*\d+\]?:?\s*", re.IGNORECASE)
 """A line that names an epoch, and nothing else, as Keras prints it before bars that begin anew then."""
@@ -40,14 +48,19 @@ KEYS = (
 )
 """What tools call the step, in lower case; those that count the optimiser's updates come first."""
 
+COUNTS_BATCHES = {"iteration", "iterations", "iter", "it", "batch", "s"}
+"""Of these, those that stand behind "step" where a line has both: several batches make an update."""
+
 AT = re.compile(r".*\bat (?:step|iteration|iter|update)", re.IGNORECASE)
 """A step within words, as Megatron's "validation loss at iteration 1000"."""
 
 PARTS = re.compile(r"\b(train_inner|train(?:ing)?|valid(?:ation)?|val|eval(?:uation)?|test|dev)\b", re.IGNORECASE)
 """Words that say on which data the numbers of a line are, where they stand in none of its names."""
 
-OF_PART = re.compile(r"^(?:train|valid|eval|test)_(?=num_updates$|global_step$|iteration$|iter$|step$)")
-"""Before the step of a part, as fairseq's "valid_num_updates"."""
+OF_PART = re.compile(
+    r"^(?P<part>train|valid(?:ation)?|val|eval(?:uation)?|test)[_ ](?=num_updates$|global_step$|iteration$|iter$|step$)"
+)
+"""Before the step of a part, as fairseq's "valid_num_updates", and "eval step"."""
 
 FEWEST = 4
 """Values of a curve at least: a name with fewer in a whole log is left out, as that of a setting."""
@@ -84,9 +97,15 @@ def read_lines(path: Path) -> pd.DataFrame:
     Raises:
         ValueError: no line tells a step, or steps begin anew in epochs of no known length.
     """
-    texts = [text for text in re.split(r"[\r\n]+", path.read_text(encoding="utf8", errors="replace")) if text.strip()]
+    texts = [text for text in re.split(r"[\r\n]+", text_of(path)) if text.strip()]
     lines = [_parse(text) for text in texts]
     steps = _steps(texts, lines)
+    drawn: dict[tuple[object, ...], int] = {}
+    for at, (text, line, step) in enumerate(zip(texts, lines, steps, strict=True)):
+        if BAR.search(text) and line.values and step is not None:  # a bar is drawn again where its numbers change
+            before = drawn.get(key := (step, *line.values), at)
+            lines[before] = lines[before] if before == at else line._replace(values={})
+            drawn[key] = at
     left = [text for text, line, step in zip(texts, lines, steps, strict=True) if line.values and step is None]
     rows = [(line, step) for line, step in zip(lines, steps, strict=True) if line.values and step is not None]
     aside = f"; left out: {len(left)} lines with numbers and no step, as {left[0].strip()[:SHOWN]!r}" if left else ""
@@ -106,19 +125,35 @@ def read_lines(path: Path) -> pd.DataFrame:
 
 def _steps(texts: Sequence[str], lines: Sequence[_Line]) -> list[float | None]:
     """Return the step of each line, None where nothing tells it."""
-    per_epoch = _epoch_length(lines)
+    per_epoch, total = _epoch_length(lines), _bar_of_training(texts, lines)
+    named = any(map(EPOCH.fullmatch, texts))
     steps: list[float | None] = []
-    epoch = 0
+    epoch, drawn = 0, 0
     before: float | None = None
     for text, line in zip(texts, lines, strict=True):
         if match := EPOCH.fullmatch(text):
             epoch = int(match["epoch"]) - 1
         for match in BAR.finditer(text):
-            before = float(match["at"]) + epoch * int(match["total"])
+            if int(match["total"]) == total:
+                epoch += not named and int(match["at"]) < drawn == total
+                drawn = int(match["at"])
+                before = float(drawn + epoch * total)
         if line.step is not None:
             before = line.step + per_epoch * _epoch(line)
         steps.append(before if line.step is not None or line.whole else None)
     return steps
+
+
+def _bar_of_training(texts: Sequence[str], lines: Sequence[_Line]) -> int:
+    """Return where the bars end that tell steps, not those of an evaluation: most numbers stand in or behind them."""
+    behind: Counter[int] = Counter()
+    last = None
+    for text, line in zip(texts, lines, strict=True):
+        for match in BAR.finditer(text):
+            last = int(match["total"])
+        if last is not None and line.step is None and line.values:
+            behind[last] += 1
+    return max(behind, key=lambda total: (behind[total], total), default=0)
 
 
 def _epoch(line: _Line) -> float:
@@ -147,25 +182,30 @@ def _parse(text: str) -> _Line:
     """
     if EPOCH.fullmatch(text):
         return _Line({}, None, None, None, whole=False)
-    values, rest = _dictionary(TIME.sub(" ", text))
+    values, rest = _dictionary(SCALAR.sub(r"\1", TIME.sub(" ", text)))
     totals: dict[str, int] = {}
     for match in PAIR.finditer(rest):
         name = " ".join(match["name"].split())
         if match["sign"].isspace() and NOUN.match(rest, match.end()) and not match["value"][-1].isdigit():
             continue  # "number of nan iterations: 0"
-        if match["unit"] in (None, "", "%"):  # others time a training, or weigh it
-            values.setdefault(name, float(match["value"].replace(",", "")) / (100 if match["unit"] else 1))
+        if match["unit"] in (None, "", "%") and not name.endswith(".py"):  # others time a training, or weigh it
+            values.setdefault(name, _number(match["value"]) / (100 if match["unit"] else 1))
             totals |= {name: int(match["total"])} if match["total"] else {}
     remainder = PAIR.sub(" ", rest)
     named = {OF_PART.sub("", name.lower()): name for name in reversed(values) if values[name].is_integer()}
     named |= {name.lower(): name for name in reversed(values) if values[name].is_integer()}
     at = [name for name in named.values() if AT.fullmatch(name)]
-    key = next((named[each] for each in KEYS if each in named), at[0] if at else None)
+    order = sorted(KEYS, key=lambda each: each in COUNTS_BATCHES)
+    key = next((named[each] for each in order if each in named), at[0] if at else None)
+    of_part = OF_PART.match(key.lower()) if key else None
+    between = AT_OF.search(remainder) if key is None else None
     curves = {name: value for name, value in values.items() if name != key and name.lower() not in KEYS}
-    part = PARTS.search(remainder)
+    part = of_part or PARTS.search(remainder)
     within = f"{part[1].lower()}/" if part else ""
     curves = {each if PARTS.search(each.replace("_", " ")) else f"{within}{each}": v for each, v in curves.items()}
     whole = BAR.search(rest) is not None or not re.search(r"[A-Za-z0-9]", PARTS.sub(" ", remainder))
+    if between and curves:
+        return _Line(curves, "[N/M]", float(between["at"]), int(between["total"]), whole)
     return _Line(curves, key, None if key is None else values[key], totals.get(key or ""), whole and bool(curves))
 
 
@@ -190,5 +230,9 @@ def _numbers(held: dict[object, object], within: str = "") -> list[tuple[str, fl
         if isinstance(value, dict):
             found += _numbers(value, f"{within}{name}/")
         elif not isinstance(value, bool) and re.fullmatch(NUMBER, text := str(value).strip(), re.IGNORECASE):
-            found.append((f"{within}{name}", float(text.replace(",", ""))))
+            found.append((f"{within}{name}", _number(text)))
     return found
+
+
+def _number(text: str) -> float:
+    return float(text.replace(",", "").replace("_", ""))

@@ -15,7 +15,15 @@ from torch import Tensor
 
 from stagewise.checkpoints import _checksums as checksums
 from stagewise.checkpoints._digest import check_whole
-from stagewise.checkpoints._formats import ADAPTER, SHARDS, converter, read_shards
+from stagewise.checkpoints._formats import (
+    ADAPTER,
+    SHARDS,
+    OtherFormError,
+    converter,
+    is_safetensors,
+    other_form,
+    read_shards,
+)
 from stagewise.checkpoints._json_files import read_json
 from stagewise.checkpoints._pickles import (
     UNREADABLE,
@@ -41,9 +49,10 @@ WRAPPERS = ("model", "state_dict", "model_state_dict", "module")
 
 TRAINING = re.compile(
     r"(?i)(?:.*_(?=optim_states))?(optim|optims|optimi[sz]er|(lr_?)?scheduler|sched|(grad_?)?scaler|rng|random_states"
-    r"|sampler|training_args)(?![a-z])"
+    r"|sampler|training_args)(?![a-z])|opt_?\d+\.\w+$"
+    r"|.*[-_.](optims?|optimi[sz]er|(lr_?)?scheduler)(_states?)?(_?rank_?\d+)?\.\w+$"
 )
-"""What the names of files begin with that hold the state of a training beside its weights."""
+"""What the names of files begin, or end, with that hold the state of a training beside its weights."""
 
 NAMED_SIZES = {"n_layers", "d_model", "n_ctx", "d_vocab"}
 """Fields by which the config of a HookedTransformer is known."""
@@ -116,14 +125,15 @@ def files_of(folder: Path) -> tuple[Path, ...]:
     names = chosen_files(inside)
     if not names and ADAPTER in inside:
         base = read_json(folder / ADAPTER).get("base_model_name_or_path")
-        raise ValueError(
+        raise OtherFormError(
             f"{folder} holds an adapter, not the weights of a model: give the model that it adapts, "
             f"--base {base or 'NAME'}, in Python `base=`; or save `model.merge_and_unload()` in its place"
         )
     if not names:
         single = [name for name in inside if name.endswith(ENDINGS) and not TRAINING.match(name)]
-        if len(single) == 1 and not missing_shard(single) and not single[0].startswith("zero_"):
-            return (folder / single[0],)
+        parts = len(single) > 1 and all(re.search(r"-\d+-of-\d+\.", name) for name in single)  # without an index
+        if (parts or len(single) == 1) and not missing_shard(single) and not single[0].startswith("zero_"):
+            return tuple(folder / name for name in sorted(single))
         below = [path.name for path in folder.glob("*/*")]
         why = converter([*inside, *below]) or f"expected one of {', '.join(WHOLE + INDEX)}, or one file"
         raise FileNotFoundError(f"{folder} holds no weights that can be read: {why}")
@@ -202,14 +212,14 @@ def contents_of(saved: Any, path: Path) -> Contents:
     if loaded is None:
         kind = f"; it is a {saved.name}" if isinstance(saved, Stub) else ""
         held = f"; it holds {', '.join(map(str, list(saved)[:8]))}" if isinstance(saved, Mapping) and saved else kind
-        raise ValueError(
+        raise OtherFormError(
             f"{path} holds no weights by name: expected tensors, alone or under {', '.join(WRAPPERS)}, or as the only "
             f"ones under another key{held}"
         )
     weights = {str(name): weight for name, weight in loaded.items() if isinstance(weight, Tensor)}
     for name, weight in weights.items():
         if kind := _unusable(weight):
-            raise ValueError(f"{path} holds {name} {kind}: convert it to float32. Or leave its step out")
+            raise OtherFormError(f"{path} holds {name} {kind}: convert it to float32. Or leave its step out")
     beside = saved if isinstance(saved, Mapping) else {}
     steps = [beside[key] for key in STEPS if key in beside and is_step(beside[key])]
     weights, heads = _unwrapped(weights, LIGHTNING in beside)
@@ -236,7 +246,11 @@ def weights_by_name(saved: Any) -> State | None:
             saved = saved[key]
     if (weights := _weights_of(saved)) is not None:
         return weights
-    held = [each for one in saved.values() if (each := _weights_of(one))] if isinstance(saved, Mapping) else []
+    inside = [*saved.values()] if isinstance(saved, Mapping) else []
+    held = [each for one in inside if (each := _weights_of(one))]
+    wrapped = [one for one in inside if isinstance(one, Mapping) and not one.keys().isdisjoint(WRAPPERS)]
+    if not held and len(wrapped) == 1:
+        return weights_by_name(wrapped[0])
     return held[0] if len(held) == 1 else None
 
 
@@ -317,7 +331,7 @@ def _unwrapped(state: Mapping[str, Tensor], by_lightning: bool) -> tuple[dict[st
     )
     foreign = AT_THE_TOP[1:] if f"{held}{AT_THE_TOP[0]}" in state else ()
     left = [name for name in state if not name.startswith(held) or name.removeprefix(held) in foreign]
-    state = {name: weight for name, weight in state.items() if name not in left}
+    state = {name.removeprefix(held): weight for name, weight in state.items() if name not in left}
     while True:
         prefix = next(iter(state)).split(".")[0] + "."
         is_known = by_lightning or prefix == WRAPPED or any(prefix + name in state for name in AT_THE_TOP)
@@ -354,11 +368,14 @@ def load_file(path: Path, fix: str = RESTORE, *, inertly: bool = False) -> Any:
         raise ValueError(f"{path} has {size} bytes, and this machine memory for {MEMORY}: it is not loaded")
     checksums.check(path, fix)
     try:
-        loaded = _loaded(path, inertly)
+        with warnings.catch_warnings(action="ignore", category=UserWarning):  # torch's, of forms that are named below
+            loaded = _loaded(path, inertly)
     except (SafetensorError, OSError, *UNREADABLE) as reason:
         # A truncated zip archive makes torch seek before its start, which the system calls an invalid argument.
         if isinstance(reason, NotOnlyWeightsError) or (isinstance(reason, OSError) and reason.errno != errno.EINVAL):
             raise
+        if what := other_form(path, str(reason)):
+            raise OtherFormError(f"{path} {what}") from reason
         # Torch's advice to load the file all the same is left out.
         why = "no pickle of weights" if isinstance(reason, UnpicklingError) else line_of(reason)
         raise ValueError(f"{path} is truncated or damaged ({size} bytes: {why}). {fix}") from reason
@@ -388,13 +405,15 @@ def _loaded(path: Path, inertly: bool) -> Any:
 
     if path.is_dir():  # which safetensors calls a missing device
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    if path.suffix == ".safetensors":
+    by_torch = zipfile.is_zipfile(path)
+    if is_safetensors(path) or (path.suffix == ".safetensors" and not by_torch):
         return load_safetensors(path)
     # Torch compares no checksums: a flipped bit would be another weight.
-    if zipfile.is_zipfile(path) and (record := spoilt_record(path)):
+    if by_torch and (record := spoilt_record(path)):
         raise ValueError(f"the checksum of {record} does not agree")
     try:
-        return torch.load(path, map_location="cpu", weights_only=True)
+        with path.open("rb") as file:  # by the name of which torch would choose safetensors
+            return torch.load(file if path.suffix == ".safetensors" else path, map_location="cpu", weights_only=True)
     except UnpicklingError:
         if inertly:
             return load_inertly(path)

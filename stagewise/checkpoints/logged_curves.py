@@ -1,7 +1,5 @@
 """Curves that a training of one's own logged, as a table that stages and onsets are found in."""
 
-import itertools
-import json
 import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,10 +10,12 @@ import numpy as np
 import pandas as pd
 
 from stagewise.checkpoints._event_files import is_events, read_events
-from stagewise.checkpoints._log_columns import as_numbers, from_text
+from stagewise.checkpoints._log_columns import as_numbers
 from stagewise.checkpoints._log_folders import is_folder_of_curves, read_folder
 from stagewise.checkpoints._log_lines import KEYS, read_lines
 from stagewise.checkpoints._log_rates import OF_RUN, is_rate
+from stagewise.checkpoints._log_tables import is_table, read_json_log, read_separated
+from stagewise.checkpoints._log_text import text_of
 from stagewise.checkpoints._resumed_logs import resumed
 from stagewise.checkpoints.names import ENDINGS
 from stagewise.plain_text import plain_name
@@ -35,6 +35,12 @@ STEPS = tuple(name for name in KEYS if name not in SHORT)
 
 RUNS = ("run", "run_id", "run id", "run_name", "seed", "trial", "experiment")
 """What columns are called that tell runs apart, in lower case."""
+
+UNIT = re.compile(r"\s*[\[(][^\])]*[\])]$")
+"""A unit behind the name of a column, in brackets."""
+
+PARTS = ("split", "phase", "mode", "stage", "subset", "partition")
+"""What columns are called that tell on which data the values of a row are, in lower case."""
 
 DENSE, ENDED = 0.9, 3
 """Part of the rows in which a curve has a value, and rows without one behind the last, from which on it has ended."""
@@ -73,9 +79,6 @@ deviation of their noise shrinks by the root of that, and more could be taken fo
 
 CHECKPOINT = r"checkpoint-\d+"
 """What Trainer calls the folder of a checkpoint."""
-
-COMMENTS = 20
-"""Lines that begin with "#" at most before the columns of a file."""
 
 ENDS = 5
 """A curve goes up if the median of this part of its values is larger at its end than at its start: a fifth."""
@@ -122,6 +125,8 @@ def read_log(
         frame = pd.DataFrame(source).apply(as_numbers)
     frame = frame.reset_index(drop=frame.index.name is None)
     at = _steps(frame, steps)
+    _check_epochs(frame, at)
+    frame = _a_column_a_part(frame, at)
     rows, declared = [], {}
     for column, curve in _curves(_a_row_a_value(frame, at), at, "run" if run is None else run):
         name = plain_name(column)
@@ -138,6 +143,38 @@ def read_log(
     table = tidy(rows)
     declare(table, {LOGGED: declared})
     return table
+
+
+def _check_epochs(frame: pd.DataFrame, at: Any) -> None:
+    """Refuse steps that begin anew in each epoch: a later one would be taken for a resumed run."""
+    epoch = next((name for name in frame if str(name).lower() == "epoch"), None)
+    if epoch is None or epoch == at:
+        return
+    moves = frame[[at, epoch]].apply(pd.to_numeric, errors="coerce").dropna().diff()
+    back = moves[moves[at] < 0]
+    if len(back) and (back[epoch] > 0).all():
+        raise ValueError(
+            f"the steps in {at!r} begin anew in each epoch: log steps that count on, or take `steps={str(epoch)!r}`, "
+            "in the shell --step-column, with a row an epoch"
+        )
+
+
+def _a_column_a_part(frame: pd.DataFrame, at: Any) -> pd.DataFrame:
+    """Give values on different data, as "train" and "val" in a column "split", columns of their own."""
+    lower = {str(name).lower(): name for name in frame.columns}
+    column = next((lower[name] for name in PARTS if name in lower), None)
+    if column is None or pd.api.types.is_numeric_dtype(frame[column]):
+        return frame
+    labels = frame[column].map(lambda part: f"{part}/", na_action="ignore").fillna("")
+    spans = pd.to_numeric(frame[at], errors="coerce").groupby(labels).agg(["min", "max"])
+    if not _beside(spans):
+        return frame
+    named = next((lower[name] for name in NAMES if name in lower), None)
+    if named is not None and VALUE in lower:
+        return frame.assign(**{str(named): labels + frame[named].astype(str)}).drop(columns=column)
+    curves = [each for each in frame.select_dtypes("number").columns.drop(at, errors="ignore") if _is_curve(str(each))]
+    parts = {f"{part}{each}": frame[each].where(labels == part) for part in labels.unique() for each in curves}
+    return pd.concat([frame.drop(columns=[column, *curves]), pd.DataFrame(parts)], axis=1)
 
 
 def _a_row_a_value(frame: pd.DataFrame, at: Any) -> pd.DataFrame:
@@ -258,19 +295,14 @@ def _read(path: Path) -> pd.DataFrame:
         return read_events(path)
     if path.is_dir():
         return read_folder(path)
-    if path.suffix not in FILES and path.exists() and not _is_table(path):
-        return read_lines(path)
     try:
         if path.suffix == ".parquet":
             return pd.read_parquet(path)
-        if path.suffix == ".jsonl":
-            lines = path.read_text(encoding="utf8").splitlines()
-            return pd.json_normalize([json.loads(line) for line in lines if line.strip()], sep="/")
-        if path.suffix != ".json":
-            return _separated(path)
-        held: Any = json.loads(path.read_text(encoding="utf8"))
-        held = held.get("log_history", held) if isinstance(held, Mapping) else held
-        return pd.DataFrame(held) if isinstance(held, Mapping) else pd.json_normalize(held, sep="/")
+        text = text_of(path)
+        if path.suffix in (".jsonl", ".json"):
+            return read_json_log(text, lines=path.suffix == ".jsonl")
+        if path.suffix in FILES or is_table(text):
+            return read_separated(text)
     except (
         ValueError,
         TypeError,
@@ -279,40 +311,19 @@ def _read(path: Path) -> pd.DataFrame:
         RecursionError,
     ) as reason:  # pandas', pyarrow's and json's
         raise ValueError(f"{path} holds no columns of curves that can be read: {reason}") from reason
-
-
-def _is_table(path: Path) -> bool:
-    """Whether a file of another ending begins with names that a comma, a tab or a semicolon separates, and numbers."""
-    _, separator, header, values = _head(path)
-    numbers = pd.to_numeric(pd.Series(values.split(separator)), errors="coerce").notna()
-    return separator in header and len(numbers) == header.count(separator) + 1 and bool(numbers.any())
-
-
-def _separated(path: Path) -> pd.DataFrame:
-    """Read columns that a comma, a tab or a semicolon separates, below comments if there are any."""
-    comments, separator, _, values = _head(path)
-    decimal = "," if separator != "," and "," in values else "."
-    frame = pd.read_csv(path, sep=separator, decimal=decimal, skiprows=comments, skipinitialspace=separator != "\t")
-    return frame.rename(columns=lambda name: str(name).strip()).apply(from_text)
-
-
-def _head(path: Path) -> tuple[int, str, str, str]:
-    """Return how many lines of comments a file begins with, what separates the names below, and these and their row."""
-    with path.open(encoding="utf-8-sig", errors="replace") as file:
-        lines = [line.rstrip("\n") for line in itertools.islice(file, COMMENTS + 2)]
-    comments = sum(1 for _ in itertools.takewhile(lambda line: line.startswith("#"), lines))
-    header, values, *_ = [*lines[comments:], "", ""]
-    return comments, max(",\t;", key=header.count), header, values
+    return read_lines(path)
 
 
 def _steps(frame: pd.DataFrame, asked: str | None) -> Any:
+    if frame.empty:
+        raise ValueError(f"there are no rows of numbers yet; the columns are {', '.join(map(str, frame)) or 'none'}")
     if not isinstance(asked, str | None):
         raise ValueError("`steps` names a column: put the steps there, as in read_log({'step': steps, 'loss': loss})")
     names = {str(name): name for name in frame.columns}
     if asked is not None and asked in names:
         return names[asked]
     if asked is None:
-        lower = {name.lower(): column for name, column in names.items()}
+        lower = {UNIT.sub("", name).lower(): column for name, column in names.items()}
         known = [lower[name] for name in STEPS if name in lower and frame[lower[name]].notna().mean() > MOSTLY]
         others = [name for name in known if not frame[name].equals(frame[known[0]])]
         if others:

@@ -25,7 +25,7 @@ UPDATES = ("step", "update", "iteration", "batch", "checkpoint")
 
 KINDS = {
     "step": r"(?:global)?steps?|updates?|upd|gs",
-    "iteration": r"iterations?|iters?|itr|it|its",
+    "iteration": r"iterations?|iters?|itr|its?|i",
     "batch": r"batch(?:es)?|ba",
     "checkpoint": r"checkpoints?|ckpts?|chkpt|ckp|cp",
     "tokens": r"tokens?|toks?|words|chck",  # chck_100M is BabyLM's, of words
@@ -42,7 +42,7 @@ COPY = r"(?i)(?<![a-z])(?:last|latest|best|final|init|initial|tmp|temp|ema|swa)(
 
 NUMBER = re.compile(
     r"(?P<value>\d{1,3}(?:[_,]\d{3})+(?!\d)|\d+(?:\.\d+)?(?:e[-+]?\d{1,2}(?![a-z\d]))?)"
-    r"(?P<unit>(?:[kKmMbBtTG]|[kKmMBG](?P<tokens>[Tt]))(?![A-Za-z])|)"
+    r"(?P<unit>(?:[kKmMbBtTG]|[kKmMBG](?P<tokens>[Tt]))(?![A-Za-z])|[kKmMB](?=(?:[Ss]tep|[Ii]ter|[Uu]pdate|[Tt]oken)s?)|)"
 )
 DIGITS = re.compile(r"\d+")
 BEFORE = re.compile(r"(?P<word>[A-Z]?[a-z]+|[A-Z]+)?(?P<gap>[^A-Za-z\d]*)$")
@@ -52,6 +52,9 @@ BESIDE = re.compile(r"(?i)(?<![a-z])(?:(?:global|train|training|opt|optimi[sz]er
 
 TIME = r"[-_T](?:[0-2]\d[-_:][0-5]\d(?:[-_:][0-5]\d)?|[0-2]\d[0-5]\d[0-5]\d)(?!\d)"
 DATE = re.compile(rf"(?<!\d)(?:19|20)\d\d([-_]?)[01]\d\1[0-3]\d(?!\d)(?:{TIME})?")
+CLOCK = re.compile(r"1[4-9]\d{5}(?!000)\d{3}")
+"""Seconds since 1970, of these years; a number of steps that large is round."""
+
 AGAIN = re.compile(r"-v\d+(?=\.[a-z]+$|$)")
 """What Lightning puts behind a name that it has written before."""
 
@@ -180,6 +183,8 @@ def _numbers(name: str) -> list[_Number]:
         if kind not in UPDATES and (
             any(start <= match.start() < stop for start, stop in dates) or re.search(r"\d\.$", name[: match.start()])
         ):
+            kind = "date"
+        if kind in ("", "checkpoint") and CLOCK.fullmatch(digits):
             kind = "date"
         negative = gap[-2:] in ("_-", "=-", ":-") or (gap == "--" and kind in UPDATES)
         value = _value(digits, unit, kind)

@@ -293,7 +293,7 @@ def _chosen(source: Source, branch: str | None, steps: Choice | None) -> Source:
     for one, other in pairwise(sorted(source.entries, key=lambda entry: entry.at.step)):
         if one.at.step == other.at.step:
             twice = f"two checkpoints of step {one.at.step}: {one.label} and {other.label}"
-            raise ValueError(f"{source.name} has {twice}")
+            raise ValueError(f"{source.name} has {twice}. Where that is not the step of both, {GIVE_PARSE}")
     if of := source.entries[0].at.branch:
         source = dataclasses.replace(source, identity=f"{source.identity} {of}")
     return source

@@ -19,6 +19,7 @@ from stagewise.checkpoints._json_files import read_json
 from stagewise.checkpoints._weight_files import (
     INDEX,
     TRAINING,
+    WHOLE,
     Contents,
     State,
     config_in,
@@ -181,10 +182,10 @@ def in_folder(folder: Path, parse: Parse | str | None = None) -> Source:
     entries = [of_path(path, found[path]) for path in folders or found]
     ignored = [path.name for path in candidates if path not in found]
     if not entries:
-        why = converter(path.name for path in folder.iterdir())
+        why = _deeper(folder) or converter(path.name for path in folder.iterdir()) or GIVE_PARSE
         raise FileNotFoundError(
             f"{folder} is not a run folder: there is no run.json in it, and there are neither checkpoint-N folders nor "
-            f"{', '.join(ENDINGS)} files with a step in their names in it; {why or GIVE_PARSE}"
+            f"{', '.join(ENDINGS)} files with a step in their names in it; {why}"
         )
     name = Path(os.path.abspath(folder)).name  # "." has no name of its own
     rows = [(path.name, each) for path, each in readings.items() if each.at or is_file(path) or _holds_weights(path)]
@@ -195,6 +196,16 @@ def in_folder(folder: Path, parse: Parse | str | None = None) -> Source:
 def _first_in(places: Sequence[Path], file: str) -> Path | None:
     """Return the first file of a name that lies in one of the places."""
     return next((place / file for place in places if (place / file).is_file()), None)
+
+
+def _deeper(folder: Path) -> str:
+    """Return in words which folder below holds checkpoints, at most three levels down; empty where none does."""
+    for place in ("*/*", "*/*/*", "*/*/*/*"):
+        for path in sorted(filter(is_file, folder.glob(place))):
+            for each in (path.parent, path):
+                if each.parent != folder and names_of([each])[each].at:
+                    return f"{each.parent.relative_to(folder)} in it holds checkpoints: give that folder"
+    return ""
 
 
 def _may_be_checkpoint(path: Path) -> bool:
@@ -220,6 +231,9 @@ def _read(paths: Sequence[Path], parse: Parse | str | None) -> dict[Path, Readin
     readings = names_of([path for path in others if path not in copies])
     if not any(reading.at for reading in readings.values()):
         copies, readings = [], names_of(others)
+    if not any(reading.at for reading in readings.values()):  # as nanotron's, which are the step alone
+        numbers = [path for path in others if path.name.isdecimal() and _holds_weights(_inner(path))]
+        readings |= zip(numbers, read_names([path.name for path in numbers]), strict=True)
     readings |= dict.fromkeys(states, Reading(None, why="it holds the state of a training"))
     readings |= dict.fromkeys(copies, Reading(None, why="a copy, or no step of the training"))
     return {path: readings[path] for path in paths}
@@ -246,17 +260,26 @@ def of_path(path: Path, at: Coordinates) -> Entry:
             within=lambda: config_in(path),
             time=lambda: path.stat().st_mtime if path.exists() else None,
         )
+    inner = _inner(path)
     return Entry(
         path.name,
         at,
-        read=lambda: read(files_of(path)),
-        digest=lambda: file_digest(files_of(path)),
-        config=lambda: _beside(path / CONFIG) or _beside(path.parent / CONFIG),
+        read=lambda: read(files_of(inner)),
+        digest=lambda: file_digest(files_of(inner)),
+        config=lambda: next(filter(None, (_beside(each / CONFIG) for each in (inner, path, path.parent))), None),
         record=lambda: _beside(path / TRAINER),
         time=lambda: min(
             (each.stat().st_mtime for each in path.glob("*") if is_file(each) and each.exists()), default=None
         ),
     )
+
+
+def _inner(folder: Path) -> Path:
+    """Return the folder that a Hugging Face model was saved to in a checkpoint's folder; else the latter itself."""
+    if not folder.is_dir() or _holds_weights(folder):
+        return folder
+    saved = [each for each in folder.iterdir() if any((each / name).is_file() for name in (*WHOLE, *INDEX))]
+    return saved[0] if len(saved) == 1 else folder
 
 
 def _beside(path: Path) -> dict[str, Any] | None:

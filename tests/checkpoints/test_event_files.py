@@ -112,3 +112,12 @@ def test_files_without_scalars_and_a_machine_without_tensorboard_are_said(
     monkeypatch.setattr(builtins, "__import__", missing)
     with pytest.raises(ValueError, match=r"read by TensorBoard: `pip install 'stagewise\[tensorboard\]'"):
         read_events(tmp_path)
+
+
+def test_a_folder_without_scalars_beside_those_of_curves_is_no_run(tmp_path: Path) -> None:
+    from torch.utils.tensorboard import SummaryWriter
+
+    with SummaryWriter(tmp_path) as writer:  # which makes a folder for each of the curves
+        for step in STEPS:
+            writer.add_scalars("loss", {"train": 3 - step / 100, "val": 4 - step / 100}, step)
+    assert read_events(tmp_path)["run"].unique().tolist() == ["loss_train", "loss_val"]

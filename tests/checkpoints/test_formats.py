@@ -1,15 +1,18 @@
 """Other forms of checkpoints: torch's distributed folders, adapters merged as peft does, and lines for the rest."""
 
 import copy
+import gzip
 import os
 import pickle
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from stagewise.checkpoints._formats import CONVERTERS, SHARDS, adapter_file, converter, merged, read_shards
@@ -193,3 +196,75 @@ def test_deepspeeds_whole_tensors_are_read(tmp_path: Path, hugging_face: Callabl
     series = open_series(tmp_path, architecture=module.config)
     assert series.steps == (100,)
     assert series.weights(100).keys() == module.state_dict().keys()
+
+
+def _gzipped(path: Path) -> None:
+    torch.save({"w": torch.ones(3)}, path)
+    path.write_bytes(gzip.compress(path.read_bytes()))
+
+
+LFS = f"version https://git-lfs.github.com/spec/v1\noid sha256:{'a' * 64}\nsize 12345\n"
+
+OTHERS: dict[str, tuple[Callable[[Path], object], str]] = {
+    "TorchScript": (
+        lambda path: torch.jit.script(torch.nn.Linear(2, 2)).save(str(path)),
+        "is TorchScript: save `torch",
+    ),
+    "gzip": (_gzipped, "is compressed: unpack it"),
+    "Git LFS": (lambda path: path.write_text(LFS), "is a pointer of Git LFS, not the file: run `git lfs pull`"),
+    "a page": (lambda path: path.write_text("<!DOCTYPE html><html>404</html>"), "is a page of the web, not the file"),
+    "pickle": (
+        lambda path: path.write_bytes(pickle.dumps({"w": np.ones(3)})),
+        "is a pickle of Python's own: save its weights with `torch.save`",
+    ),
+    "no weights": (lambda path: torch.save({"a": {"w": torch.ones(3)}, "b": {"w": torch.ones(3)}}, path), "by name"),
+}
+"""A file that is whole, and holds no weights that are read -> what makes it, and what is said."""
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")
+@pytest.mark.parametrize("kind", OTHERS)
+@pytest.mark.parametrize("ending", [".pt", ".safetensors"])
+def test_a_file_of_another_form_is_not_called_damaged(kind: str, ending: str, tmp_path: Path) -> None:
+    write, said = OTHERS[kind]
+    write(tmp_path / f"step1{ending}")
+    with warnings.catch_warnings(action="error"):
+        (found,) = audit(find(tmp_path)).findings
+    assert found.kind is Kind.NO_WEIGHTS
+    assert said in found.message
+    assert "\n" not in found.message
+
+
+def test_torchs_old_format_is_read_and_where_it_is_cut_off_called_damaged(tmp_path: Path) -> None:
+    path = tmp_path / "step1.pt"
+    torch.save({"w": torch.ones(3, 4)}, path, _use_new_zipfile_serialization=False)
+    assert find(tmp_path).entries[0].load()["w"].shape == (3, 4)
+    path.write_bytes(path.read_bytes()[:-8])
+    (found,) = audit(find(tmp_path)).findings
+    assert found.kind is Kind.DAMAGED
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_a_newer_pickle_protocol_is_no_damage(zipped: bool, tmp_path: Path) -> None:
+    weights = {f"w{number}": torch.ones(3, 4) for number in range(9)}
+    torch.save(weights, tmp_path / "step1.pt", pickle_protocol=4, _use_new_zipfile_serialization=zipped)
+    (found,) = audit(find(tmp_path)).findings
+    assert found.kind is Kind.NO_WEIGHTS
+    assert "is a pickle of protocol 4 or later: save it as" in found.message
+
+
+def test_what_a_file_holds_decides_not_its_name(tmp_path: Path) -> None:
+    torch.save({"w": torch.ones(3)}, tmp_path / "step1.safetensors")
+    save_file({"w": torch.ones(3)}, tmp_path / "step2.pt")
+    assert [entry.load()["w"].tolist() for entry in find(tmp_path).entries] == [[1, 1, 1]] * 2
+
+
+def test_shards_without_an_index_are_read_where_none_is_missing(tmp_path: Path) -> None:
+    (tmp_path / "step1").mkdir()
+    for number, name in enumerate("ab", 1):
+        save_file({name: torch.ones(3)}, tmp_path / "step1" / f"model-{number:05d}-of-00002.safetensors")
+    (entry,) = find(tmp_path).entries
+    assert entry.load().keys() == {"a", "b"}
+    (tmp_path / "step1" / "model-00001-of-00002.safetensors").unlink()
+    with pytest.raises(FileNotFoundError, match="holds no weights that can be read"):
+        entry.load()

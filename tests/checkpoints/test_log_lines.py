@@ -1,11 +1,14 @@
 """Lines as trainers print them: the numbers, their names and their step; what cannot be read is said."""
 
+import contextlib
 import functools
+import io
 import re
 import warnings
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 import torch
@@ -52,6 +55,21 @@ PRINTED = {
     "equal signs": ("[12:00:01][INFO] Step=1,000 Loss=2.31 acc=81.2%", ("Step", 1000, {"Loss": 2.31, "acc": 0.812})),
     "a part in words": ("INFO:root:[eval] step 100 | loss 2.5", ("step", 100, {"eval/loss": 2.5})),
     "not a number": ("it 7: loss nan, lr 0.1", ("it", 7, {"lr": 0.1})),
+    "torchtitan": (
+        "[rank0]:[titan] 2025-01-01 10:00:11,123 - root - INFO - step: 10  loss: 4.0  memory: 41GiB(43.4%)  tps: 5,123",
+        ("step", 10, {"loss": 4.0, "tps": 5123}),
+    ),
+    "a bracket": ("[100/5000] loss=2.31", ("[N/M]", 100, {"loss": 2.31})),
+    "a bracket behind the epoch": ("Epoch: [3][ 100/5000]\tLoss 2.3 (2.4)", ("[N/M]", 100, {"Epoch": 3, "Loss": 2.3})),
+    "an epoch alone": ("Epoch [1/5] loss 2.3", (None, None, {"Epoch": 1, "loss": 2.3})),
+    "a number sign": ("Step #100: loss = 2.3", ("Step", 100, {"loss": 2.3})),
+    "Python's thousands": ("step 1_000 loss 2.3", ("step", 1000, {"loss": 2.3})),
+    "where it was printed": ("[10:00:11,1][trainer.py:123] step=1 loss=2.3", ("step", 1, {"loss": 2.3})),
+    "a time to come": ("[step=50/5000,eta=1:02:03] loss=2.3", ("step", 50, {"loss": 2.3})),
+    "litgpt": ("Epoch 1 | iter 400 step 100 | loss train: 2.3", ("step", 100, {"Epoch": 1, "loss train": 2.3})),
+    "a part before its step": ("eval step 500: loss 2.5", ("eval step", 500, {"eval/loss": 2.5})),
+    "torch": (f"step 5 loss {torch.tensor(2.5, requires_grad=True) * 1}", ("step", 5, {"loss": 2.5})),
+    "NumPy": (str({"step": 5, "loss": np.float64(2.5)}), ("step", 5, {"loss": 2.5})),
     "no numbers of a run": ("number of parameters: 123.59M", (None, None, {})),
 }
 
@@ -98,10 +116,46 @@ def test_a_progress_bar_tells_the_step_of_what_is_printed_behind_it(tmp_path: Pa
     assert frame["loss"].tolist() == [1.75, 1.5, 1.25, 1.0]
 
 
+@pytest.mark.parametrize("epochs", [1, 3])
+def test_a_bar_that_is_drawn_again_or_begins_anew_is_one_curve(epochs: int, tmp_path: Path) -> None:
+    from tqdm import tqdm
+
+    screen = io.StringIO()
+    for epoch in range(epochs):
+        bar = tqdm(range(50), file=screen, mininterval=0, miniters=1, desc=f"Epoch {epoch}")
+        for step in bar:
+            bar.set_postfix(loss=100 - epoch * 50 - step)
+    frame, said = log(tmp_path, screen.getvalue())
+    frame = frame.dropna(subset="loss")
+    assert frame["step"].is_unique
+    assert frame["step"].max() == 50 * epochs
+    assert (frame["loss"] + frame["step"]).between(100, 101).all()  # a bar is drawn before and behind an update
+    assert said.startswith("train.log: the step is that of a line before")
+
+
 @pytest.mark.parametrize("text", ["", "hello\nworld", "loss 3\nloss 2"])
 def test_a_file_without_steps_is_refused_with_what_was_expected(text: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"has no line with a step and another number, as 'step 100 loss 2.31'"):
         log(tmp_path, text)
+
+
+def test_an_evaluations_bar_tells_no_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tqdm.auto import tqdm
+    from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments
+
+    rows = [{"input_ids": (ids := torch.randint(9, (8,))), "labels": ids} for _ in range(16)]
+    arguments = TrainingArguments(
+        str(tmp_path / "out"), max_steps=20, logging_steps=2, eval_strategy="steps", eval_steps=5,
+        per_device_train_batch_size=2, save_strategy="no", report_to=[], use_cpu=True, disable_tqdm=False,
+    )  # fmt: skip
+    monkeypatch.setattr("transformers.trainer_callback.tqdm", functools.partial(tqdm, mininterval=0, miniters=1))
+    screen = io.StringIO()
+    with contextlib.redirect_stdout(screen), contextlib.redirect_stderr(screen):
+        model = GPT2LMHeadModel(GPT2Config(n_layer=1, n_head=1, n_embd=8, n_positions=8, vocab_size=9))
+        Trainer(model, arguments, train_dataset=rows, eval_dataset=rows).train()
+    frame, _ = log(tmp_path, screen.getvalue())
+    assert frame.dropna(subset="eval_loss")["step"].tolist() == [5, 10, 15, 20]
+    assert frame.dropna(subset="loss")["step"].tolist() == [*range(2, 21, 2)]
 
 
 def test_what_trainer_prints_is_the_log_that_it_keeps(

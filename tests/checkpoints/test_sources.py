@@ -321,7 +321,9 @@ def test_checkpoints_of_lightning_are_a_series(tmp_path: Path) -> None:
     torch.testing.assert_close(other(tokens), module.net(tokens))
 
 
-@pytest.mark.parametrize("prefix", ["module.", "_orig_mod.", "_orig_mod.module.", "model.", "net._orig_mod."])
+@pytest.mark.parametrize(
+    "prefix", ["module.", "_orig_mod.", "_orig_mod.module.", "model.", "net._orig_mod.", "net.backbone."]
+)
 def test_names_that_a_wrapper_put_a_prefix_before_are_read(prefix: str, tmp_path: Path) -> None:
     state = model.weights(native(1))
     torch.save({prefix + name: weight for name, weight in state.items()}, tmp_path / "m1.pt")
@@ -471,3 +473,46 @@ def test_copies_beside_numbered_folders_are_no_branches(
     put(trainer_folder / copy, saved("Llama", 0))
     assert open_series(trainer_folder).steps == (20, 100, 1000)
     assert f"{copy} -> left out: a copy, or no step of the training" in capsys.readouterr().err
+
+
+def test_the_state_of_a_training_beside_the_weights_is_no_checkpoint(tmp_path: Path) -> None:
+    module = torch.nn.Linear(2, 2)
+    optimiser = torch.optim.AdamW(module.parameters()).state_dict()
+    for step in (100, 200):
+        torch.save(module.state_dict(), tmp_path / f"model{step:06d}.pt")
+        for state in (f"opt{step:06d}", f"step{step}_optimizer", f"optim_{step}_rank0", f"step{step}_optim_rank0"):
+            torch.save(optimiser, tmp_path / f"{state}.pt")
+    assert [entry.label for entry in find(tmp_path).entries] == ["model000100.pt", "model000200.pt"]
+
+
+@pytest.mark.parametrize("name", ["{step}", "checkpoint-{step}/model", "step{step}/hf"])
+def test_a_model_in_the_folder_of_a_step_is_its_checkpoint(
+    name: str, tmp_path: Path, hugging_face: Callable[..., Any]
+) -> None:
+    module = hugging_face("GPT2")
+    for step in (100, 200):
+        module.save_pretrained(tmp_path / name.format(step=step))
+    (tmp_path / "logs").mkdir()
+    series = open_series(tmp_path)
+    assert series.steps == (100, 200)
+    tokens = torch.arange(5)[None]
+    ours, theirs = series.model(200)(tokens), module(tokens).logits
+    torch.testing.assert_close(ours.log_softmax(-1), theirs.log_softmax(-1), atol=1e-4, rtol=0)
+
+
+def test_a_folder_above_the_checkpoints_says_where_they_are(tmp_path: Path) -> None:
+    place = tmp_path / "lightning_logs" / "version_0" / "checkpoints"
+    place.mkdir(parents=True)
+    torch.save(torch.nn.Linear(2, 2).state_dict(), place / "epoch=0-step=100.ckpt")
+    with pytest.raises(FileNotFoundError, match="lightning_logs/version_0/checkpoints in it holds checkpoints: give"):
+        find(tmp_path)
+
+
+def test_weights_under_two_keys_beside_the_optimisers_are_read(tmp_path: Path) -> None:
+    module = torch.nn.Linear(2, 2)
+    optimiser = torch.optim.AdamW(module.parameters())
+    module(torch.ones(2)).sum().backward()
+    optimiser.step()
+    held = {"checkpoint": {"state_dict": module.state_dict()}, "optimizer": optimiser.state_dict()}
+    torch.save(held, tmp_path / "step1.pt")
+    assert find(tmp_path).entries[0].load().keys() == module.state_dict().keys()
