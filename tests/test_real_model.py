@@ -45,7 +45,10 @@ class Predictions(AbstractProbe):
         return self.chosen
 
     def read(self, view: View) -> list[Reading]:
-        seen = [view.edited[edit].log_probs.reshape(view.log_probs.shape)[:, -4:] for edit in self.chosen]
+        seen = [
+            view.edited[edit].log_probs.reshape(len(view.batch), -1, view.log_probs.shape[-1])[:, -4:]
+            for edit in self.chosen
+        ]
         values = torch.stack(seen, 1)
         labels = {"edit": range(len(seen)), "pos": range(4), "token": range(values.shape[3])}
         return [Reading("batch edit pos token", values, "predictions", labels)]
