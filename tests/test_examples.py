@@ -2,11 +2,20 @@
 
 import importlib.util
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from stagewise import models
+from stagewise.architectures import minimal
+from stagewise.checkpoints.run_folder import TABLE
+from stagewise.checkpoints.series import open_series
+from stagewise.measurement.engine import measure
+from stagewise.probes import AttentionTo, HeadAblation, HeadAttribution
+from stagewise.tasks import RepeatedTokens
 
 pytestmark = pytest.mark.usefixtures("few_sequences", "undrawn", "unchecked")
 
@@ -88,3 +97,17 @@ def test_the_checkpoints_of_a_hub_repository_get_their_report(
     series = json.loads((tmp_path / "analysis.json").read_text(encoding="utf8"))["series"]
     assert series["commits"] == [hub.commit(name) for name in series["revisions"]]
     assert report.read_text(encoding="utf8").startswith("<!doctype html>")
+
+
+def test_the_real_models_heads_are_drawn_by_role_and_cost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    architecture = minimal(16, 24, n_heads=2)
+    series = open_series([(0, models.build(architecture))])
+    batch = RepeatedTokens.for_model(architecture).probe_batch(4, seed=0)
+    probes = [AttentionTo(("previous token", "induction")), HeadAblation(kinds=("mean",)), HeadAttribution(top=1)]
+    measure(series, probes, batch, save=tmp_path / TABLE, progress=False)
+    path = example("real_model")("measured before", tmp_path)
+    assert path == tmp_path / "heads.png"
+    assert path.stat().st_size > 1000
+    said = capsys.readouterr().out
+    assert re.search(r"ablation costs most \(nats\): L0H\d -?\d\.\d\d, L0H\d", said)
+    assert "the gradient's estimate: L0H" in said

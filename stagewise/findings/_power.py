@@ -36,6 +36,6 @@ def power_of(table: pd.DataFrame, criteria: StageCriteria) -> pd.DataFrame:
 def _row(curve: Curve, criteria: StageCriteria) -> dict[str, object]:
     criteria = curve.thresholds(criteria)
     up, (lowest, highest) = curve.declared.progress == "up", curve.declared.range
-    largest = np.inf if lowest is None or highest is None else highest - lowest
+    largest = np.inf if lowest is None or highest is None else float(highest - lowest)
     seen = power(curve.steps, curve.values, criteria.smallest, criteria, up=up, largest=largest)
     return {"probe": curve.probe, "quantity": curve.quantity, **seen._asdict()}

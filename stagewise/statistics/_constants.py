@@ -363,7 +363,7 @@ DECIDED = 2.0
 FACTOR = 2.0
 """Ratio of the steps at which nine tenths and a tenth of a change that is put into a curve have been made."""
 
-PLACES, ENOUGH = 5, 4
+PLACES, OFTEN = 5, 4
 """Times at which it is put in, evenly in log(1 + step), and at which it must be found."""
 
 DOUBLINGS = 9

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stagewise.statistics._constants import DOUBLINGS, ENOUGH, FACTOR, PLACES
+from stagewise.statistics._constants import DOUBLINGS, FACTOR, OFTEN, PLACES
 from stagewise.statistics._criteria import StageCriteria
 from stagewise.statistics._decisions import rejection
 from stagewise.statistics._transition import Transition
@@ -12,7 +12,7 @@ from stagewise.statistics._transitions import find_transitions
 
 
 class Power(NamedTuple):
-    """The smallest change that is found at `ENOUGH` of `PLACES` times; else the largest one tried. And at how many."""
+    """The smallest change that is found at `OFTEN` of `PLACES` times; else the largest one tried. And at how many."""
 
     size: float
     found: int
@@ -51,7 +51,7 @@ def power(
             any(_is_it(one, time, criteria, up=up) for one in of.transitions) for of, time in zip(each, at, strict=True)
         )
         results[doublings] = Power(size, found)
-        few, enough = (few, doublings) if found >= ENOUGH else (doublings, enough)
+        few, enough = (few, doublings) if found >= OFTEN else (doublings, enough)
     return results[min(enough, max(results))]
 
 

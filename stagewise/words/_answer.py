@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from stagewise.event import labels_of
-from stagewise.statistics._constants import ENOUGH, FACTOR, PLACES
+from stagewise.statistics._constants import FACTOR, OFTEN, PLACES
 from stagewise.table import Quantity
 from stagewise.words._grammar import capital, count, numeral
 from stagewise.words._onsets import Context, Row, by_cause, cause, change, largest, level, onset, timed
@@ -240,7 +240,7 @@ def _power(found: Found) -> str:
     seen, missed = [], []
     for row in found.power.to_dict("records"):
         label = found.context.quantity(row).label
-        if row["found"] >= ENOUGH:
+        if row["found"] >= OFTEN:
             seen.append(f"{row['size']:.2g} or more in {label}")
         else:
             missed.append(f"one of {row['size']:.2g} in {label} is missed at {PLACES - row['found']} of {PLACES} times")

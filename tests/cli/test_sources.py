@@ -100,7 +100,7 @@ def test_names_are_read_by_the_expression_that_is_given_and_adapters_merged_onto
     module = hugging_face("GPT2")
     module.save_pretrained(tmp_path / "base")
     for step in (100, 200, 400):
-        adapter_of(dict(module.state_dict()), tmp_path / "run" / f"x{step}y{step // 100}", fan_in_fan_out=True)
+        adapter_of(module, tmp_path / "run" / f"x{step}y{step // 100}", fan_in_fan_out=True)
     unread = CliRunner().invoke(app, ["audit", str(tmp_path / "run")])
     assert unread.exit_code == 2
     assert "--parse" in unread.output

@@ -42,7 +42,7 @@ class Read(html.parser.HTMLParser):
 HOSTILE = {
     "<script>alert(1)</script>": "<script>alert(1)</script>",
     "</style></svg><b>bold</b>": "</style></svg><b>bold</b>",
-    "\x1b[2J\x07bell": "\\u001b[2J\\u0007bell",
+    "\x1b[2J\x07bell": "\\u0007bell",
     "\u202egpj.exe": "\\u202egpj.exe",
     "of two\nlines": "of two lines",
     "$\\frac$ and $x^2$": "$\\frac$ and $x^2$",
