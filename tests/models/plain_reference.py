@@ -11,7 +11,6 @@ import torch
 from torch import Tensor, nn
 
 from stagewise.intervention import AblateHead, Edit, RestrictContext
-from tests.models.small_families import LENGTH
 
 PROJECTION = re.compile(
     r"(^|\.)(self_attn|attn|attention|self_attention|mixer)\.(?:output\.)?(o_proj|out_proj|dense|c_proj|Wo|wo)$"
@@ -70,9 +69,10 @@ class Reference:
 
     def _replaced(self, z: Tensor, clean: Tensor, part: AblateHead) -> Tensor:
         heads, of_clean = (each.unflatten(-1, (self.n_heads, -1)).clone() for each in (z.flatten(2), clean.flatten(2)))
-        old = of_clean.view(len(self.tokens), LENGTH, self.n_heads, -1)[:, :, part.head]
+        by_position = (*self.tokens.shape, self.n_heads, -1)
+        old = of_clean.view(by_position)[:, :, part.head]
         new = {"zero": old * 0, "mean": old.mean(0, keepdim=True).expand_as(old), "resample": old.roll(1, 0)}[part.kind]
-        heads.view(len(self.tokens), LENGTH, self.n_heads, -1)[:, :, part.head] = new
+        heads.view(by_position)[:, :, part.head] = new
         changed: Tensor = heads.view(z.shape)
         return changed
 
@@ -81,21 +81,23 @@ class Reference:
 
         def change(module: nn.Module, arguments: Any, named: dict[str, Any]) -> Any:
             bound = signature.bind_partial(*arguments, **named)
-            bound.arguments["attention_mask"] = restricted(bound.arguments.get("attention_mask"), context)
+            bound.arguments["attention_mask"] = restricted(
+                bound.arguments.get("attention_mask"), context, self.tokens.shape[1]
+            )
             extra = bound.arguments.pop("kwargs", {})
             return (), {**bound.arguments, **extra}
 
         return change
 
 
-def restricted(mask: Tensor | None, context: int) -> Tensor:
+def restricted(mask: Tensor | None, context: int, length: int) -> Tensor:
     """Return an attention mask that shuts out, beside what it shut out, the keys before the context."""
-    query, key = torch.arange(LENGTH)[:, None], torch.arange(LENGTH)
+    query, key = torch.arange(length)[:, None], torch.arange(length)
     out = (key > query) | (key <= query - context)
     if mask is None or mask.dtype != torch.bool:
         least = torch.finfo(torch.float32).min
-        added = torch.zeros(LENGTH, LENGTH).masked_fill(out, least)
-        return added[None, None] if mask is None else torch.minimum(mask[..., :LENGTH], added)
+        added = torch.zeros(length, length).masked_fill(out, least)
+        return added[None, None] if mask is None else torch.minimum(mask[..., :length], added)
     shuts = bool(mask[..., 0, -1].all())
     return mask | out if shuts else mask & ~out
 
