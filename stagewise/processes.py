@@ -8,7 +8,7 @@ import os
 import platform
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +124,25 @@ def call_elsewhere(
     if here() != home and "OMP_NUM_THREADS" not in os.environ:
         take_one_thread()
     return function(*arguments)
+
+
+def map_elsewhere(
+    executor: concurrent.futures.Executor, function: Callable[[Any], Any], items: Iterable[Any]
+) -> Generator[Any]:
+    """Yield what a function returns for each item, in their order; whoever stops early cancels the others.
+
+    Args:
+        executor: whose workers call the function, each with one thread.
+        function: to call, which can be pickled.
+        items: its arguments.
+    """
+    home, modules = here(), own_code.named()
+    futures = [executor.submit(call_elsewhere, function, home, modules, item) for item in items]
+    try:
+        yield from (future.result() for future in futures)
+    finally:
+        for future in futures:
+            future.cancel()
 
 
 def _start_worker(environment: Mapping[str, str], models: bool, named: Mapping[str, str]) -> None:

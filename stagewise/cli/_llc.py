@@ -2,12 +2,12 @@
 
 import dataclasses
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from stagewise.cli._commands import one_thread
-from stagewise.cli._options import DataOptions, Device, DryRun, Origin, Out, Quiet
+from stagewise.cli._options import DataOptions, Device, DryRun, ExecutorName, Origin, Out, Quiet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,6 +60,7 @@ def llc(
     chain: SamplerOptions,
     device: Device = "cpu",
     dry: DryRun = False,
+    executor: ExecutorName = None,
     quiet: Quiet = False,
 ) -> None:
     """Sample the local learning coefficient of a run folder or any source: how degenerate the loss is."""
@@ -67,7 +68,8 @@ def llc(
     sampler = chain.sampler()
     from stagewise import plot
     from stagewise.checkpoints.run_folder import COEFFICIENTS, SAMPLED, TABLE, write
-    from stagewise.cli._sources import opened_source, print_report
+    from stagewise.cli._executors import executor_named
+    from stagewise.cli._sources import opened_source, print_report, seen_by
     from stagewise.findings._unsettled import unsettled, unsettled_in_words
     from stagewise.measurement._sampling import Sampling
     from stagewise.measurement.learning_coefficient import measure_learning_coefficients
@@ -75,9 +77,9 @@ def llc(
     from stagewise.words._familiarity import caution
 
     data = dataclasses.replace(data, checkpoints=CHECKPOINTS) if data.choice is None else data
-    opened = opened_source(source, data, out)
+    opened = opened_source(seen_by(executor, source), data, out)
     batch, series, folder = opened.batch, opened.series, opened.folder
-    sampled_folder = folder / SAMPLED
+    sampled_folder = (folder / SAMPLED).absolute()
     sampling = Sampling(series, batch, sampler, heads, sampled_folder, device)
     print(sampling.cost())
     if advice := sampling.advice():
@@ -85,9 +87,9 @@ def llc(
     if dry:
         return
     opened.claim()
-    table = measure_learning_coefficients(
-        series, batch, sampler, heads=heads, folder=sampled_folder, device=device, progress=not quiet
-    )
+    with executor_named(executor, folder) as pool:
+        where: dict[str, Any] = {"folder": sampled_folder, "device": device, "executor": pool}
+        table = measure_learning_coefficients(series, batch, sampler, heads=heads, progress=not quiet, **where)
     measured = (folder / TABLE).exists()
     print(caution(familiarity_in(folder)) if measured else "", end="")
     for line in lines(table):

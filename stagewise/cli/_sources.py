@@ -184,8 +184,8 @@ def opened_source(
     from stagewise.reporting._logged import is_log
     from stagewise.tasks.tokens import own_task
 
-    if (elsewhere := measurement is not None and measurement.executor is not None) and Path(source).exists():
-        source = str(Path(source).absolute())  # workers may start in another folder
+    executor = None if measurement is None else measurement.executor
+    source = seen_by(executor, source)
     if not data.given and (folder := Path(source)).joinpath(RUN).exists():
         recipe = recipe_in(folder, tasks=data.own_task or ())
         series = open_series(folder, classes=[type(recipe.architecture.init)], steps=data.choice)
@@ -196,12 +196,17 @@ def opened_source(
     series = open_series(source, **data.opening())
     task = own_task(series, data.tokens, data.relation or (), data.text, data.tokenizer) or only_task(data.own_task)
     folder = out or folder_of(series)
-    folder = folder.absolute() if elsewhere else folder
+    folder = folder if executor is None else folder.absolute()
     check_claim(folder, _identity(series))
     opened = OpenedSource(series, folder, None, task)
     if agree:
         agree_to_measure([opened], data, measurement)
     return opened
+
+
+def seen_by(executor: str | None, source: str) -> str:
+    """Return a source as the workers of an executor find it, which may start in another folder."""
+    return source if executor is None or not Path(source).exists() else str(Path(source).absolute())
 
 
 def agree_to_measure(sources: Sequence[OpenedSource], data: DataOptions, measurement: Measurement | None) -> None:

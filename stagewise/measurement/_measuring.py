@@ -11,7 +11,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Generator, Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from tqdm.auto import tqdm
 
-from stagewise import models, own_code
+from stagewise import models
 from stagewise.architecture import Architecture
 from stagewise.checkpoints._digest import short_digest
 from stagewise.checkpoints._table_file import PROVENANCE
@@ -37,7 +37,7 @@ from stagewise.measurement._parts import PASSES
 from stagewise.measurement._rows import bootstrap_weights, checkpoint_labels, columns, tidy_columns
 from stagewise.models import Model
 from stagewise.probe import AbstractProbe, Reading
-from stagewise.processes import call_elsewhere, here, worker_pool
+from stagewise.processes import map_elsewhere, worker_pool
 from stagewise.table import Columns, in_order, tidy
 from stagewise.task import Batch
 
@@ -215,13 +215,8 @@ def _parts(
             # Once for all steps, where only this user reads and writes; workers elsewhere see no such place.
             handed = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="stagewise-")), "measurement")
             handed.write_bytes(pickled)
-        home, modules = here(), own_code.named()
-        futures = [pool.submit(call_elsewhere, _measure_in_worker, home, modules, handed, step) for step in steps]
-        try:
-            yield (future.result() for future in futures)
-        finally:
-            for future in futures:
-                future.cancel()
+        with contextlib.closing(map_elsewhere(pool, partial(_measure_in_worker, handed), steps)) as parts:
+            yield parts
 
 
 def _read_ahead(measurement: Measurement) -> Generator[_Weights]:

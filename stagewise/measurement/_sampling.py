@@ -1,17 +1,20 @@
 """The sampling around the checkpoints of a series: what it costs, and each coefficient kept when it is there."""
 
+import concurrent.futures
 import contextlib
 import dataclasses
 import inspect
 import itertools
 import math
+import pickle
 import time
 from collections.abc import Iterator
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import cloudpickle
 import numpy as np
 import torch
 from torch import Tensor
@@ -24,12 +27,13 @@ from stagewise.checkpoints.run_folder import measuring, write_json
 from stagewise.checkpoints.series import CheckpointSeries, State
 from stagewise.measurement import _langevin as langevin
 from stagewise.measurement._forecast import in_words
-from stagewise.measurement._inputs import check_batch, check_series
+from stagewise.measurement._inputs import check_batch, check_series, finite_states
 from stagewise.measurement._langevin import Coefficient, Loss, Sampler
 from stagewise.models import Model
 from stagewise.models._devices import check_device
 from stagewise.models._restrictions import of_head, trained
 from stagewise.models._training_pass import training_pass
+from stagewise.processes import map_elsewhere
 from stagewise.table import Head, head_label
 from stagewise.task import Batch
 
@@ -128,6 +132,20 @@ class Sampling:
         with contextlib.nullcontext() if self._kept is None else measuring(self._kept):
             yield
 
+    def all_coefficients(
+        self, bar: "tqdm[Any]", executor: concurrent.futures.Executor | None
+    ) -> Iterator[tuple[int, list[tuple[Head | None, Coefficient]]]]:
+        """Yield the coefficients of each checkpoint with finite weights, by step; sampled here without an executor."""
+        if executor is None:
+            for step, state in finite_states(self.series, self.series):
+                yield step, list(self.coefficients(step, state, bar))
+            return
+        there = map_elsewhere(executor, partial(_sample_step, cloudpickle.dumps(self)), self.series.steps)
+        for step, found in zip(self.series.steps, there, strict=True):
+            bar.update(len(self.parts) * self.updates)
+            if found:
+                yield step, found
+
     def coefficients(self, step: int, state: State, bar: "tqdm[Any]") -> Iterator[tuple[Head | None, Coefficient]]:
         """Yield the coefficient of each part of a checkpoint, from the folder where it is there already."""
         models.load(self._model, state)
@@ -153,6 +171,10 @@ class Sampling:
 
         with self._named(step, part):
             return langevin.local_learning_coefficient(loss, named, self._samples, self.sampler, masks)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the model behind: each process builds its own."""
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
 
     @contextlib.contextmanager
     def _named(self, step: int, part: Head | None) -> Iterator[None]:
@@ -212,6 +234,14 @@ class Sampling:
             return None
         code = [version("stagewise"), version("devinterp"), inspect.getsource(langevin), self.device]
         return self.folder / short_digest([self.series.name, self.series.architecture, self.batch, self.sampler, code])
+
+
+def _sample_step(pickled: bytes, step: int) -> list[tuple[Head | None, Coefficient]]:
+    """Return the coefficients of a checkpoint of a pickled sampling; none where its weights are not finite."""
+    sampling: Sampling = pickle.loads(pickled)
+    with tqdm(disable=True) as bar:
+        states = finite_states(sampling.series, [(step, sampling.series.load(step))])
+        return [each for at, state in states for each in sampling.coefficients(at, state, bar)]
 
 
 def _read(path: Path) -> Coefficient:

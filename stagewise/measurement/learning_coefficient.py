@@ -1,5 +1,6 @@
 """The local learning coefficient of the checkpoints of a run, of all weights and of single heads."""
 
+import concurrent.futures
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,7 +9,6 @@ import pandas as pd
 from tqdm.auto import tqdm
 
 from stagewise.checkpoints.series import CheckpointSeries
-from stagewise.measurement._inputs import finite_states
 from stagewise.measurement._langevin import DEFAULT, Coefficient, Sampler
 from stagewise.measurement._rows import checkpoint_labels, measured_table
 from stagewise.measurement._sampling import Sampling
@@ -36,6 +36,7 @@ def measure_learning_coefficients(
     folder: str | Path | None = None,
     device: str = "cpu",
     progress: bool = True,
+    executor: concurrent.futures.Executor | None = None,
 ) -> pd.DataFrame:
     """Estimate the local learning coefficient of every checkpoint, as a tidy table.
 
@@ -54,6 +55,8 @@ def measure_learning_coefficients(
             sampler are not reused.
         device: where to run the model.
         progress: show a bar of the updates.
+        executor: whose processes sample a checkpoint each, and see the folder; None samples here. The numbers are the
+            same.
 
     Raises:
         ImportError: devinterp is not installed.
@@ -65,9 +68,9 @@ def measure_learning_coefficients(
     blocks = list[Columns]()
     total, words = len(series) * len(sampling.parts) * sampling.updates, f"{series.name}: sampled"
     with sampling.held(), tqdm(total=total, disable=not progress, desc=words, unit="update") as bar:
-        for step, state in finite_states(series, series):
+        for step, coefficients in sampling.all_coefficients(bar, executor):
             labels = {**checkpoint_labels(series, step), "probe": "LearningCoefficient"}
-            for part, found in sampling.coefficients(step, state, bar):
+            for part, found in coefficients:
                 of = {"layer": part[0], "head": part[1]} if part else {}
                 names = ("of_head", "drift_of_head") if part else ("whole_model", "drift")
                 blocks.append({**labels, **of, "quantity": names[0], **_row(found)})

@@ -1,8 +1,12 @@
 """Learning coefficients of checkpoints: rows, heads, and models whose coefficient is known."""
 
+import concurrent.futures
 import dataclasses
+import multiprocessing
 from collections.abc import Callable
+from pathlib import Path
 
+import pandas as pd
 import pytest
 import torch
 from torch import nn
@@ -33,6 +37,21 @@ def test_every_checkpoint_and_head_has_its_rows_and_chains_are_the_same_again() 
     again = measure_learning_coefficients(run[1:], BATCH, SHORT, progress=False)
     last = rows[rows["step"] == 1]["value"].item()
     assert select(again, "LearningCoefficient", "whole_model")["value"].item() == last
+
+
+def test_processes_sample_the_same_numbers_and_the_folder_keeps_them(tmp_path: Path) -> None:
+    states = [models.weights(models.build(MADE, seed=seed)) for seed in range(3)]
+    states[1]["unembed.W_U"] = states[1]["unembed.W_U"] * torch.nan
+    run = series(*states)
+    with concurrent.futures.ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
+        there = measure_learning_coefficients(
+            run, BATCH, SHORT, heads=True, folder=tmp_path, progress=False, executor=pool
+        )
+    assert there["step"].unique().tolist() == [0, 2]
+    assert len(list(tmp_path.glob("*/step-*.json"))) == 2 * 3
+    with pytest.warns(UserWarning, match="step 1 of 'run' holds nan"):
+        here = measure_learning_coefficients(run, BATCH, SHORT, heads=True, progress=False)
+    pd.testing.assert_frame_equal(there, here)
 
 
 def test_a_head_that_nothing_depends_on_has_zero() -> None:
