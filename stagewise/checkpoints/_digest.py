@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import xxhash
 
 SHORT = 16
 """Hexadecimal digits where a hash is part of a file's name."""
@@ -20,10 +21,13 @@ HOLLOW = 2**30
 
 
 def digest(value: object) -> str:
-    """Return the SHA-256 of data: numbers, text, sequences, mappings in any order, dataclasses, tensors and arrays.
+    """Return a hash of data: numbers, text, sequences, mappings in any order, dataclasses, tensors and arrays.
 
-    A tensor counts by its type, shape and bytes, on any device; 1 and 1.0 are the same number, a list and a tuple
-    the same sequence. An object of any other type counts by its repr.
+    It is the SHA-256 of everything but the bytes of arrays, which count by their XXH3: that is thirty times as fast and
+    tells checkpoints apart, but whoever looks for two arrays with one hash finds them.
+
+    A tensor counts by its type, shape and bytes, on any device; 1 and 1.0 are the same number, a list and a tuple the
+    same sequence. An object of any other type counts by its repr.
 
     >>> digest({"a": 1, "b": (2, 3)}) == digest({"b": [2, 3], "a": 1.0})
     True
@@ -108,4 +112,4 @@ def _plain(value: object) -> Any:
 
 
 def _bytes(kind: str, shape: tuple[int, ...], values: np.ndarray) -> dict[str, Any]:
-    return {"array": kind, "shape": list(shape), "bytes": hashlib.sha256(values.data).hexdigest()}
+    return {"array": kind, "shape": list(shape), "bytes": xxhash.xxh3_128_hexdigest(values.data)}

@@ -1,6 +1,5 @@
 """A model's parameters by TransformerLens's names: reading them, copying them, and loading saved ones."""
 
-import gc
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 import torch
@@ -9,8 +8,9 @@ from torch import Tensor, nn
 from stagewise.models import _held_attention as held_attention
 from stagewise.models import _huggingface as huggingface
 from stagewise.models import _native as native
-from stagewise.models._model import Bridge, Model
-from stagewise.models._wrapping import is_bridge, wrapped
+from stagewise.models._bridge_loading import load_bridge, whole_state
+from stagewise.models._model import Model
+from stagewise.models._wrapping import is_bridge
 from stagewise.table import Head
 
 CONSTANTS = (".mask", ".IGNORE", ".rotary_sin", ".rotary_cos")
@@ -88,7 +88,7 @@ def weights(model: Model | nn.Module) -> dict[str, Tensor]:
     The keys that heads are held at belong to them, and the buffers that a Hugging Face model saves beside them.
     """
     if is_bridge(model) and not native.is_native(model):
-        return {name: _copy(weight) for name, weight in _whole_state(model).items()}
+        return {name: _copy(weight) for name, weight in whole_state(model).items()}
     if native.is_native(model):
         named = native.weights(model)
     else:
@@ -137,7 +137,7 @@ def load(model: Model, state: Mapping[str, Tensor]) -> None:
         ValueError: a name is missing or unknown, or a shape differs; nothing is copied then.
     """
     if is_bridge(model) and not native.is_native(model):
-        _load_bridge(model, state)
+        load_bridge(model, state)
         return
     held, state = held_attention.read(state, model), without_constants(state)
     if native.is_native_state(state):
@@ -155,27 +155,3 @@ def load(model: Model, state: Mapping[str, Tensor]) -> None:
         raise huggingface.unfit(wrong)
     put(model, state)
     held_attention.hold(model, held)
-
-
-def _load_bridge(bridge: Bridge, state: Mapping[str, Tensor]) -> None:
-    hf = bridge.original_model
-    if wrong := huggingface.not_real(state, [name for name, _ in (*bridge.named_parameters(), *hf.named_parameters())]):
-        raise huggingface.unfit(wrong)
-    for module in (bridge, hf):
-        if state.keys() == _whole_state(bridge).keys() == module.state_dict().keys():
-            module.load_state_dict(state)
-            return
-    # A bridge holds split copies of fused weights (GPT-NeoX's q, k, v), which only wrapping keeps consistent.
-    plain = huggingface.loaded(type(hf), type(hf.config).from_dict(hf.config.to_dict()), state)
-    hf.load_state_dict(wrapped(plain).original_model.state_dict())
-    del plain
-    gc.collect()  # a wrapped model refers to itself: without this, many wait in memory for the collector
-
-
-def _whole_state(bridge: Bridge) -> Mapping[str, Tensor]:
-    """Return a bridge's state dict, or that of the modules beneath where its own leaves a mixture's experts out."""
-    named, beneath = bridge.state_dict(), bridge.original_model.state_dict()
-    pointers = {weight.data_ptr() for weight in named.values()}
-    incomplete = any(".experts." in name and weight.data_ptr() not in pointers for name, weight in beneath.items())
-    state: Mapping[str, Tensor] = beneath if incomplete else named
-    return state

@@ -1,0 +1,146 @@
+"""Saved weights put into a bridge around a Hugging Face model: wrapped at the first checkpoint, copied from then on.
+
+A bridge holds copies of parts of fused weights (GPT-NeoX's q, k and v), which only wrapping keeps consistent, and that
+takes seconds. The first checkpoint shows which saved tensor, or which of its rows, each weight beneath the bridge is.
+"""
+
+import gc
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from stagewise.models import _huggingface as huggingface
+from stagewise.models._model import Bridge
+from stagewise.models._wrapping import wrapped
+
+_WRAPPER = "._original_component"
+"""What a bridge adds to the name of each module that it wraps."""
+
+
+class _Source(NamedTuple):
+    """A saved tensor that is a weight beneath a bridge; or those of its rows, where there are any."""
+
+    name: str
+    rows: Int[Tensor, " row"] | None = None
+
+    def read(self, state: Mapping[str, Tensor]) -> Tensor:
+        """Return the weight."""
+        return state[self.name] if self.rows is None else state[self.name][self.rows]
+
+
+class _Sources(NamedTuple):
+    """Where the weights beneath a bridge lie in states with these shapes."""
+
+    shapes: Mapping[str, torch.Size]
+    of: Mapping[str, _Source]
+
+
+_KNOWN: WeakKeyDictionary[Any, _Sources] = WeakKeyDictionary()
+
+
+def load_bridge(bridge: Bridge, state: Mapping[str, Tensor]) -> None:
+    """Copy saved weights into a bridge, in place.
+
+    Raises:
+        ValueError: a name is missing or unknown, or a shape differs.
+    """
+    hf, known = bridge.original_model, _KNOWN.get(bridge)
+    known = known if known is not None and known.shapes == _shapes(state) else None
+    read = {source.name for source in known.of.values()} if known is not None else _names(bridge)
+    if wrong := huggingface.not_real(state, read):
+        raise huggingface.unfit(wrong)
+    if known is not None:
+        beneath = hf.state_dict()
+        for name, source in known.of.items():
+            beneath[name].copy_(source.read(state))
+        return
+    for module in (bridge, hf):
+        if state.keys() == whole_state(bridge).keys() == module.state_dict().keys():
+            module.load_state_dict(state)
+            return
+    plain = huggingface.loaded(type(hf), type(hf.config).from_dict(hf.config.to_dict()), state)
+    hf.load_state_dict(wrapped(plain).original_model.state_dict())
+    del plain
+    gc.collect()  # a wrapped model refers to itself: without this, many wait in memory for the collector
+    if (sources := _sources(bridge, state)) is not None:
+        _KNOWN[bridge] = _Sources(_shapes(state), sources)
+
+
+def _names(bridge: Bridge) -> set[str]:
+    return {name for module in (bridge, bridge.original_model) for name, _ in module.named_parameters()}
+
+
+def _shapes(state: Mapping[str, Tensor]) -> Mapping[str, torch.Size]:
+    return {name: weight.shape for name, weight in state.items()}
+
+
+def _sources(bridge: Bridge, state: Mapping[str, Tensor]) -> Mapping[str, _Source] | None:
+    """Return what each weight beneath a bridge is among those that were just loaded; None where that is uncertain."""
+    hf = bridge.original_model
+    beneath, prefix = hf.state_dict(), f"{getattr(hf, 'base_model_prefix', '')}."
+    saved_as = {name.removeprefix(prefix): name for name in state}
+    constant = {weight.data_ptr() for weight in hf.parameters() if not weight.requires_grad}
+    plain = {name: name.replace(_WRAPPER, "").removeprefix(prefix) for name in beneath}
+    found = {
+        name: _Source(saved_as[plain[name]])
+        for name, weight in beneath.items()
+        if plain[name] in saved_as and _same(weight, state[saved_as[plain[name]]])
+    }
+    copied = [_extent(beneath[name]) for name in found]
+    for name, weight in beneath.items():
+        start, end = _extent(weight)
+        if weight.data_ptr() in constant or any(first <= start and end <= last for first, last in copied):
+            continue
+        split = _of_weight(name, found) if name.endswith(".bias") else None
+        siblings = [saved for short, saved in saved_as.items() if short.startswith(_parent(plain[name]))]
+        source = split or next(filter(None, (_rows(weight, saved, state) for saved in siblings)), None)
+        if source is None or source.name not in state or not _same(weight, source.read(state)):
+            return None
+        found[name] = source
+        copied.append((start, end))
+    return found
+
+
+def _same(one: Tensor, saved: Tensor) -> bool:
+    return one.shape == saved.shape and torch.equal(one, saved.to(one))
+
+
+def _extent(weight: Tensor) -> tuple[int, int]:
+    """Return the addresses of a weight's first byte and of the one behind its last."""
+    last = sum((size - 1) * stride for size, stride in zip(weight.shape, weight.stride(), strict=True))
+    return weight.data_ptr(), weight.data_ptr() + weight.element_size() * (last + 1)
+
+
+def _parent(name: str) -> str:
+    return f"{name.rsplit('.', 2)[0]}."
+
+
+def _of_weight(bias: str, found: Mapping[str, _Source]) -> _Source | None:
+    """Return the part of a fused bias that belongs to a part of a fused weight."""
+    weight = found.get(f"{bias.removesuffix('bias')}weight")
+    return weight and _Source(f"{weight.name.removesuffix('weight')}bias", weight.rows)
+
+
+def _rows(weight: Tensor, name: str, state: Mapping[str, Tensor]) -> _Source | None:
+    """Return the rows of a saved tensor that a weight consists of; None where there are none, or several alike."""
+    saved = state[name]
+    if weight.ndim != 2 or saved.ndim != 2 or saved.shape[1] != weight.shape[1]:
+        return None
+    places = {row.tobytes(): place for place, row in enumerate(saved.to(weight).cpu().numpy())}
+    rows = [places.get(row.tobytes()) for row in weight.cpu().numpy()]
+    if len(places) < len(saved) or None in rows:
+        return None
+    return _Source(name, torch.tensor(rows))
+
+
+def whole_state(bridge: Bridge) -> Mapping[str, Tensor]:
+    """Return a bridge's state dict, or that of the modules beneath where its own leaves a mixture's experts out."""
+    named, beneath = bridge.state_dict(), bridge.original_model.state_dict()
+    pointers = {weight.data_ptr() for weight in named.values()}
+    incomplete = any(".experts." in name and weight.data_ptr() not in pointers for name, weight in beneath.items())
+    state: Mapping[str, Tensor] = beneath if incomplete else named
+    return state

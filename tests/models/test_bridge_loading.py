@@ -1,0 +1,105 @@
+"""Every later checkpoint of a bridge is copied, and its weights and logits are those of a bridge wrapped for it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from stagewise import models
+from stagewise.models import _wrapping as wrapping
+from stagewise.models._model import Bridge
+from tests.models.small_families import LENGTH, VOCAB, families
+
+TOKENS = torch.randint(32, (2, 6), generator=torch.Generator().manual_seed(0))
+
+
+def loaded_in_turn(*plain: Any) -> tuple[Any, Any]:
+    """Return a bridge that held every model in turn, and one that held the last one alone."""
+    architecture = models.described(plain[0])
+    first, second = models.build(architecture), models.build(architecture)
+    for each in plain:
+        models.load(first, each.state_dict())
+    models.load(second, plain[-1].state_dict())
+    return first, second
+
+
+def assert_alike(one: Any, other: Any, tokens: torch.Tensor = TOKENS) -> None:
+    states = one.original_model.state_dict(), other.original_model.state_dict()
+    assert states[0].keys() == states[1].keys()
+    assert [name for name in states[0] if not torch.equal(states[0][name], states[1][name])] == []
+    with torch.inference_mode():
+        assert torch.equal(one(tokens), other(tokens))
+
+
+@pytest.fixture
+def wrappings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The models that are wrapped to load a checkpoint."""
+    seen: list[str] = []
+
+    def wrapped(model: Any) -> Bridge:
+        seen.append(type(model).__name__)
+        return wrapping.wrapped(model)
+
+    monkeypatch.setattr("stagewise.models._bridge_loading.wrapped", wrapped)
+    return seen
+
+
+@pytest.mark.parametrize("kind", ["GPT2", "GPTNeoX", "Bloom", "Gemma2", "Mixtral", "OPT"])
+def test_the_second_checkpoint_is_copied(kind: str, hugging_face: Callable[..., Any], wrappings: list[str]) -> None:
+    one, other = loaded_in_turn(hugging_face(kind, 0), hugging_face(kind, 1))
+    assert len(wrappings) == 2  # the first of one bridge, the only one of the other
+    assert_alike(one, other)
+
+
+def test_rows_that_are_alike_say_nothing_and_the_next_checkpoint_is_wrapped_too(
+    hugging_face: Callable[..., Any], wrappings: list[str]
+) -> None:
+    zero, plain = hugging_face("GPTNeoX", 0), hugging_face("GPTNeoX", 1)
+    with torch.no_grad():
+        zero.gpt_neox.layers[0].attention.query_key_value.weight.zero_()
+    one, other = loaded_in_turn(zero, plain)
+    assert len(wrappings) == 3
+    assert_alike(one, other)
+
+
+def test_weights_without_the_prefix_and_in_half_precision_are_copied_too(
+    hugging_face: Callable[..., Any], wrappings: list[str]
+) -> None:
+    plain = [hugging_face("GPT2", seed) for seed in (0, 1)]
+    bridge, other = (models.build(models.described(plain[0])) for _ in plain)
+    states = [
+        {name.removeprefix("transformer."): weight.bfloat16() for name, weight in one.transformer.state_dict().items()}
+        for one in plain
+    ]
+    for state in states:
+        models.load(bridge, state)
+    assert len(wrappings) == 1
+    models.load(other, states[-1])
+    assert_alike(bridge, other)
+
+
+def test_another_set_of_weights_is_refused_after_the_first_as_before(hugging_face: Callable[..., nn.Module]) -> None:
+    plain = hugging_face("GPTNeoX")
+    bridge, state = models.build(models.described(plain)), dict(plain.state_dict())
+    models.load(bridge, state)
+    del state["gpt_neox.layers.0.attention.query_key_value.weight"]
+    with pytest.raises(ValueError, match=r"query_key_value\.weight: missing"):
+        models.load(bridge, state)
+
+
+@pytest.mark.slow
+def test_every_family_is_copied_or_wrapped_rightly(wrappings: list[str]) -> None:
+    tokens, copied = torch.randint(VOCAB, (2, LENGTH), generator=torch.Generator().manual_seed(0)), 0
+    for name, family in families().items():
+        plain = [family.small(seed) for seed in (0, 1)]
+        wrappings.clear()
+        try:
+            one, other = loaded_in_turn(*plain)
+        except ValueError:
+            continue  # it is refused
+        assert_alike(one, other, tokens)
+        copied += len(wrappings) <= 2
+        assert len(wrappings) <= 2, name
+    assert copied > 60
