@@ -34,6 +34,7 @@ class ActiveNeurons(AbstractProbe):
         "active": Quantity("share of active neurons", range=(0, 1)),
         "silent": Quantity("share of neurons that are never active", range=(0, 1)),
     }
+    reads_predictions = False
 
     threshold: float = 0.0
 

@@ -49,6 +49,7 @@ class AttentionProgress(AbstractPatternProbe):
         "cosine": Quantity("cosine with the target attention", range=(0, 1), progress="up"),
         "progress": Quantity("progress towards the target attention", range=(None, 1)),
     }
+    reads_predictions = False
 
     targets: Mapping[str, Float[Tensor, "query key"]] | None = None
     relations: tuple[str, ...] | None = None

@@ -119,7 +119,8 @@ class View:
         step: optimiser updates so far.
         architecture: of the model.
         batch: the fixed probe batch, or a slice of its sequences.
-        log_probs: of the clean pass, in nats; of a regression, the outputs themselves.
+        log_probs: of the clean pass, in nats; of a regression, the outputs themselves. NaN for probes that do not read
+            predictions.
         activations: the clean pass's, by hook name; those that the probe lists in `hooks`.
         edited: the passes that the probe lists in `edits`, each run when it is asked for.
         weights: the checkpoint's parameters by name.
@@ -218,6 +219,9 @@ class AbstractProbe(abc.ABC):
     To be set where values of a sequence depend on the other sequences, as on their mean or their largest value.
     """
 
+    reads_predictions: ClassVar[bool] = True
+    """Whether it reads `view.log_probs` or `view.loss`; where no probe of a measurement does, they are not computed."""
+
     def hooks(self, architecture: Architecture) -> Iterable[str]:
         """Name the activations that it reads; none by default."""
         return ()
@@ -265,6 +269,8 @@ class AbstractPatternProbe(AbstractProbe):
 
 class AbstractCircuitProbe(AbstractProbe):
     """A probe that reads weights only."""
+
+    reads_predictions = False
 
     def read(self, view: View) -> list[Reading]:
         """Return the readings of one checkpoint's weights; a view without circuits is refused."""

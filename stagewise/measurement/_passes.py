@@ -4,7 +4,7 @@ import dataclasses
 import itertools
 import math
 import os
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property, partial
 from typing import TypeVar
 
@@ -25,7 +25,7 @@ from stagewise.models._lean_reading import rotary_hooks
 from stagewise.models._lean_weights import LeanWeights
 from stagewise.models._precision import Dtype, products_in
 from stagewise.models._readout import Readout, last_residual, readout
-from stagewise.probe import EditedPass
+from stagewise.probe import AbstractProbe, EditedPass
 from stagewise.task import Batch
 
 _ENOUGH = 5 * 2**25
@@ -49,12 +49,14 @@ def default_memory(device: str | torch.device = "cpu") -> int:
     return min(_ENOUGH, free // 4)
 
 
-def slices_needed(batch: Batch, architecture: Architecture, memory: int, backward: bool = False) -> int:
+def slices_needed(
+    batch: Batch, architecture: Architecture, memory: int, backward: bool = False, predictions: bool = True
+) -> int:
     """Return into how many slices a batch is cut: each takes at most `memory` bytes, or is one sequence.
 
     Where there is a `backward` pass the activations of all layers are kept.
     """
-    needed = len(batch) * _bytes(batch, architecture, backward)
+    needed = len(batch) * _bytes(batch, architecture, backward, predictions)
     return min(len(batch), max(1, math.ceil(needed / memory)))
 
 
@@ -66,12 +68,21 @@ def cut(batch: Batch, number: int) -> list[Batch]:
     return [batch[start:stop] for start, stop in itertools.pairwise(bounds)]
 
 
-def _bytes(batch: Batch, architecture: Architecture, backward: bool) -> int:
+def predicted(probes: Sequence[AbstractProbe], architecture: Architecture) -> bool:
+    """Whether a probe reads predictions, by itself or by edited passes or gradients, which are compared with them."""
+    return any(
+        probe.reads_predictions or any(True for ask in (probe.edits, probe.attributions) for _ in ask(architecture))
+        for probe in probes
+    )
+
+
+def _bytes(batch: Batch, architecture: Architecture, backward: bool, predictions: bool) -> int:
     """Estimate the bytes that one sequence takes at most: predictions, attention, and the residual stream."""
     length, config = batch.tokens.shape[1], architecture.config
     attention = 4 * architecture.n_layers * architecture.n_heads * length
     stream = ((_KEPT if backward else 3) * architecture.n_layers + 16) * int(config["d_model"])
-    return 4 * length * (4 * architecture.n_outputs + attention + stream)
+    outputs = 4 * architecture.n_outputs if predictions else 0
+    return 4 * length * (outputs + attention + stream)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from stagewise.measurement._earlier import Earlier, parts_folder
 from stagewise.measurement._inputs import check_batch, check_series
 from stagewise.measurement._measuring import Measurement, measure_steps, write_part
 from stagewise.measurement._parts import PASSES, join, join_into, passes_of, rows_of
-from stagewise.measurement._passes import default_memory, slices_needed
+from stagewise.measurement._passes import default_memory, predicted, slices_needed
 from stagewise.measurement._printed_table import Table
 from stagewise.measurement._provenance import provenance
 from stagewise.measurement._recorded import PROBES, in_words
@@ -97,7 +97,8 @@ def measure(
             if folder is not None:
                 rows, earlier = parts_folder(Path(folder), one, probes, batch, resamples, by_hooks, dtype)
             backward = any(list(probe.attributions(one.architecture)) for probe in probes)
-            slices = slices_needed(batch, one.architecture, memory, backward)
+            predictions = predicted(probes, one.architecture)
+            slices = slices_needed(batch, one.architecture, memory, backward, predictions)
             bars = progress and executor is None and workers == 1
             plan = Plan(one.architecture, probes, batch.to(device), slices, by_hooks, dtype=dtype, progress=bars)
             measurement = Measurement(one, plan, rows, resamples, device, earlier)

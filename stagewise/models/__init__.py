@@ -8,6 +8,7 @@ from stagewise.models._building import hooked_module as hooked_module
 from stagewise.models._held_attention import HELD_KEYS as HELD_KEYS
 from stagewise.models._model import Model as Model
 from stagewise.models._native import is_native as is_native
+from stagewise.models._passes import activations_alone as activations_alone
 from stagewise.models._passes import circuits as circuits
 from stagewise.models._passes import clean_pass as clean_pass
 from stagewise.models._passes import edited_pass as edited_pass

@@ -38,6 +38,7 @@ class Model(Protocol):
 
     cfg: Config
     blocks: Any
+    unembed: Any
     hook_dict: Mapping[str, Any]
 
     def __call__(self, tokens: Tensor) -> Tensor:

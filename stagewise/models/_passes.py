@@ -41,7 +41,40 @@ def clean_pass(
     Raises:
         ValueError: the model has no such hook.
     """
+    logits, activations = _run(model, tokens, set(hooks), dtype)
+    outputs = widened(logits)
+    return outputs if regression else outputs.log_softmax(-1), activations
+
+
+def activations_alone(
+    model: Model,
+    tokens: Int[Tensor, "batch pos"] | Float[Tensor, "batch pos feature"],
+    hooks: Iterable[str],
+    *,
+    dtype: Dtype = "float32",
+) -> dict[str, Tensor]:
+    """Run the model once, but for its unembedding; return the activations of the named hooks, as `clean_pass` does.
+
+    Raises:
+        ValueError: the model has no such hook.
+    """
     names = set(hooks)
+    if not names:
+        return {}
+    if any(name.startswith("unembed") for name in names):
+        return _run(model, tokens, names, dtype)[1]
+    unembedding = getattr(model.unembed, "original_component", None) or model.unembed
+    unembedding.forward = lambda residual, *_, **__: residual[..., :1]
+    try:
+        return _run(model, tokens, names, dtype)[1]
+    finally:
+        del unembedding.forward
+
+
+def _run(
+    model: Model, tokens: Int[Tensor, "batch pos"] | Float[Tensor, "batch pos feature"], names: set[str], dtype: Dtype
+) -> tuple[Float[Tensor, "batch pos token"], dict[str, Tensor]]:
+    """Return the logits of a clean pass, and the activations of the named hooks in float32."""
     if unknown := sorted(names - model.hook_dict.keys()):
         raise ValueError(_absent(model, unknown))
     with torch.inference_mode(), products_in(dtype, tokens.device), named_in_errors(model):
@@ -49,11 +82,11 @@ def clean_pass(
     silent = names - set(cache.keys())
     if missing := sorted(silent - rotary_hooks(model)):  # positions as complex numbers have no cosine and sine
         raise ValueError(f"a pass of {name_of(model)} does not show {', '.join(missing)}, although it has such a hook")
-    activations, outputs = {name: widened(cache[name]) for name in names - silent}, widened(logits)
+    activations = {name: widened(cache[name]) for name in names - silent}
     for name in activations:
         if re.fullmatch(_Z, name):
             activations[name] = by_head(activations[name], model.cfg.n_heads)
-    return outputs if regression else outputs.log_softmax(-1), activations
+    return logits, activations
 
 
 def _absent(model: Model, unknown: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from stagewise import models
+from stagewise import models, probes
 from stagewise.architecture import Architecture
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.init import GaussianInit
@@ -76,6 +76,19 @@ def test_lean_passes_and_slices_give_the_numbers_of_hooks_on_the_whole_batch(ser
     by_hooks = measured(series, by_hooks=True)
     assert_same(measured(series), by_hooks)
     assert_same(measured(series, memory=1), by_hooks)
+
+
+@pytest.mark.one_of(3)
+def test_probes_that_read_no_predictions_give_the_same_rows_where_none_are_computed(series: CheckpointSeries) -> None:
+    batch = TASK.probe_batch(4, seed=0)
+    kinds = [each for each in vars(probes).values() if isinstance(each, type) and issubclass(each, AbstractProbe)]
+    needing = (probes.AttentionProgress, probes.AttentionByToken, probes.GrowthFactor, probes.ValueAlignment)
+    chosen = [each() for each in kinds if not each.reads_predictions and each not in needing]
+    assert len(chosen) > 12
+    with_predictions = measured(series, [*chosen, probes.Loss()])
+    alone = measure(series, chosen, batch, progress=False)
+    expected = with_predictions[with_predictions["probe"] != "Loss"].dropna(axis=1, how="all")
+    pd.testing.assert_frame_equal(alone, expected.reset_index(drop=True))
 
 
 @pytest.mark.one_of(5)
