@@ -22,6 +22,7 @@ from stagewise.checkpoints._weight_files import (
     WHOLE,
     Contents,
     State,
+    chosen_files,
     config_in,
     files_of,
     is_file,
@@ -41,6 +42,9 @@ from stagewise.checkpoints.names import (
     told,
     whole,
 )
+
+PART = "a part of one model"
+"""Why a shard, as transformers name them, is no checkpoint of its own."""
 
 TRAINER = "trainer_state.json"
 STEP, TOKENS = "global_step", "num_input_tokens_seen"
@@ -167,6 +171,8 @@ class Source:
 def in_folder(folder: Path, parse: Parse | str | None = None) -> Source:
     """Find the checkpoints in a folder: `checkpoint-N` folders with weights, or weight files with a step in the name.
 
+    A folder that holds one model, as `save_pretrained` writes it, is a source of one checkpoint.
+
     Raises:
         FileNotFoundError: there are none.
     """
@@ -181,13 +187,17 @@ def in_folder(folder: Path, parse: Parse | str | None = None) -> Source:
     folders = [path for path in found if not is_file(path)]
     entries = [of_path(path, found[path]) for path in folders or found]
     ignored = [path.name for path in candidates if path not in found]
+    name = Path(os.path.abspath(folder)).name  # "." has no name of its own
+    parts = [path for path, reading in readings.items() if reading.why == PART]
+    if not entries and parse is None and (parts or chosen_files(path.name for path in folder.iterdir())):
+        told_of_it = (f"{name} -> one checkpoint, called step 0",)
+        return Source(name, (of_path(folder, Coordinates(0)),), beside=partial(_first_in, (folder,)), names=told_of_it)
     if not entries:
         why = _deeper(folder) or converter(path.name for path in folder.iterdir()) or GIVE_PARSE
         raise FileNotFoundError(
             f"{folder} is not a run folder: there is no run.json in it, and there are neither checkpoint-N folders nor "
             f"{', '.join(ENDINGS)} files with a step in their names in it; {why}"
         )
-    name = Path(os.path.abspath(folder)).name  # "." has no name of its own
     rows = [(path.name, each) for path, each in readings.items() if each.at or is_file(path) or _holds_weights(path)]
     beside = partial(_first_in, (folder, *reversed(folders)))
     return Source(name, tuple(entries), ignored=tuple(ignored), beside=beside, names=tuple(told(rows)))
@@ -221,12 +231,14 @@ def _holds_weights(folder: Path) -> bool:
 def _read(paths: Sequence[Path], parse: Parse | str | None) -> dict[Path, Reading]:
     """Read the names of files and folders.
 
-    Copies beside the checkpoints, as last-v1, are left out where there are others, and so is the state of a training.
+    Copies beside the checkpoints, as last-v1, are left out where there are others; so are the state of a training and
+    the parts of one model.
     """
     if parse is not None:
         return names_of(paths, parse)
     states = [path for path in paths if TRAINING.match(path.name)]
-    others = [path for path in paths if path not in states]
+    parts = [path for path in paths if re.search(r"-\d{5}-of-\d{5}\.", path.name)]
+    others = [path for path in paths if path not in (*states, *parts)]
     copies = [path for path in others if re.search(COPY, stem(path))]
     readings = names_of([path for path in others if path not in copies])
     if not any(reading.at for reading in readings.values()):
@@ -235,6 +247,7 @@ def _read(paths: Sequence[Path], parse: Parse | str | None) -> dict[Path, Readin
         numbers = [path for path in others if path.name.isdecimal() and _holds_weights(_inner(path))]
         readings |= zip(numbers, read_names([path.name for path in numbers]), strict=True)
     readings |= dict.fromkeys(states, Reading(None, why="it holds the state of a training"))
+    readings |= dict.fromkeys(parts, Reading(None, why=PART))
     readings |= dict.fromkeys(copies, Reading(None, why="a copy, or no step of the training"))
     return {path: readings[path] for path in paths}
 

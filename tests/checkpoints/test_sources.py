@@ -149,6 +149,34 @@ def test_sharded_weights_are_read_together(tmp_path: Path, hugging_face: Callabl
         open_series(tmp_path).weights(5)
 
 
+@pytest.mark.parametrize("shards", ["20KB", "1GB"])
+def test_one_saved_model_is_a_series_of_one_checkpoint(
+    shards: str, tmp_path: Path, hugging_face: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    plain = hugging_face("GPT2")
+    plain.save_pretrained(tmp_path / "model", max_shard_size=shards)
+    capsys.readouterr()
+    series = open_series(tmp_path / "model")
+    assert series.steps == (0,)
+    assert capsys.readouterr().err.startswith("model -> one checkpoint, called step 0")
+    tokens = torch.arange(6)[None]
+    with torch.no_grad():
+        torch.testing.assert_close(series.model(0)(tokens), plain(tokens).logits)
+    with pytest.raises(FileNotFoundError, match="not a run folder"):
+        open_series(tmp_path / "model", parse=r"(?P<step>\d+)_of")
+
+
+def test_parts_of_one_model_without_an_index_are_no_checkpoints(
+    tmp_path: Path, hugging_face: Callable[..., Any]
+) -> None:
+    plain = hugging_face("GPT2")
+    plain.save_pretrained(tmp_path / "model", max_shard_size="20KB")
+    (tmp_path / "model" / "model.safetensors.index.json").unlink()
+    series = open_series(tmp_path / "model")
+    assert series.steps == (0,)
+    assert series.load(0).keys() >= {name for name, _ in plain.named_parameters()}
+
+
 @pytest.mark.parametrize("kind", ["native", "GPT2", "bridge"])
 def test_models_in_memory_are_a_series(kind: str, hugging_face: Callable[..., nn.Module]) -> None:
     def make(seed: int) -> Any:
