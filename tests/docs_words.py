@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 MOST_WORDS, LONGEST = 20_000, 30
-"""Words of all pages that are written by hand, and words of a sentence of a tutorial."""
+"""Words of all pages that are written by hand, and words of a sentence on a page that a newcomer reads."""
 
 BESIDE = {"index.md": "README.md", "contributing.md": "CONTRIBUTING.md", "changelog.md": "CHANGELOG.md"}
 """Page of the site -> file beside the folder of the documents."""
@@ -20,7 +20,7 @@ APART = {"PAPERS.md", "docs/answers.md"}
 
 NOT_PROSE = re.compile(r"```.*?```|<!--.*?-->|^(?:#|--8<--|:::|!\[|    \S).*?$", re.DOTALL | re.MULTILINE)
 PARAGRAPH = re.compile(r"\n\s*\n|\n(?=\s*(?:[-*]|\d+\.) )|\n(?=\|)|(?<=\|)\n|(?<=[^\\]) \| ")
-END = re.compile(r"(?<=[.!?])[\"')*]*\s+(?=[\"'(*\[`]*[A-Z0-9])")
+END = re.compile(r"(?<=[.!?])[\"')*]*\s+(?=[\"'(*\[]*[A-Z0-9])")
 
 
 def pages() -> list[Path]:
@@ -40,11 +40,12 @@ def by_hand(page: Path) -> bool:
     return page.suffix == ".md" and name not in APART and not name.startswith("docs/records/")
 
 
-def tutorials() -> list[Path]:
-    """Return README.md and the pages on the shelf of tutorials in the menu of the site."""
+def first_read() -> list[Path]:
+    """Return README.md and the pages on the shelves of tutorials and how-tos in the menu of the site."""
     menu = (ROOT / "mkdocs.yml").read_text(encoding="utf8")
-    (shelf,) = re.findall(r"^  - Tutorials:\n((?:      - .*\n)+)", menu, re.MULTILINE)
-    names = ["index.md", *re.findall(r"- (\S+\.md)", shelf)]
+    shelves = re.findall(r"^  - (?:Tutorials|How-to):\n((?:      - .*\n)+)", menu, re.MULTILINE)
+    assert len(shelves) == 2
+    names = ["index.md", *re.findall(r"- (\S+\.md)", "".join(shelves))]
     files = (ROOT / BESIDE[name] if name in BESIDE else ROOT / "docs" / name for name in names)
     return [file if file.exists() else file.with_suffix(".ipynb") for file in files]
 
@@ -60,7 +61,7 @@ def text_of(page: Path) -> str:
 
 def sentences(text: str) -> Iterator[str]:
     """Yield the sentences of a page's prose and of its tables; a code span or a link's address is no word more."""
-    prose = re.sub(r"\]\([^)]*\)", "]", re.sub(r"`[^`]+`", "`code`", NOT_PROSE.sub("\n\n", text)))
+    prose = re.sub(r"\]\([^)]*\)", "]", re.sub(r"`[^`]+`", "Code", NOT_PROSE.sub("\n\n", text)))
     for paragraph in PARAGRAPH.split(prose):
         words = re.sub(r"^[\s|]*(?:(?:[-*]|\d+\.) )?", "", " ".join(paragraph.split()))
         yield from (sentence for sentence in END.split(words) if sentence.strip("| -"))
@@ -72,7 +73,7 @@ def bare(sentence: str) -> str:
 
 
 def long_sentences(page: Path) -> list[str]:
-    """Return the sentences with more words than a tutorial's may have."""
+    """Return the sentences with more words than a newcomer reads at once."""
     return [sentence for sentence in sentences(text_of(page)) if len(sentence.split()) > LONGEST]
 
 
@@ -96,7 +97,7 @@ def main() -> None:
     for name, count in sorted(counts().items(), key=lambda item: item[1]):
         print(f"{count:7,} {name}")
     print(f"{sum(counts().values()):7,} of {MOST_WORDS:,}")
-    for page in tutorials():
+    for page in first_read():
         for sentence in long_sentences(page):
             print(f"{name_of(page)}, {len(sentence.split())} words: {sentence}")
     for page in pages():

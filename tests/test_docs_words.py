@@ -1,4 +1,4 @@
-"""The documents stay short: their words are counted, and so are those of each sentence of a tutorial."""
+"""The documents stay short: their words are counted, and so are those of each sentence of tutorials and how-tos."""
 
 from pathlib import Path
 
@@ -35,8 +35,8 @@ def test_the_changelog_has_few_lines() -> None:
     assert len((ROOT / "CHANGELOG.md").read_text(encoding="utf8").splitlines()) <= 60
 
 
-@pytest.mark.parametrize("page", docs_words.tutorials(), ids=lambda page: page.name)
-def test_a_tutorial_has_short_sentences(page: Path) -> None:
+@pytest.mark.parametrize("page", docs_words.first_read(), ids=lambda page: page.name)
+def test_a_page_for_newcomers_has_short_sentences(page: Path) -> None:
     assert docs_words.long_sentences(page) == []
 
 
@@ -49,7 +49,7 @@ def test_sentences_are_those_of_prose_lists_and_tables() -> None:
     prose = '# Of heads\n\nOne `a b`. Two, see [three](x.md) "four."\nFive?\n\n'
     text = f"{prose}- Of six\n\n| Of seven | What eight |\n\n```py\nOf\n```\n"
     assert [*docs_words.sentences(text)] == [
-        *("One `code`.", 'Two, see [three] "four.', "Five?", "Of six", "Of seven", "What eight |"),
+        *("One Code.", 'Two, see [three] "four.', "Five?", "Of six", "Of seven", "What eight |"),
     ]
 
 
