@@ -1,4 +1,4 @@
-"""What public suites cost on a cluster, from measured parts: `python -m bench.scaling`, the table of docs/scaling.md.
+"""The cost of public suites on a cluster from measured parts: `python -m bench.scaling` prints docs/records/scaling.md.
 
 Times are those of the line that `stagewise report` says before it measures, scaled to one measured checkpoint.
 """

@@ -76,7 +76,7 @@ def familiarity_of(table: pd.DataFrame, d_vocab: int, criteria: StageCriteria = 
     """Judge the probe batch of a table by the loss over training; None where it holds no loss in nats.
 
     A batch is foreign where the last loss is not below that of a guess, log(d_vocab), by `criteria.smallest`, or has
-    risen over training by as much (`docs/statistics.md` has how often that is right). Where the table has the loss by
+    risen over training by as much (`docs/accuracy.md` has how often that is right). Where the table has the loss by
     position, the positions are named that the last model predicts better than a guess by as much, for sure (95 %).
 
     >>> from stagewise.table import Quantity, declare

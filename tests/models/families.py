@@ -1,6 +1,6 @@
 """Every edit on every family of Hugging Face's causal language models that TransformerLens bridges, made small.
 
-python -m tests.models.families [NAME ...]      prints the table of docs/families.md
+python -m tests.models.families [NAME ...]      prints the table of docs/records/families.md
 
 Each family is measured as any series is. The reference is the plain Hugging Face model: its output projections are
 handed z with a head replaced, its attention modules another mask.

@@ -1,4 +1,4 @@
-"""Every family of Hugging Face models is measured rightly, or refused in a sentence: docs/families.md."""
+"""Every family of Hugging Face models is measured rightly, or refused in a sentence: docs/records/families.md."""
 
 import re
 from pathlib import Path
@@ -12,7 +12,7 @@ from stagewise.intervention import RestrictContext
 from tests.models.families import edited, short, tried, widest
 from tests.models.small_families import LENGTH, families, family_of, unbridged
 
-TABLE = Path(__file__).parents[2] / "docs" / "families.md"
+TABLE = Path(__file__).parents[2] / "docs" / "records" / "families.md"
 ROWS = re.findall(r"^\| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", TABLE.read_text(encoding="utf8"), re.MULTILINE)
 DOCUMENTED = {name: outcomes for name, *outcomes in ROWS[2:]}
 """Families of the table. Listing those of transformers imports all of it: seconds of every collection."""
