@@ -131,11 +131,13 @@ def continued(source: Path, text: Path, folder: Path, plan: Plan) -> Analysis:
         folder: of the checkpoints; the table and the report go beside it.
         plan: how the model is trained.
     """
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
-    where = (source.parent, {"gguf_file": source.name}) if source.is_file() else (source, {})
-    model = AutoModelForCausalLM.from_pretrained(where[0], dtype=torch.float32, **where[1])
-    tokenizer = AutoTokenizer.from_pretrained(where[0], **where[1])
+    place, file = (source.parent, {"gguf_file": source.name}) if source.is_file() else (source, {})
+    loaded = AutoModelForCausalLM.from_pretrained(place, dtype=torch.float32, **file)
+    model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(place, **file), dtype=torch.float32)
+    model.load_state_dict(loaded.state_dict())  # a quantised model cannot be saved
+    tokenizer = AutoTokenizer.from_pretrained(place, **file)
     base = open_series(source)
     task = RepeatedTokens.for_model(base.architecture)
     batch = task.probe_batch(8, seed=0)
