@@ -83,7 +83,7 @@ def _sources(bridge: Bridge, state: Mapping[str, Tensor]) -> Mapping[str, _Sourc
     hf = bridge.original_model
     beneath, prefix = hf.state_dict(), f"{getattr(hf, 'base_model_prefix', '')}."
     saved_as = {name.removeprefix(prefix): name for name in state}
-    constant = {weight.data_ptr() for weight in hf.parameters() if not weight.requires_grad}
+    bias = getattr(getattr(bridge.unembed, "original_component", None), "bias", None)  # TransformerLens may add it
     plain = {name: name.replace(_WRAPPER, "").removeprefix(prefix) for name in beneath}
     found = {
         name: _Source(saved_as[plain[name]])
@@ -93,7 +93,9 @@ def _sources(bridge: Bridge, state: Mapping[str, Tensor]) -> Mapping[str, _Sourc
     copied = [_extent(beneath[name]) for name in found]
     for name, weight in beneath.items():
         start, end = _extent(weight)
-        if weight.data_ptr() in constant or any(first <= start and end <= last for first, last in copied):
+        if (bias is not None and start == bias.data_ptr()) or any(
+            first <= start and end <= last for first, last in copied
+        ):
             continue
         split = _of_weight(name, found) if name.endswith(".bias") else None
         siblings = [saved for short, saved in saved_as.items() if short.startswith(_parent(plain[name]))]
