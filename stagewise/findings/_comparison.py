@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.optimize import linear_sum_assignment
+import scipy
 
 from stagewise.event import Event
 from stagewise.findings._frames import InWords, typed
@@ -97,7 +97,7 @@ def _pairs(rows: pd.DataFrame, first: str) -> Iterator[tuple[Finding | None, Fin
     """Yield the findings of one kind that correspond, and those of one run alone."""
     of_first, of_second = (part.to_dict("records") for part in (rows[rows["run"] == first], rows[rows["run"] != first]))
     times = [np.log1p([row["step"] for row in part]) for part in (of_first, of_second)]
-    places = linear_sum_assignment(np.abs(np.subtract.outer(*times)))
+    places = scipy.optimize.linear_sum_assignment(np.abs(np.subtract.outer(*times)))
     pairs = dict(zip(*(place.tolist() for place in places), strict=True))
     for i, row in enumerate(of_first):
         yield row, of_second[pairs[i]] if i in pairs else None

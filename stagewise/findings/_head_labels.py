@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.ndimage import median_filter
+import scipy
 
 from stagewise.event import DIFFUSE
 from stagewise.findings._frames import rows_of, typed
@@ -84,7 +84,9 @@ def _attends(table: pd.DataFrame, criteria: StageCriteria) -> dict[tuple[Any, ..
             rows.pivot(index="step", columns="relation", values=name)
             for name in ("value", "lo" if "lo" in rows else "value")
         )
-        values = pd.DataFrame(median_filter(values, size=(3, 1), mode="nearest"), values.index, values.columns)
+        values = pd.DataFrame(
+            scipy.ndimage.median_filter(values, size=(3, 1), mode="nearest"), values.index, values.columns
+        )
         chance = 0.0 if uniform is None else uniform.reindex(values.columns)
         large = (values >= criteria.named) | (values - values.iloc[0] >= criteria.growth)
         attends[head] = (large & (values - chance >= criteria.growth) & ~(lowest <= chance)).astype(float)
@@ -146,7 +148,7 @@ def _labels(shares: pd.DataFrame, criteria: StageCriteria) -> pd.Series:
     known = len(shares) >= criteria.fewest
     margin = APART * LEFT * float(noise(shares.to_numpy(float).T).max()) if known else 0.0
     if known:
-        smooth = median_filter(shares.to_numpy(float), size=(3, 1), mode="nearest")
+        smooth = scipy.ndimage.median_filter(shares.to_numpy(float), size=(3, 1), mode="nearest")
         shares = pd.DataFrame(smooth, shares.index, shares.columns)
     enter, leave = min(criteria.enter + margin, (1 + criteria.enter) / 2), max(criteria.leave - margin, 0.0)
     lead = criteria.enter - criteria.leave + margin

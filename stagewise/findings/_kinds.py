@@ -5,10 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy.cluster.hierarchy import fcluster, linkage
-from scipy.ndimage import median_filter
-from scipy.optimize import linear_sum_assignment
-from scipy.spatial.distance import pdist, squareform
+import scipy
 
 from stagewise.statistics._noise.differences import median_noise
 from stagewise.table import Head, Role, heads_in, select, with_role
@@ -137,7 +134,7 @@ def _renamed(past: list[dict[int, np.ndarray]], size: int, limit: float) -> dict
     earlier, now = past[then], past[-1]
     gaps = np.array([[now[a] - earlier[b] for b in earlier] for a in now])
     squares = (gaps[..., :size] ** 2).sum(-1)
-    rows, columns = linear_sum_assignment((gaps**2).sum(-1))
+    rows, columns = scipy.optimize.linear_sum_assignment((gaps**2).sum(-1))
     own, other, names = list(now), list(earlier), dict[int, int]()
     for row, column in zip(rows, columns, strict=True):
         a, b = own[row], other[column]
@@ -187,7 +184,9 @@ def _clusters(patterns: np.ndarray, previous: np.ndarray | None, extra: tuple[fl
     if len(patterns) < 2:
         return np.zeros(len(patterns), int)
     mean, deviation = extra
-    squares = np.maximum(squareform(pdist(patterns, "sqeuclidean")) - mean, 0)
+    squares = np.maximum(
+        scipy.spatial.distance.squareform(scipy.spatial.distance.pdist(patterns, "sqeuclidean")) - mean, 0
+    )
     limit = APART**2
     if previous is not None:
         same = previous[:, None] == previous
@@ -196,8 +195,8 @@ def _clusters(patterns: np.ndarray, previous: np.ndarray | None, extra: tuple[fl
         np.fill_diagonal(squares, 0)
     else:
         limit += DEVIATIONS * deviation
-    tree = linkage(np.sqrt(squares[np.triu_indices(len(squares), 1)]), "average")
-    clusters: np.ndarray = pd.factorize(fcluster(tree, np.sqrt(limit), "distance"))[0]
+    tree = scipy.cluster.hierarchy.linkage(np.sqrt(squares[np.triu_indices(len(squares), 1)]), "average")
+    clusters: np.ndarray = pd.factorize(scipy.cluster.hierarchy.fcluster(tree, np.sqrt(limit), "distance"))[0]
     return clusters
 
 
@@ -213,7 +212,7 @@ def _assigned(
         gaps = np.array([[centres[k] - known[kind] for kind in candidates] for k in left])
         apart = (gaps[..., :size] ** 2).sum(-1) > _limit(extra)
         cost = (gaps**2).sum(-1) + 1e6 * apart
-        for row, column in zip(*linear_sum_assignment(cost), strict=True):
+        for row, column in zip(*scipy.optimize.linear_sum_assignment(cost), strict=True):
             if not apart[row, column]:
                 chosen[left[row]] = candidates[column]
     fresh = len(known)
@@ -237,4 +236,8 @@ def _array(
 
 
 def _median(values: np.ndarray) -> np.ndarray:
-    return np.asarray(median_filter(values, size=(MEDIAN, 1, 1), mode="nearest")) if len(values) > MEDIAN else values
+    return (
+        np.asarray(scipy.ndimage.median_filter(values, size=(MEDIAN, 1, 1), mode="nearest"))
+        if len(values) > MEDIAN
+        else values
+    )

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from scipy.optimize import linear_sum_assignment
+import scipy
 
 from stagewise.findings._scores import axes_of
 from stagewise.table import Head, heads_in
@@ -120,7 +120,7 @@ def _paired(runs: dict[str, pd.DataFrame], heads: Sequence[Sequence[Head]]) -> l
     """Return the pairs of heads with their distances, missing where there is no other head to compare with."""
     first, second = _readings(runs, heads)
     apart = np.linalg.norm(first[:, None] - second, axis=-1)
-    places = linear_sum_assignment(apart**2)
+    places = scipy.optimize.linear_sum_assignment(apart**2)
     others = np.ones(apart.shape, bool)
     others[places] = False
     scale = float(apart[others].mean()) if others.any() else 0.0
@@ -159,7 +159,7 @@ def _assigned(points: np.ndarray) -> list[np.ndarray]:
 def _assignment(heads: np.ndarray, roles: np.ndarray) -> tuple[np.ndarray, float]:
     """Return the head of each role, and the sum of squared distances."""
     squares = ((roles[:, None] - heads) ** 2).sum(-1)
-    rows, columns = linear_sum_assignment(squares)
+    rows, columns = scipy.optimize.linear_sum_assignment(squares)
     return columns, float(squares[rows, columns].sum())
 
 

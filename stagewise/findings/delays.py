@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+import scipy
 from jaxtyping import Float
-from scipy.stats import t
 
 from stagewise.statistics import LEVEL, crossing
 from stagewise.statistics._crossings import Direction, crossing_step
@@ -185,7 +185,7 @@ def find_delays(rows: pd.DataFrame) -> pd.DataFrame:
     for (transition, without), of in rows.groupby(["transition", "without"], sort=False):
         by_seed = of.groupby("seed")["value"].mean()
         came = by_seed[np.isfinite(by_seed)]
-        half = t.ppf((1 + LEVEL) / 2, len(came) - 1) * came.sem() if len(came) > 1 else np.nan
+        half = scipy.stats.t.ppf((1 + LEVEL) / 2, len(came) - 1) * came.sem() if len(came) > 1 else np.nan
         known = {"transition": transition, "without": without, "seeds": len(by_seed), "never": len(by_seed) - len(came)}
         lines.append({**known, "mean": came.mean(), "lo": came.mean() - half, "hi": came.mean() + half})
     return pd.DataFrame(lines)

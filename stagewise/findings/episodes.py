@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.ndimage import median_filter
+import scipy
 
 from stagewise.findings._frames import typed
 from stagewise.findings._scores import Curve, of_whole_model
@@ -102,10 +102,10 @@ def _spikes(curve: Curve, criteria: StageCriteria) -> Iterator[dict[str, Any]]:
     """Yield where a curve suddenly loses what it had reached, and recovers."""
     sign = -1.0 if curve.declared.progress == "up" else 1.0
     values, least = sign * curve.values, curve.thresholds(criteria).smallest
-    departs = np.abs(values - np.asarray(median_filter(values, size=WINDOW, mode="nearest")))
+    departs = np.abs(values - np.asarray(scipy.ndimage.median_filter(values, size=WINDOW, mode="nearest")))
     spread = max(float(noise(values)), UNLIKE / SHARP * float(np.quantile(departs, 0.95)))
     # What had been reached: the running median of the checkpoints before.
-    reached = np.asarray(median_filter(values, size=WINDOW, mode="nearest", origin=WINDOW // 2))
+    reached = np.asarray(scipy.ndimage.median_filter(values, size=WINDOW, mode="nearest", origin=WINDOW // 2))
     reached = np.concatenate([reached[:1], reached[:-1]])
     excess, threshold = values - reached, max(least, SHARP * spread)
     start = 0
@@ -190,7 +190,7 @@ def _half_way(curve: Curve) -> tuple[float, float]:
 
 
 def _smooth(values: np.ndarray) -> np.ndarray:
-    return np.asarray(median_filter(values, size=3, mode="nearest"))
+    return np.asarray(scipy.ndimage.median_filter(values, size=3, mode="nearest"))
 
 
 def _record(kind: EpisodeKind, curve: Curve, *numbers: float, beside: str = "") -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy.stats import false_discovery_control
+import scipy
 
 from stagewise.event import Causes
 from stagewise.findings._decisions import coincidence
@@ -152,7 +152,7 @@ def _is_finite(curve: Curve) -> bool:
 
 
 def _adjusted(p_values: Sequence[float]) -> Iterable[float]:
-    return false_discovery_control(p_values) if len(p_values) else ()
+    return scipy.stats.false_discovery_control(p_values) if len(p_values) else ()
 
 
 def _axis_types(curves: Iterable[Curve]) -> dict[str, str]:

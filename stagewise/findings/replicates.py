@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import stats
-from scipy.optimize import linear_sum_assignment
+import scipy
 
 from stagewise.event import Event, EventKind, labels_of
 from stagewise.findings._frames import InWords, from_plain, plain, typed
@@ -207,7 +206,7 @@ def _numbers(of_runs: Sequence[Sequence[tuple[Event, Times]]]) -> list[list[int]
         usual = max(counts, key=lambda number: (counts[number], number))
         typical = np.mean([each for each in times if len(each) == usual], axis=0)
         for run, (at, own) in enumerate(zip(places, times, strict=True)):
-            chosen, slots = linear_sum_assignment(np.abs(own[:, None] - typical))
+            chosen, slots = scipy.optimize.linear_sum_assignment(np.abs(own[:, None] - typical))
             rest = itertools.count(usual + 1)
             assigned = dict(zip(chosen.tolist(), (slots + 1).tolist(), strict=True))
             for i, place in enumerate(at):
@@ -237,7 +236,7 @@ def _ordered(findings: pd.DataFrame, events: Sequence[int]) -> Iterator[Mapping[
         if len(gaps) < 2:
             continue
         apart = pooled(gaps, np.zeros(len(gaps)))
-        test = stats.ttest_1samp(gaps, 0).pvalue if np.ptp(gaps) > 0 else _of_signs(gaps)
+        test = scipy.stats.ttest_1samp(gaps, 0).pvalue if np.ptp(gaps) > 0 else _of_signs(gaps)
         ratio = dict(zip(("ratio", "lo", "hi"), np.exp(apart[:3]).tolist(), strict=True))
         order = {"before": before, "after": after, "seeds": len(gaps), "p_value": float(test)}
         yield {**order, **_share(int((gaps > 0).sum()), len(gaps)), **ratio}
@@ -245,10 +244,10 @@ def _ordered(findings: pd.DataFrame, events: Sequence[int]) -> Iterator[Mapping[
 
 def _of_signs(gaps: np.ndarray) -> float:
     """Return the p-value of the sign test, where equal gaps have no variance to test against."""
-    return float(stats.binomtest(len(gaps), len(gaps)).pvalue) if gaps[0] else 1.0
+    return float(scipy.stats.binomtest(len(gaps), len(gaps)).pvalue) if gaps[0] else 1.0
 
 
 def _share(number: int, of: int) -> dict[str, float]:
     """Return a share with Clopper and Pearson's interval."""
-    interval = stats.binomtest(number, of).proportion_ci(LEVEL)
+    interval = scipy.stats.binomtest(number, of).proportion_ci(LEVEL)
     return {"share": number / of, "share_lo": float(interval.low), "share_hi": float(interval.high)}

@@ -3,7 +3,7 @@
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
-from scipy.special import erf, logit
+import scipy
 
 from stagewise.statistics import _constants as c
 from stagewise.statistics._crossings import Direction, crossing
@@ -91,7 +91,7 @@ def forecast(
         sign = 1.0 if direction == "up" else -1.0
         values, levels = sign * values, sign * levels
     else:
-        values, levels = (logit(np.clip(part, c.EDGE, 1 - c.EDGE)) for part in (values, levels))
+        values, levels = (scipy.special.logit(np.clip(part, c.EDGE, 1 - c.EDGE)) for part in (values, levels))
     return _extrapolated(_shape(growth, theory), steps, values, levels, form, generator)
 
 
@@ -159,7 +159,7 @@ def blow_up_share(gap: np.ndarray) -> np.ndarray:
     >>> blow_up_share(np.array([0.0, 0.25, 9.0])).round(3).tolist()
     [0.0, 0.52, 1.0]
     """
-    return np.asarray(erf(np.sqrt(gap)))
+    return np.asarray(scipy.special.erf(np.sqrt(gap)))
 
 
 class _Shape(NamedTuple):
@@ -182,7 +182,7 @@ class _Fit(NamedTuple):
 def _shape(growth: Growth, theory: tuple[np.ndarray, np.ndarray] | None) -> _Shape:
     if theory is not None:
         steps, mass = theory
-        odds, time = logit(np.clip(mass, c.EDGE, 1 - c.EDGE)), steps / float(steps.max())
+        odds, time = scipy.special.logit(np.clip(mass, c.EDGE, 1 - c.EDGE)), steps / float(steps.max())
         return _Shape(time, np.maximum.accumulate(odds - odds[0]), starts=c.STARTS)
     if growth == "attention":
         return _Shape(blow_up_share(c.GAPS), c.GAPS)

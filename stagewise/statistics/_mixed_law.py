@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy import optimize, stats
+import scipy
 
 from stagewise.statistics import _constants as c
 from stagewise.statistics._law_terms import Columns, NoLaw, column, decided, design_of, positive, settings_of, terms_of
@@ -60,7 +60,7 @@ class MixedLaw:
         design = design_of(runs, self.law.terms)
         coefficients = np.array([np.log(self.law.constant), *self.law.exponents])
         variance = ((design @ self.covariance) * design).sum(1) + self.between**2 + self.within**2
-        margin = stats.t.ppf((1 + c.LEVEL) / 2, self.freedom) * np.sqrt(variance)
+        margin = scipy.stats.t.ppf((1 + c.LEVEL) / 2, self.freedom) * np.sqrt(variance)
         middle = design @ coefficients
         return Times(np.exp(middle), np.exp(middle - margin), np.exp(middle + margin))
 
@@ -101,14 +101,14 @@ def _fitted(terms: tuple[str, ...], design: np.ndarray, target: np.ndarray, grou
     def loss(log_ratio: float) -> float:
         return _restricted(design, target, groups, float(np.exp(log_ratio)))[0]
 
-    best = float(optimize.minimize_scalar(loss, bounds=(low, high), method="bounded").x)
+    best = float(scipy.optimize.minimize_scalar(loss, bounds=(low, high), method="bounded").x)
     ratio = float(np.exp(best)) if loss(best) < loss(low) else 0.0
     _, coefficients, unscaled, variance = _restricted(design, target, groups, ratio)
     if best > c.SAME:
         # Seeds of a setting whose times are the same, as to a checkpoint, are one observation, not several.
         variance *= (len(target) - k) / (number - k)
     freedom, covariance = number - k, variance * unscaled
-    margin = stats.t.ppf((1 + c.LEVEL) / 2, freedom) * np.sqrt(np.diag(covariance))
+    margin = scipy.stats.t.ppf((1 + c.LEVEL) / 2, freedom) * np.sqrt(np.diag(covariance))
     r_squared = 1 - ((target - design @ coefficients) ** 2).sum() / ((target - target.mean()) ** 2).sum()
     fitted = law_of(terms, coefficients, margin, float(r_squared), len(target), 0)
     return MixedLaw(fitted, float(np.sqrt(variance * ratio)), float(np.sqrt(variance)), covariance, freedom)
@@ -172,4 +172,4 @@ def _left_out(runs: Columns, law: str, groups: np.ndarray, time: str) -> Iterato
         row = design[here][0]
         middle = float(row @ np.array([np.log(fitted.law.constant), *fitted.law.exponents]))
         variance = float(row @ fitted.covariance @ row) + fitted.between**2 + fitted.within**2 / int(here.sum())
-        yield float(stats.t.logpdf(float(target[here].mean()), fitted.freedom, middle, np.sqrt(variance)))
+        yield float(scipy.stats.t.logpdf(float(target[here].mean()), fitted.freedom, middle, np.sqrt(variance)))

@@ -4,7 +4,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy.ndimage import median_filter
+import scipy
 
 from stagewise.statistics import _constants as c
 from stagewise.statistics._curve import Unit
@@ -62,7 +62,7 @@ def _squares(values: np.ndarray, place: int, below: float, level: float) -> floa
 
 def _rising_part(values: np.ndarray, level: float) -> np.ndarray:
     # Mirrored at the ends, where the first value alone would be its own median.
-    smooth = median_filter(values, size=c.WINDOW, mode="mirror") if len(values) >= c.WINDOW else values
+    smooth = scipy.ndimage.median_filter(values, size=c.WINDOW, mode="mirror") if len(values) >= c.WINDOW else values
     past = np.flatnonzero(smooth >= level)
     if not len(past):
         return values

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy.sparse.csgraph import connected_components
+import scipy
 
 from stagewise.statistics import _constants as c
 
@@ -66,7 +66,7 @@ def under_way_together(
     pairs &= (known[:, None] & known) | (part[:, None] == part)
     pairs &= np.maximum(width[:, None], width) <= c.FAR_WIDER * np.minimum(width[:, None], width)
     linked = np.array([[pairs[np.ix_(a, b)].any() for b in groups] for a in groups])
-    number, part = connected_components(linked, directed=False)
+    number, part = scipy.sparse.csgraph.connected_components(linked, directed=False)
     joined = [
         [i for group, of in zip(groups, part, strict=True) if of == each for i in group] for each in range(number)
     ]

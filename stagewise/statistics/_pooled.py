@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from stagewise.statistics import _constants as c
 
@@ -41,7 +41,7 @@ def pooled(values: np.ndarray, errors: np.ndarray) -> Pooled:
     if n < 2:
         return Pooled(mean, -np.inf, np.inf, -np.inf, np.inf, 0.0)
     variance = float(np.var(values, ddof=1))
-    quantile = float(stats.t.ppf((1 + c.LEVEL) / 2, n - 1))
+    quantile = float(scipy.stats.t.ppf((1 + c.LEVEL) / 2, n - 1))
     margin, new = (quantile * float(np.sqrt(variance * part)) for part in (1 / n, 1 + 1 / n))
     between = float(np.sqrt(max(variance - float(np.mean(np.square(errors))), 0.0)))
     return Pooled(mean, mean - margin, mean + margin, mean - new, mean + new, between)

@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from scipy import optimize, stats
+import scipy
 
 from stagewise.statistics import _constants as c
 from stagewise.statistics._law_terms import Columns, column, decided, design_of, positive, settings_of, terms_of
@@ -100,7 +100,7 @@ def fit_log_linear(runs: Columns, law: str, time: str = "time") -> PowerLaw:
     errors = np.sqrt(np.diag(np.linalg.inv(design.T @ design)) * (residual @ residual) / freedom)
     r_squared = 1 - residual @ residual / ((target - target.mean()) ** 2).sum()
     return law_of(
-        terms, coefficients, errors * stats.t.ppf((1 + c.LEVEL) / 2, freedom), float(r_squared), len(design), 0
+        terms, coefficients, errors * scipy.stats.t.ppf((1 + c.LEVEL) / 2, freedom), float(r_squared), len(design), 0
     )
 
 
@@ -167,7 +167,7 @@ def fit_interval_censored(
 
 def _margin(covariance: np.ndarray, freedom: int | float) -> np.ndarray:
     """Return what lies on either side of coefficients in 95 %, by Student's t with these degrees of freedom."""
-    return np.asarray(np.sqrt(np.diag(covariance)[:-1]) * stats.t.ppf((1 + c.LEVEL) / 2, freedom))
+    return np.asarray(np.sqrt(np.diag(covariance)[:-1]) * scipy.stats.t.ppf((1 + c.LEVEL) / 2, freedom))
 
 
 def _maximise(
@@ -230,7 +230,7 @@ def _clustered(
 
 
 def _minimum(loss: Callable[[np.ndarray], float], start: np.ndarray) -> np.ndarray:
-    solved = optimize.minimize(
+    solved = scipy.optimize.minimize(
         loss, start, method="Nelder-Mead", options={"maxiter": 20_000, "maxfev": 20_000, "xatol": 1e-8, "fatol": 1e-10}
     )
     return np.asarray(solved.x)
@@ -240,7 +240,7 @@ def _log_mass(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """log(Phi(b) - Phi(a)) for a < b, from whichever tail keeps its digits."""
     flip = a > 0
     a, b = np.where(flip, -b, a), np.where(flip, -a, b)
-    high, low = stats.norm.logcdf(b), stats.norm.logcdf(a)
+    high, low = scipy.stats.norm.logcdf(b), scipy.stats.norm.logcdf(a)
     mass: np.ndarray = high + np.log1p(-np.exp(np.minimum(low - high, -c.ROUNDING)))
     return mass
 

@@ -6,8 +6,7 @@ import itertools
 from collections.abc import Callable
 
 import numpy as np
-from scipy.ndimage import median_filter
-from scipy.stats import median_abs_deviation
+import scipy
 
 from stagewise.statistics import _constants as c
 from stagewise.statistics._criteria import DEFAULT
@@ -60,7 +59,7 @@ def find_transitions(
 
 def _mostly_made(curve: np.ndarray) -> int:
     """Return the place at which most of a curve's way is made; 0 where what follows moves nearly as far."""
-    smooth = np.asarray(median_filter(curve, size=c.SMOOTHED, mode="nearest"))
+    smooth = np.asarray(scipy.ndimage.median_filter(curve, size=c.SMOOTHED, mode="nearest"))
     way = np.abs(smooth - smooth[0])
     start = int(np.argmax(way >= c.MOSTLY * way.max()))
     return start if np.ptp(smooth[start:]) <= c.REST * np.ptp(smooth) else 0
@@ -280,6 +279,6 @@ class _Search:
 
     def _walk(self, times: np.ndarray, change: float) -> float:
         length = ((self.basis.u >= times[0, 0]) & (self.basis.u <= times[2, 0])).sum() + 1
-        step = float(median_abs_deviation(np.diff(self.curve), scale="normal"))
+        step = float(scipy.stats.median_abs_deviation(np.diff(self.curve), scale="normal"))
         largest = float(np.sqrt(2 * np.log(max(len(self.curve) / length, 1.0))))
         return abs(change) / (step * float(np.sqrt(length))) - largest if step > 0 else float("inf")

@@ -1,12 +1,11 @@
 """The noise of a curve between its checkpoints, told from neighbours, and the curve without most of it."""
 
 import numpy as np
-from scipy.optimize import isotonic_regression
-from scipy.stats import median_abs_deviation, norm
+import scipy
 
 from stagewise.statistics import _constants as c
 
-QUANTILE = float(norm.ppf((1 + c.LEVEL) / 2))
+QUANTILE = float(scipy.special.ndtri((1 + c.LEVEL) / 2))
 """Standard deviations on either side of a mean that hold 95 % of a normal distribution."""
 
 
@@ -14,7 +13,7 @@ def noise(curves: np.ndarray) -> np.ndarray:
     """Return each curve's standard deviation between checkpoints: second differences, robust to its own bends."""
     if curves.shape[-1] < 3:
         return np.zeros(curves.shape[:-1])
-    spread = median_abs_deviation(np.diff(curves, 2), axis=-1, scale="normal")
+    spread = scipy.stats.median_abs_deviation(np.diff(curves, 2), axis=-1, scale="normal")
     return np.asarray(spread / np.sqrt(6))
 
 
@@ -29,7 +28,7 @@ def correlation(curves: np.ndarray) -> np.ndarray:
     if curves.shape[-1] < 8:
         return np.zeros(curves.shape[:-1])
     near, far = np.diff(curves, 2), curves[..., 4:] - 2 * curves[..., 2:-2] + curves[..., :-4]
-    spread = [median_abs_deviation(part, axis=-1, scale="normal") for part in (near, far)]
+    spread = [scipy.stats.median_abs_deviation(part, axis=-1, scale="normal") for part in (near, far)]
     ratio = np.divide(spread[1], spread[0], out=np.ones_like(spread[0]), where=spread[0] > 0) ** 2
     return np.asarray(np.interp(ratio, (1 + c.RATES) * (3 - c.RATES**2) / (3 - c.RATES), c.RATES))
 
@@ -65,7 +64,7 @@ def monotone(values: np.ndarray, *, increasing: bool = True) -> np.ndarray:
     >>> monotone(np.array([0.0, 2.0, 1.0])).tolist()
     [0.0, 1.5, 1.5]
     """
-    fit: np.ndarray = isotonic_regression(values, increasing=increasing).x
+    fit: np.ndarray = scipy.optimize.isotonic_regression(values, increasing=increasing).x
     return fit
 
 

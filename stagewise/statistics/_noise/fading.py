@@ -3,8 +3,8 @@
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 from jaxtyping import Float
-from scipy.linalg import solve_triangular
 
 from stagewise.statistics import _constants as c
 
@@ -90,7 +90,7 @@ def _restricted(stretch: Stretch, kind: Fading) -> tuple[float, float]:
     """Return the restricted log likelihood of a kind of noise beside the columns of a stretch, and its variance."""
     factor = np.linalg.cholesky(kind.correlations(stretch.steps))
     rows = np.column_stack([np.linalg.qr(stretch.columns)[0], stretch.values])
-    sizes = np.abs(np.diag(np.linalg.qr(solve_triangular(factor, rows, lower=True), mode="r")))
+    sizes = np.abs(np.diag(np.linalg.qr(scipy.linalg.solve_triangular(factor, rows, lower=True), mode="r")))
     freedom = len(stretch.values) - stretch.columns.shape[1]
     variance = float(sizes[-1] ** 2 + np.finfo(float).tiny) / freedom
     determinants = np.log(np.diag(factor)).sum() + np.log(sizes[:-1]).sum()

@@ -5,8 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.ndimage import convolve1d, median_filter
-from scipy.stats import median_abs_deviation
+import scipy
 
 from stagewise.statistics import _constants as c
 
@@ -163,7 +162,7 @@ def without_outliers(curves: np.ndarray) -> np.ndarray:
         return curves
     away = curves - _running_median(curves)
     moves = c.NORMAL * np.median(np.abs(np.diff(curves, axis=-1)), axis=-1, keepdims=True)
-    spread = median_abs_deviation(away[:, c.LONGEST : -c.LONGEST], axis=-1, scale="normal")[:, None]
+    spread = scipy.stats.median_abs_deviation(away[:, c.LONGEST : -c.LONGEST], axis=-1, scale="normal")[:, None]
     usual = np.maximum(moves, spread)
     for row in np.flatnonzero(usual == 0):
         usual[row] = _of_those_that_move(away[row, c.LONGEST : -c.LONGEST])
@@ -172,7 +171,7 @@ def without_outliers(curves: np.ndarray) -> np.ndarray:
     # On a steep part a spike moves the median of its neighbours, too: taken again, it has a line in place of the spike.
     middle = _running_median(_bridged(curves, suspects))
     out = suspects & (np.abs(curves - middle) > limit)
-    near = convolve1d(out.astype(int), np.ones(c.BURST, int), axis=-1, mode="constant")
+    near = scipy.ndimage.convolve1d(out.astype(int), np.ones(c.BURST, int), axis=-1, mode="constant")
     cleaned = np.where(out & (near <= c.LONGEST), middle, curves)
     return _without_last(cleaned, limit)
 
@@ -202,7 +201,7 @@ def _of_those_that_move(away: np.ndarray) -> float:
 
 
 def _running_median(curves: np.ndarray) -> np.ndarray:
-    middle = median_filter(curves, size=(1, 2 * c.LONGEST + 1), mode="nearest")
+    middle = scipy.ndimage.median_filter(curves, size=(1, 2 * c.LONGEST + 1), mode="nearest")
     # Near an end a median over seven would hold fewer values of one side.
     middle[:, : c.LONGEST], middle[:, -c.LONGEST :] = curves[:, : c.LONGEST], curves[:, -c.LONGEST :]
     return np.asarray(middle)
