@@ -4,32 +4,16 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from papers.rows import ROOT, Entry, entries, sections
+from papers.rows import ROOT, Entry, entries, sections, top
 from papers.verdict import Verdict
 
 PAGE = ROOT / "PAPERS.md"
-TOP = """# Published numbers, and what this code gives
-
-`python -m papers` writes this page from `papers/rows.toml` and from the CSV files in `docs/numbers/` that the commands wrote. A
-command stands above its rows. `papers/verdict.py` computes each verdict from the row's numbers:
-
-- **agrees**: the published number lies within an interval whose width is at most a third of the effect;
-- **in shape**: means have the published order, or intervals the published sign, and a test holds it;
-- **undecided**: the interval is wider, or some runs have no such number;
-- **does not agree**: the published number lies outside; the worst of several numbers counts;
-- **not run**: fewer steps than the paper's.
-
-Brackets hold 95 % intervals over seeds or runs, for one run's step those of its noise; ( ] two evaluations. One run's number
-without an interval is compared as it is. The effect is the distance from 0, or *from* the number said. Approximate formulas count
-to 1 %. *Smaller* runs are not of the paper's size: where that was run too, only their order is judged. A reason that no run shows
-is a conjecture.
-"""
 HEAD = "quantity | the paper | here | verdict\n--- | --- | --- | ---"
 
 
 def page() -> str:
     """Return the page."""
-    parts = [TOP, _counts()]
+    parts = [top(), _counts()]
     for name, section in sections().items():
         runs = groupby((entry for entry in entries() if entry.paper == name), key=lambda entry: entry.command)
         lines = [line for _, rows in runs for line in _lines(list(rows))]
@@ -53,7 +37,7 @@ def _lines(entries: Sequence[Entry]) -> Iterator[str]:
     for entry in entries:
         what = f"{entry.figure}: {entry.what}" if entry.figure else entry.what
         what += f" ({entry.runs})" if entry.runs != runs else ""
-        here = "; ".join(each.text for each in entry.row.here) or "–"
+        here = "; ".join(each.text for each in entry.row.here) or "\N{EN DASH}"
         verdict = f"**{entry.verdict}**" if entry.verdict is Verdict.DIFFERS else entry.verdict
         yield " | ".join((what, _published(entry), here, f"{verdict}. {entry.note}" if entry.note else verdict))
 

@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from papers.verdict import Number, Row, Verdict, numbers_in, verdict
-from stagewise.experiments.published import bounds, mean_over
+from stagewise.experiments.published import mean_over
 
 ROOT = Path(__file__).parents[1]
 NUMBERS = ROOT / "docs" / "numbers"
@@ -49,10 +49,15 @@ class Entry:
         return verdict(self.row)
 
 
+def top() -> str:
+    """Return what stands on top of the page."""
+    return str(_file()["top"])
+
+
 @cache
 def sections() -> dict[str, dict[str, str]]:
     """Return each paper's title and what a reader has to know about its rows."""
-    return {name: section for name, section in _file().items() if name != "run"}
+    return {name: section for name, section in _file().items() if name not in ("top", "run")}
 
 
 @cache
@@ -98,10 +103,16 @@ def _measured(csv: str, fields: dict[str, Any]) -> Iterator[Number]:
         if not found:
             raise ValueError(f"no line of {csv} begins with {name}")
         if fields.get("mean"):
-            mean, lo, hi = mean_over([number.value for number in found])
-            yield Number(f"{mean:.3g} {bounds(lo, hi)}".strip(), mean, lo, hi)
+            yield _mean([number.value for number in found])
         else:
             yield from found
+
+
+def _mean(values: list[float]) -> Number:
+    mean, *ends = mean_over(values)
+    lo, hi = ends if len({*values}) > 1 else (mean, mean)
+    texts = [f"{each:.0f}" if abs(each) >= 100 else f"{each:.3g}" for each in (mean, lo, hi)]
+    return Number(texts[0] if lo == hi else f"{texts[0]} [{texts[1]},{texts[2]}]", mean, lo, hi)
 
 
 def _lines(csv: str, name: str) -> Iterator[dict[str, str]]:
@@ -126,7 +137,7 @@ def _picked(line: dict[str, str], pick: str) -> list[Number]:
     numbers = [replace(each, complete=complete) for each in numbers]
     if line["interval"] and len(numbers) == 1:
         lo, hi = numbers_in(line["interval"])
-        text = f"{numbers[0].text} {line['interval']}"
+        text = f"{numbers[0].text} {line['interval'].replace(', ', ',')}"
         numbers = [replace(numbers[0], text=text, lo=lo.value, hi=hi.value, slack=0.0)]
     if not complete and some:
         numbers = [replace(each, text=f"{each.text} in {some[1]} of {some[2]}") for each in numbers]
