@@ -128,7 +128,7 @@ def _lines(csv: str, name: str) -> Iterator[dict[str, str]]:
 def _picked(line: dict[str, str], pick: str) -> list[Number]:
     if pick in COUNTED:
         count = len({*re.findall(COUNTED[pick], line["ours"])})
-        return [Number(str(count), count, count, count)]
+        return [Number(str(count), *[float(count)] * 3)]
     numbers = numbers_in(line["ours"])
     if pick:
         return [numbers[int(each) - 1] for each in pick.split(",")]

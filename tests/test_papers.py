@@ -28,8 +28,8 @@ KNOWN = {
 }
 COMMAND = re.compile(r"stagewise run ([\w-]+)((?: --[\w-]+(?: [^-\s]\S*)?)*)")
 FIGURE = re.compile(r"--figure (\w+)")
-FIVE = Number("5 [4, 6]", 5, 4, 6)
-EXACT = Number("5", 5, 5, 5)
+FIVE = Number("5 [4, 6]", 5.0, 4.0, 6.0)
+EXACT = Number("5", 5.0, 5.0, 5.0)
 
 
 def test_the_page_is_what_the_command_writes() -> None:
