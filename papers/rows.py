@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pandas as pd
 
-from papers.verdict import Number, Row, Verdict, numbers_in, verdict
+from papers.verdict import Number, Row, Verdict, exactly, numbers_in, verdict
 from stagewise.experiments.published import mean_over
 
 ROOT = Path(__file__).parents[1]
@@ -117,7 +117,8 @@ def _mean(values: list[float]) -> Number:
 
 def _lines(csv: str, name: str) -> Iterator[dict[str, str]]:
     parent = ""
-    for line in pd.read_csv(NUMBERS / f"{csv}.csv", dtype=str, keep_default_na=False).to_dict("records"):
+    table = pd.read_csv(NUMBERS / f"{csv}.csv", dtype=str, keep_default_na=False)
+    for line in cast(list[dict[str, str]], table.to_dict("records")):
         below = line["quantity"].startswith("- ")
         parent = parent if below else line["quantity"]
         full = f"{parent} > {line['quantity'][2:]}" if below else parent
@@ -128,7 +129,7 @@ def _lines(csv: str, name: str) -> Iterator[dict[str, str]]:
 def _picked(line: dict[str, str], pick: str) -> list[Number]:
     if pick in COUNTED:
         count = len({*re.findall(COUNTED[pick], line["ours"])})
-        return [Number(str(count), *[float(count)] * 3)]
+        return [exactly(float(count), str(count))]
     numbers = numbers_in(line["ours"])
     if pick:
         return [numbers[int(each) - 1] for each in pick.split(",")]

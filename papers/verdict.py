@@ -57,23 +57,27 @@ class Row:
     length: tuple[int, ...] = ()
 
 
+def exactly(value: float, text: str, slack: float = 0.0) -> Number:
+    """Return a number without an interval."""
+    return Number(text, value, value, value, slack)
+
+
 def numbers_in(text: str) -> list[Number]:
     """Return the numbers of a text: `2.1 to 2.3` is one with an interval, `never` is infinite.
 
     A number that is no integer may lie half a unit of its last digit away.
     """
-    return [_number(*match.groups(), text=match[0]) for match in RANGE.finditer(text)]
+    return [_number(match[0], match[1], match[2]) for match in RANGE.finditer(text)]
 
 
-def _number(low: str | None, high: str | None, text: str) -> Number:
+def _number(text: str, low: str | None, high: str | None) -> Number:
     if low is None:
-        return Number(text, *[float("inf")] * 3)
+        return exactly(float("inf"), text)
     if high is not None:
         lo, hi = float(low), float(high)
         return Number(text, (lo + hi) / 2, lo, hi)
     whole = low.lstrip("-").isdigit()
-    slack = 0.0 if whole else 0.5 * 10.0 ** int(Decimal(low).as_tuple().exponent)
-    return Number(text, *[float(low)] * 3, slack)
+    return exactly(float(low), text, 0.0 if whole else 0.5 * 10.0 ** int(Decimal(low).as_tuple().exponent))
 
 
 def verdict(row: Row) -> Verdict:

@@ -10,7 +10,7 @@ import typer.main
 
 from papers.__main__ import PAGE, page
 from papers.rows import NUMBERS, ROOT, Entry, entries
-from papers.verdict import Number, Row, Verdict, numbers_in, verdict
+from papers.verdict import Number, Row, Verdict, exactly, numbers_in, verdict
 from stagewise.cli._papers import COMMANDS
 from stagewise.cli.app import app
 from stagewise.experiments.emergence import figures as emergence
@@ -29,7 +29,7 @@ KNOWN = {
 COMMAND = re.compile(r"stagewise run ([\w-]+)((?: --[\w-]+(?: [^-\s]\S*)?)*)")
 FIGURE = re.compile(r"--figure (\w+)")
 FIVE = Number("5 [4, 6]", 5.0, 4.0, 6.0)
-EXACT = Number("5", 5.0, 5.0, 5.0)
+EXACT = exactly(5.0, "5")
 
 
 def test_the_page_is_what_the_command_writes() -> None:
