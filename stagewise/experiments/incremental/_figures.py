@@ -66,7 +66,7 @@ def stages(runs: Mapping[str, Measured]) -> Figure:
         curves, *rest = part.subplots(1, 1 + len(ends), width_ratios=[2, *[1] * len(ends)])
         plot.kl_curves(run.table, stages=run.stages, ax=curves)
         for step, ax in zip(ends, rest, strict=True):
-            plot.attention_map(run.table, step, 0, run.relations, run.first_query, ax, _colours(run))
+            plot.attention_map(run.table, step, 0, run.relations, run.first_query, ax, _colours(run.table))
     _name_heads(figure, runs)
     return figure
 
@@ -98,7 +98,7 @@ def _maps(runs: Mapping[str, Measured], looked_at: Sequence[int] = ()) -> Figure
         steps = [int(run.table["step"].min()), *([nearest(run.table["step"], at) for at in looked_at] or _ends(run))]
         axes = part.subplots(1, max(_MAPS, len(steps)))
         for step, ax in zip(steps, axes, strict=False):
-            plot.attention_map(run.table, step, layer, run.relations, run.first_query, ax, _colours(run))
+            plot.attention_map(run.table, step, layer, run.relations, run.first_query, ax, _colours(run.table))
         for ax in axes[len(steps) :]:
             ax.remove()
     _name_heads(figure, runs)
@@ -127,9 +127,9 @@ def _parts(names: Iterable[str], width: int | float, height: int | float) -> tup
     return figure, parts
 
 
-def _colours(run: Measured) -> dict[Head, str]:
+def _colours(table: pd.DataFrame) -> dict[Head, str]:
     """Give each head the colour of the group that it ends on, in every seed the same; a second one there another."""
-    groups, ends_on = _ends_on(run)
+    groups, ends_on = _ends_on(table)
     free = {layer: [*HEADS[len(groups) :]] for layer, _ in ends_on}
     taken: dict[tuple[int, str], Head] = {}
     for head, group in ends_on.items():
@@ -140,9 +140,9 @@ def _colours(run: Measured) -> dict[Head, str]:
     }
 
 
-def _ends_on(run: Measured) -> tuple[list[str], dict[Head, str]]:
+def _ends_on(table: pd.DataFrame) -> tuple[list[str], dict[Head, str]]:
     """Return the groups, and for each head that which has most of its attention at the end."""
-    masses = select(run.table, "AttentionTo", "mass", step=int(run.table["step"].max()))
+    masses = select(table, "AttentionTo", "mass", step=int(table["step"].max()))
     wide = masses.pivot(index=["layer", "head"], columns="relation", values="value").astype(float)
     return sorted(wide.columns), {
         (int(layer), int(head)): str(wide.loc[layer, head].idxmax()) for layer, head in wide.index
@@ -151,8 +151,8 @@ def _ends_on(run: Measured) -> tuple[list[str], dict[Head, str]]:
 
 def _name_heads(figure: Figure, runs: Mapping[str, Measured]) -> None:
     """Write above the maps which colour the head has that ends on each group, and others."""
-    groups = _ends_on(next(iter(runs.values())))[0]
-    used = {colour: None for run in runs.values() for colour in _colours(run).values()}
+    groups = _ends_on(next(iter(runs.values())).table)[0]
+    used = {colour: None for run in runs.values() for colour in _colours(run.table).values()}
     names = dict(zip(HEADS, (f"head that ends on {group}" for group in groups), strict=False))
     keys = [Patch(color=colour, label=names.get(colour, "another head")) for colour in sorted(used, key=HEADS.index)]
     figure.legend(handles=keys, loc="outside upper right", ncols=len(keys), frameon=False, fontsize=9)
