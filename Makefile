@@ -18,7 +18,7 @@ NUMERICAL_TESTS := $(wildcard $(addprefix tests/, theory models probes measureme
 	test_attention.py test_init.py test_intervention.py test_loss.py test_stacked_training.py test_training*.py \
 	experiments/incremental/test_flow.py)) stagewise
 
-.PHONY: demo test test-tl4 test-processors slow bench torture calibrate answers check format docs
+.PHONY: demo test test-tl4 test-processors slow bench torture calibrate answers papers check format docs
 demo: $(READY)
 	$(BIN)/stagewise run markov --workers 2
 
@@ -53,6 +53,10 @@ calibrate: $(READY)
 # was trained and measured stays in runs/answers.
 answers: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python -m answers
+
+# Published numbers beside ours with computed verdicts: writes PAPERS.md from papers/rows.toml and docs/numbers.
+papers: $(READY)
+	$(BIN)/python -m papers
 
 check: $(READY)
 	$(BIN)/ruff check .

@@ -54,7 +54,7 @@ SOURCES = sorted(
     # The symbolic links show `probes/` and `tasks/` a second time.
     if path.relative_to(ROOT).parts[:2] not in (("stagewise", "probes"), ("stagewise", "tasks"))
 )
-PROGRAMS = ("answers", "bench", "calibration", "torture")
+PROGRAMS = ("answers", "bench", "calibration", "papers", "torture")
 """What lies beside the tests and is run by hand."""
 
 SCRIPTS = sorted(path for folder in ("tests", "examples", *PROGRAMS) for path in (ROOT / folder).rglob("*.py"))

@@ -1,14 +1,16 @@
-"""PAPERS.md: every figure has its row, every row its command, every quoted number stands in what the command wrote."""
+"""PAPERS.md: what `python -m papers` writes; its verdicts follow from numbers, its commands and files exist."""
 
 import functools
 import re
-from pathlib import Path
-from typing import NamedTuple
+from dataclasses import replace
 
-import pandas as pd
+import numpy as np
 import pytest
 import typer.main
 
+from papers.__main__ import PAGE, page
+from papers.rows import NUMBERS, ROOT, Entry, entries
+from papers.verdict import Number, Row, Verdict, exactly, numbers_in, verdict
 from stagewise.cli._papers import COMMANDS
 from stagewise.cli.app import app
 from stagewise.experiments.emergence import figures as emergence
@@ -19,34 +21,136 @@ from stagewise.experiments.incremental.recipes import FIGURES as INCREMENTAL
 from stagewise.experiments.scan_and_snap import figures as scan_and_snap
 from stagewise.experiments.scan_and_snap.figures import FIGURES as SCAN_AND_SNAP
 
-ROOT = Path(__file__).parents[1]
-NUMBERS = ROOT / "docs" / "numbers"
 KNOWN = {
     "emergence": {str(figure) for figure in EMERGENCE},
     "incremental": {*INCREMENTAL, *FLOWS},
     "scan-and-snap": set(SCAN_AND_SNAP),
 }
-COMMAND = re.compile(r"`stagewise run ([\w-]+)((?: --[\w-]+(?: [^-`\s]\S*)?)*)`")
+COMMAND = re.compile(r"stagewise run ([\w-]+)((?: --[\w-]+(?: [^-\s]\S*)?)*)")
 FIGURE = re.compile(r"--figure (\w+)")
-GRID = re.compile(r"--grid (?!seed=)")
-BATCH = re.compile(r"--grid batch=([\d,]+)")
-LAYERS = re.compile(r"--layers (\d+)")
-NUMBER = re.compile(r"(?<![\w.])-?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?")
-WITH_INTERVAL = re.compile(rf"({NUMBER.pattern})(?: (?:in )?[\[(])({NUMBER.pattern}), \+?({NUMBER.pattern})\]")
+FIVE = Number("5 [4, 6]", 5.0, 4.0, 6.0)
+EXACT = exactly(5.0, "5")
 
 
-def rows() -> list[list[str]]:
-    """The cells of every row of a table with a command in its last one."""
-    lines = (ROOT / "PAPERS.md").read_text(encoding="utf8").splitlines()
-    of_lines = ([cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines)
-    return [cells for cells in of_lines if cells and COMMAND.search(cells[-1])]
+def test_the_page_is_what_the_command_writes() -> None:
+    assert PAGE.read_text(encoding="utf8") == page()
 
 
-ROWS = rows()
+def test_a_page_is_short() -> None:
+    assert len(page().split()) <= 4500
+
+
+@pytest.mark.parametrize(
+    ("here", "published", "null", "expected"),
+    [
+        (FIVE, "5.5", 0, Verdict.UNDECIDED),
+        (FIVE, "6", 0, Verdict.AGREES),
+        (FIVE, "6", 1, Verdict.UNDECIDED),
+        (FIVE, "7", 0, Verdict.DIFFERS),
+        (replace(FIVE, complete=False), "6", 0, Verdict.UNDECIDED),
+        (EXACT, "5", 0, Verdict.AGREES),
+        (EXACT, "6", 0, Verdict.DIFFERS),
+        (EXACT, "4.7 to 5.1", 0, Verdict.AGREES),
+        (EXACT, "5.04", 0, Verdict.DIFFERS),
+        (numbers_in("5.1")[0], "5.14", 0, Verdict.AGREES),
+        (numbers_in("never")[0], "5", 0, Verdict.DIFFERS),
+        (numbers_in("never")[0], "never", 0, Verdict.AGREES),
+    ],
+)
+def test_a_published_number_agrees_within_a_narrow_interval(
+    here: Number, published: str, null: int, expected: Verdict
+) -> None:
+    assert verdict(Row((here,), tuple(numbers_in(published)), (float(null),))) is expected
+
+
+@pytest.mark.parametrize(
+    ("shape", "text", "expected"),
+    [
+        ("rising", "1, 2.5, never", Verdict.IN_SHAPE),
+        ("rising", "1, 2, 2", Verdict.DIFFERS),
+        ("falling", "3, 1.0", Verdict.IN_SHAPE),
+        ("above 1", "1.1 to 3, 2", Verdict.IN_SHAPE),
+        ("above 1", "0.9 to 3, 2", Verdict.UNDECIDED),
+        ("above 1", "0.5 to 0.9, 2", Verdict.DIFFERS),
+        ("below 0", "-2 to -1", Verdict.IN_SHAPE),
+        ("below 0", "-2 to 1", Verdict.UNDECIDED),
+        ("together", "1 to 3, 2 to 4", Verdict.IN_SHAPE),
+        ("together", "1 to 3, 4 to 5", Verdict.DIFFERS),
+        ("within", "1 to 3", Verdict.IN_SHAPE),
+    ],
+)
+def test_a_shape_is_an_order_or_a_sign(shape: str, text: str, expected: Verdict) -> None:
+    assert verdict(Row(tuple(numbers_in(text)), shape=shape)) is expected
+
+
+def test_the_worst_of_several_numbers_counts_and_a_shorter_run_was_not_run() -> None:
+    row = Row((FIVE, EXACT, EXACT), tuple(numbers_in("5.5, 6, 5")), (0.0, 0.0, 0.0))
+    assert verdict(row) is Verdict.DIFFERS
+    assert verdict(replace(row, length=(300, 1500))) is Verdict.NOT_RUN
+    assert verdict(replace(row, length=(1500, 1500))) is Verdict.DIFFERS
+
+
+@pytest.mark.parametrize(
+    ("command", "what", "expected"),
+    [
+        ("emergence --figure 4", "the same to accuracy .5", Verdict.UNDECIDED),
+        ("emergence --figure 4 --grid N_pairs=8,12,16,32", "8 to 32 pairs", Verdict.UNDECIDED),
+        ("emergence --figure 13", "exponents", Verdict.UNDECIDED),
+        ("incremental --figure 1 --setting paper", "stage ends", Verdict.DIFFERS),
+        ("incremental --figure 2 --setting paper", "heads on I(1) at 60", Verdict.DIFFERS),
+        ("incremental --figure 5 --setting paper", "best step", Verdict.DIFFERS),
+        ("incremental --figure 6 --setting paper", "stage ends", Verdict.DIFFERS),
+        ("incremental --figure 11 --setting paper", "two layers: stage ends", Verdict.DIFFERS),
+        ("incremental --figure 11 --setting paper", "KL at the end", Verdict.DIFFERS),
+        ("incremental --figure 12", "full, two layers: stage ends", Verdict.UNDECIDED),
+        ("incremental --figure 17 --setting paper", "the same", Verdict.DIFFERS),
+        ("scan-and-snap --figure 7 --layers 3", "three layers", Verdict.NOT_RUN),
+        ("scan-and-snap --figure 10", "entropy", Verdict.NOT_RUN),
+    ],
+)
+def test_wide_intervals_and_short_runs_agree_with_nothing(command: str, what: str, expected: Verdict) -> None:
+    row, *_ = (
+        each for each in entries() if each.command.startswith(f"stagewise run {command}") and each.what.startswith(what)
+    )
+    assert row.verdict is expected
+
+
+@pytest.mark.parametrize("entry", [each for each in entries() if each.row.shape], ids=lambda entry: entry.what[:60])
+def test_orders_and_signs_stand_in_the_numbers(entry: Entry) -> None:
+    """In each row with a verdict on them; computed apart from it."""
+    kind, *level = entry.row.shape.split()
+    values, lows, highs = np.array([(each.value, each.lo, each.hi) for each in entry.row.here]).T
+    holds = {
+        "rising": lambda: (values[:-1] < values[1:]).all(),
+        "falling": lambda: (values[:-1] > values[1:]).all(),
+        "above": lambda: lows.min() > float(level[0]),
+        "below": lambda: highs.max() < float(level[0]),
+        "together": lambda: lows.max() <= highs.min(),
+        "within": lambda: (values.clip(lows, highs) == values).all(),
+    }[kind]
+    complete = all(each.complete for each in entry.row.here)
+    assert (entry.verdict is Verdict.IN_SHAPE) == (bool(holds()) and complete)
+
+
+def test_what_is_in_shape_names_a_test_that_is_there() -> None:
+    for entry in entries():
+        if entry.verdict is Verdict.IN_SHAPE:
+            file, _, name = entry.test.partition("::")
+            assert f"\ndef {name}(" in (ROOT / file).read_text(encoding="utf8"), entry.test
+
+
+def test_every_csv_is_there_and_every_row_has_numbers_or_was_not_run() -> None:
+    assert [entry.csv for entry in entries() if not (NUMBERS / f"{entry.csv}.csv").is_file()] == []
+    assert all(entry.row.here or entry.verdict is Verdict.NOT_RUN for entry in entries())
+    assert all(entry.row.published or entry.row.shape or entry.row.length for entry in entries())
+
+
+def test_a_note_is_short() -> None:
+    assert [entry.note for entry in entries() if len(entry.note.split()) > 25] == []
 
 
 def test_every_figure_of_every_paper_has_a_row() -> None:
-    asked = {(paper, figure) for cells in ROWS for paper, rest in COMMAND.findall(cells[-1])
+    asked = {(paper, figure) for entry in entries() for paper, rest in COMMAND.findall(entry.command)
              for figure in FIGURE.findall(rest)}  # fmt: skip
     missing = [
         f"{paper} {figure}"
@@ -62,13 +166,14 @@ def test_every_figure_says_what_it_takes_at_the_small_setting() -> None:
     assert set(scan_and_snap.COSTS) == set(SCAN_AND_SNAP)
 
 
-@pytest.mark.parametrize("cells", ROWS, ids=lambda cells: " ".join(cells[:2])[:60])
-def test_every_command_of_a_row_is_one(cells: list[str]) -> None:
-    for paper, rest in COMMAND.findall(cells[-1]):
-        figures = FIGURE.findall(rest)
-        assert set(figures) <= KNOWN.get(paper, set())
-        if paper in COMMANDS:
-            assert {part for part in rest.split() if part.startswith("--")} <= options(paper)
+@pytest.mark.parametrize("command", sorted({entry.command for entry in entries()}))
+def test_every_command_of_a_row_is_one(command: str) -> None:
+    match = COMMAND.fullmatch(command)
+    assert match is not None
+    paper, rest = match.groups()
+    assert paper in COMMANDS
+    assert set(FIGURE.findall(rest)) <= KNOWN.get(paper, set())
+    assert {part for part in rest.split() if part.startswith("--")} <= options(paper)
 
 
 @functools.cache
@@ -78,62 +183,3 @@ def options(paper: str) -> set[str]:
     return {
         option for parameter in run.commands[paper].params for option in (*parameter.opts, *parameter.secondary_opts)
     }
-
-
-class Line(NamedTuple):
-    """A line of a CSV: the numbers of its cells."""
-
-    quantity: list[str]
-    ours: list[str]
-    interval: list[str]
-    remark: list[str]
-
-
-def written(cell: str) -> list[Line]:
-    """The lines of what the commands of a row wrote."""
-    lines = []
-    for paper, rest in COMMAND.findall(cell):
-        size = "".join(f"-layers-{layers}" for layers in LAYERS.findall(rest)) + "-paper" * ("--setting paper" in rest)
-        size += "-grid" * bool(GRID.search(rest))
-        size += "".join(f"-batch-{batches.replace(',', '-')}" for batches in BATCH.findall(rest))
-        for name in [f"{paper}/figure-{figure}{size}" for figure in FIGURE.findall(rest)] or [paper]:
-            table = pd.read_csv(NUMBERS / f"{name}.csv", dtype=str, keep_default_na=False)
-            lines += [Line(*map(NUMBER.findall, row)) for row in table[list(Line._fields)].to_numpy().tolist()]
-    return lines
-
-
-def stand_in(part: list[str], whole: list[str]) -> bool:
-    """Whether numbers stand among others, all of them and in their order."""
-    rest = iter(map(float, whole))
-    return all(any(number == other for other in rest) for number in map(float, part))
-
-
-@pytest.mark.parametrize("cells", ROWS, ids=lambda cells: " ".join(cells[:2])[:60])
-def test_every_number_of_a_row_stands_in_what_its_command_wrote(cells: list[str]) -> None:
-    """In a line that the row quotes: all numbers that it gives as ours, or in its remark, stand in the row in order."""
-    quoted = NUMBER.findall(cells[3])
-    if not quoted:
-        assert cells[3] == "\N{EN DASH}"
-        return
-    known: set[float] = set()
-    for line in written(cells[-1]):
-        if any(part and stand_in(part, quoted) for part in (line.ours, line.remark)):
-            known |= {float(each) for part in line for each in part}
-    assert [number for number in quoted if float(number) not in known] == []
-
-
-@pytest.mark.parametrize("cells", ROWS, ids=lambda cells: " ".join(cells[:2])[:60])
-def test_an_interval_stands_beside_its_number(cells: list[str]) -> None:
-    lines = written(cells[-1])
-    for value, *interval in WITH_INTERVAL.findall(cells[3]):
-        at, within = float(value), list(map(float, interval))
-        assert any(
-            at in map(float, line.ours) and (list(map(float, line.interval)) == within or stand_in(interval, line.ours))
-            for line in lines
-        ), f"{value} {interval}"
-
-
-def test_a_row_without_numbers_has_no_verdict() -> None:
-    unjudged = ("not run here", "the flow is solved")
-    judged = [cells[:2] for cells in ROWS if cells[3] == "\N{EN DASH}" and not cells[4].startswith(unjudged)]
-    assert judged == []

@@ -16,7 +16,7 @@ from PIL import Image
 
 from stagewise.plot._colours import head_colours
 from stagewise.plot._step_axis import check_one_run, new_axes
-from stagewise.table import maps_in, select
+from stagewise.table import Head, maps_in, select
 from stagewise.words._times import at
 
 _APART = 0.05
@@ -64,6 +64,7 @@ def attention_map(
     relations: Mapping[str, np.ndarray] | None = None,
     first_query: int = 0,
     ax: Axes | None = None,
+    colours: Mapping[Head, str] | None = None,
 ) -> Axes:
     """Draw the attention of all heads of a layer at one step in one map, each head in its colour.
 
@@ -73,16 +74,18 @@ def attention_map(
         layer: of the model.
         relations: name -> boolean [query, key], outlined where given.
         first_query: leaves out the queries before it, such as those that no prediction is scored on.
+        ax: where to draw; a new figure if not given.
+        colours: of every head; None takes those of all other figures.
 
     Source: Yüksel et al. (2026), arXiv:2602.19143, Figures 1 and 2. Deviation: all keys are shown, so that
     the rows of a head sum to one; the paper crops the maps to a square.
     """
     weights = patterns(table, step, layer)
-    colours = [colour for (of_layer, _), colour in head_colours(table).items() if of_layer == layer]
+    chosen = [colour for (at_layer, _), colour in (colours or head_colours(table)).items() if at_layer == layer]
     queries, keys = weights.shape[1:]
     ax = new_axes(ax, 3.6, 3.4)
     extent = (-0.5, keys - 0.5, queries - 0.5, first_query - 0.5)
-    ax.imshow(_blend(weights, colours)[first_query:], extent=extent, interpolation="none", aspect="equal")
+    ax.imshow(_blend(weights, chosen)[first_query:], extent=extent, interpolation="none", aspect="equal")
     names: dict[tuple[float, float], list[str]] = {}
     for relation, mask in (relations or {}).items():
         _outline(ax, mask, first_query)

@@ -63,10 +63,10 @@ def figure_4(request: FigureRequest) -> Result:
     runs = _sweep(request, settings)
     law = law_of(runs, ("n_tokens", "n_pairs"))
     figure, (left, middle, right) = panels(3)
-    tokens, seed = max(request.axes["N_tokens"]), request.axes["seed"][0]
-    shown = [each for each in settings if each["n_tokens"] == tokens and each["seed"] == seed]
+    tokens = max(request.axes["N_tokens"])
+    shown = _median_seeds([each for each in settings if each["n_tokens"] == tokens], runs)
     draw_curves(left, [(f"{each['n_pairs']} pairs", accuracy_of(each)) for each in shown])
-    left.set(ylabel="test accuracy", ylim=(0, 1), title=f"one copy, {tokens} tokens")
+    left.set(ylabel="test accuracy", ylim=(0, 1), title=f"one copy, {tokens} tokens, median seed")
     label_ends(rise(_table(shown[-1]), middle))
     middle.set_title(f"{shown[-1]['n_pairs']} pairs: attention moves with accuracy")
     draw_law(right, runs, law, "n_pairs")
@@ -82,6 +82,16 @@ def figure_4(request: FigureRequest) -> Result:
         *(exponent_rows(runs) + step_rows(runs) if "batch" in request.given else []),
     ]  # fmt: skip
     return Result(figure, table_of(numbers), report(run_path("recall", **shown[-1])))
+
+
+def _median_seeds(settings: Sequence[dict[str, Any]], runs: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return for each number of pairs the setting of the seed that takes the median time, of two the later one."""
+    times = runs.set_index(["n_pairs", "n_tokens", "seed"])["hi"].to_dict()
+    order = sorted(settings, key=lambda each: times[each["n_pairs"], each["n_tokens"], each["seed"]])
+    by_pairs = [
+        [each for each in order if each["n_pairs"] == pairs] for pairs in sorted({s["n_pairs"] for s in settings})
+    ]
+    return [each[len(each) // 2] for each in by_pairs]
 
 
 def _early_law(runs: pd.DataFrame) -> PowerLaw | NoLaw:

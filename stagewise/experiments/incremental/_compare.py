@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from stagewise.experiments.incremental._summary import over_seeds
+from stagewise.experiments.incremental._summary import over_seeds, title_of
 from stagewise.findings._frames import families
 from stagewise.plot._colours import marker, ordered_colours
 from stagewise.plot._step_axis import curve, label_ends, new_axes, set_step_axis
@@ -49,10 +49,10 @@ def excess_curves(
     colours = ordered_colours(list(summary["variant"].unique()))
     losses = {name: select(table, "Loss", "excess").set_index("step")["value"] for name, table in tables.items()}
     set_step_axis(ax, pd.concat(list(losses.values())).index.to_series())
-    for i, (variant, rows) in enumerate(summary.groupby("variant", sort=False)):
+    for variant, rows in summary.groupby("variant", sort=False):
         seeds = pd.concat([losses[name] for name in rows["run"]], axis=1)
         band = {"value": seeds.mean(axis=1), "lo": seeds.min(axis=1), "hi": seeds.max(axis=1)}
-        curve(ax, pd.DataFrame(band).reset_index(), str(variant), colours[variant], marker(i))
+        curve(ax, pd.DataFrame(band).reset_index(), title_of(str(variant)), colours[variant])
         if best:
             ax.plot(rows["best_step"], rows["best_excess"], "*", color=colours[variant], markersize=11, label="_best")
     ax.set_ylabel("excess loss, nats")
@@ -89,7 +89,7 @@ def boundaries(summary: pd.DataFrame, last: int, ax: Axes | None = None) -> Axes
             ax.text(0.02, i, "no stage ends", transform=ax.get_yaxis_transform(), va="center", fontsize=8)
     for i, end in enumerate(ends):
         ax.plot([], [], marker(i), color=colours[end], label=f"end of stage {end.removeprefix('end_')}")
-    ax.set_yticks(range(len(names)), names)
+    ax.set_yticks(range(len(names)), [title_of(name) for name in names])
     ax.set_ylim(len(names) + _LEGEND - 0.4, -0.5)
     ax.set_title(_title("ends of stages", "mean, 95 % interval; below it each run", summary), loc="left", fontsize=9)
     if ends:
@@ -119,7 +119,7 @@ def kl_at_best(tables: Mapping[str, pd.DataFrame], summary: pd.DataFrame, ax: Ax
             range(len(mean)), mean[context], reach, fmt=f"{marker(i)}-", color=colours[context], label=str(context),
             capsize=3,
         )  # fmt: skip
-    ax.set_xticks(range(len(mean)), [str(name) for name in mean.index])
+    ax.set_xticks(range(len(mean)), [title_of(str(name)) for name in mean.index])
     ax.set_yscale("log")
     ax.set_ylabel("KL(trained restricted ‖ model), nats")
     ax.set_title(_title("at the best step", "mean and range", summary), loc="left", fontsize=9)

@@ -112,7 +112,7 @@ def _head_rows(figure: str, name: str, run: Measured) -> list[dict[str, str]]:
     """Return each head's attention masses on the groups, where the stages end and at the steps of the figure."""
     masses = select(run.table, "AttentionTo", "mass")
     ends = {step: i for i, step in stage_ends(run).items()}
-    steps = sorted({*ends, *(_nearest(masses["step"], step) for step in LOOKED_AT.get(figure, ()))})
+    steps = sorted({*ends, *(nearest(masses["step"], step) for step in LOOKED_AT.get(figure, ()))})
     rows = []
     for step in steps:
         at = f"end of stage {ends[step]}, step {step}" if step in ends else f"step {step}"
@@ -189,6 +189,7 @@ def _largest(rows: pd.DataFrame) -> dict[str, Any]:
     return dict(rows.iloc[int(rows["value"].astype(float).to_numpy().argmax())])
 
 
-def _nearest(steps: pd.Series, step: int) -> int:
+def nearest(steps: pd.Series, step: int) -> int:
+    """Return the checkpoint nearest to a step."""
     known = np.unique(steps.to_numpy())
     return int(known[np.abs(known - step).argmin()])

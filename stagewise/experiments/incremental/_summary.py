@@ -1,5 +1,6 @@
 """A sweep in numbers: a row a run, then a mean and an interval over its seeds for every variant."""
 
+import re
 from collections.abc import Hashable, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,21 @@ from stagewise.findings.stages import Stages, find_stages
 from stagewise.saved_findings import load_stages
 from stagewise.table import select
 
+_TITLES = {"base": "minimal model", "frobenius": "orthogonal matrices", "scale=xavier": "from Xavier's weights"}
+
 _QUANTITIES = ("end_1", "end_2", "stages", "completed", "best_step", "best_excess", "final_kl", "distinct_heads")
 """What is averaged over seeds; ends and best steps in steps, `best_excess` and `final_kl` in nats."""
+
+
+def title_of(name: str) -> str:
+    """Return a run's or a variant's name in words.
+
+    >>> title_of("full-layers=2-seed0"), title_of("scale=1e-06"), title_of("base-seed1")
+    ('full, layers = 2, seed 0', 'scale = 1e-06', 'minimal model, seed 1')
+    """
+    variant, _, seed = name.partition("-seed")
+    words = _TITLES.get(variant) or re.sub(r"-(?=[a-z])", ", ", variant).replace("=", " = ")
+    return f"{words}, seed {seed}" if seed else words
 
 
 def run_numbers(table: pd.DataFrame, folder: Path | None = None) -> dict[str, Any]:

@@ -112,9 +112,9 @@ def variants(setting: str = "small", seed: int = 0) -> dict[str, Recipe]:
 
     Source: Yüksel et al. (2026), arXiv:2602.19143, Figures 1 to 19 and B. Deviations: those of `markov.recipe`; the
     reversed run of the small setting is of the minimal model and of spans of two. At the paper's size its widest group
-    lies farthest back: of the two orders that one has the published boundaries (PAPERS.md, note e). The alpha of
-    Figures 13 and 14 counts from a group's oldest lag, as their picture has it (`lag_weights`: its most recent), and at
-    the paper's size their weights start as Xavier's, which has the published boundaries (PAPERS.md, note g).
+    lies farthest back: of the two orders that one has the published boundaries. The alpha of Figures 13 and 14 counts
+    from a group's oldest lag, as their picture has it (`lag_weights`: its most recent), and at the paper's size their
+    weights start as Xavier's, whose stages end at 110 and 250 (published: 130 and 280; Figure 1's weights: 270, 390).
     """
     return dict(_variants(setting, seed))
 

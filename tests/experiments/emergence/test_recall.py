@@ -7,7 +7,14 @@ import numpy as np
 import pandas as pd
 
 from stagewise.experiments.emergence._grids import FigureRequest, axes_of
-from stagewise.experiments.emergence._recall import _by_seed, _late_transfer, _ratio, recall_settings, rise_in_words
+from stagewise.experiments.emergence._recall import (
+    _by_seed,
+    _late_transfer,
+    _median_seeds,
+    _ratio,
+    recall_settings,
+    rise_in_words,
+)
 
 
 def runs(pairs: list[int]) -> pd.DataFrame:
@@ -50,6 +57,13 @@ def test_rises_are_told_without_the_censored_ones() -> None:
     assert rise_in_words(rises.iloc[:2]) == "150 to 400 in 2 of 2 runs"
     assert rise_in_words(rises.drop(columns="lo_20")).startswith("no run of 3")
     assert rise_in_words(rises.iloc[2:]) == "no run of 1 rose from below .2 to .9 within its budget"
+
+
+def test_the_seed_that_is_shown_takes_the_median_time_and_a_censored_one_the_longest() -> None:
+    settings = [{"n_pairs": pairs, "n_tokens": 64, "seed": seed} for pairs in (8, 6) for seed in range(3)]
+    times = [3.0, 1.0, 2.0, math.inf, 5.0, 4.0]
+    frame = pd.DataFrame([{**each, "hi": time} for each, time in zip(settings, times, strict=True)])
+    assert [(each["n_pairs"], each["seed"]) for each in _median_seeds(settings, frame)] == [(6, 1), (8, 2)]
 
 
 def test_every_cell_of_the_grid_is_a_run_within_its_budget(tmp_path: Path) -> None:

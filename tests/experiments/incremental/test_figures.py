@@ -54,3 +54,17 @@ def test_maps_are_those_that_were_measured(measured_run: Path) -> None:
     assert len(images) >= 2
     assert steps.nunique() > 2
     assert all(np.asarray(image).sum() > 0 for image in images)
+
+
+def test_heads_that_end_on_one_group_have_one_colour_in_every_run_and_a_second_one_another() -> None:
+    def colours(*ends_on: int) -> list[str]:
+        masses = [(1, 0, head, f"I({k})", float(k == end)) for head, end in enumerate(ends_on) for k in (1, 2, 3)]
+        table = pd.DataFrame(masses, columns=["step", "layer", "head", "relation", "value"])
+        of_heads = incremental_figures._colours(table.assign(run="mine", probe="AttentionTo", quantity="mass"))
+        return [of_heads[0, head] for head in range(len(ends_on))]
+
+    first, second, third = colours(1, 2, 3)
+    assert colours(3, 1, 2) == [third, first, second]
+    *others, again = colours(1, 3, 2, 1)
+    assert others == [first, third, second]
+    assert again not in others
