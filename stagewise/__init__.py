@@ -26,6 +26,7 @@ Axes of tensors, in every annotation and in `Reading.axes`:
 - kind: how a head is ablated: zero, mean, resample, pattern or values; or held in training.
 - control: "head", or what the matched control is: "random head", "random head 1", "random direction" and so on.
 - transition: what an intervention in training delays.
+- change: fields of the recipe that a branch changes, with their values from its step on.
 - feature: named matrices (value maps), or entries of an attention profile.
 - cluster: clusters of attention patterns, by first appearance.
 - n_clusters: number of clusters tried.
@@ -41,7 +42,7 @@ Columns beside the axes:
 - run: name of the series.
 - step: optimiser updates before the checkpoint.
 - tokens: training tokens before the checkpoint, where the source records them.
-- seed: of several trainings, which one.
+- seed: of several trainings, which one; of branches, the order of their batches, 0 for the run's own.
 - probe: class name of the probe.
 - quantity: name of the value within the probe.
 - value: the measured value, averaged over the batch.

@@ -7,6 +7,10 @@ from . import schedules as schedules
 from . import statistics as statistics
 from . import table as table
 from . import tasks as tasks
+from ._value_schedules import Cycle as Cycle
+from ._value_schedules import Ramp as Ramp
+from ._value_schedules import Shuffled as Shuffled
+from ._value_schedules import Steps as Steps
 from .analysis import Analysis as Analysis
 from .analysis import analyse as analyse
 from .analysis import run as run
@@ -59,6 +63,7 @@ from .probes.default_probes import default_probes as default_probes
 from .recipe import Recipe as Recipe
 from .recipe import Seeds as Seeds
 from .recipe import TrainPlan as TrainPlan
+from .replay.branching import branch as branch
 from .replay.densifying import densify as densify
 from .replay.intervening import intervene as intervene
 from .reporting._atlas import Atlas as Atlas

@@ -92,6 +92,7 @@ class TrainPlan:
         states: the saved steps whose optimiser state is kept, for a replay to start from, each up to twice as large as
             a checkpoint. None keeps those nearest to every eighth of the run, of a model of up to 2^20 parameters.
         clamps: heads that are held from a step on; None holds none.
+        draw: the batch that every update takes, by its number; None takes that of its own step.
 
     Raises:
         ValueError: a parameter is out of range.
@@ -114,6 +115,7 @@ class TrainPlan:
     seeds: Seeds = Seeds()
     states: Iterable[int] | None = None
     clamps: tuple[ClampHead, ...] | None = None
+    draw: Natural | None = None
 
     def __post_init__(self) -> None:
         check_fields(self)

@@ -2,25 +2,30 @@
 
 import dataclasses
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from stagewise._value_schedules import AbstractSchedule, Cycle, Ramp, Shuffled, Steps
 from stagewise.architecture import Architecture
 from stagewise.config import fields_of, how_it_ran
-from stagewise.fields import check_fields
+from stagewise.fields import check_fields, checked, field_types
 from stagewise.init import AbstractInit, GaussianInit, LinearInit, WithoutPositions
 from stagewise.own_code import import_named, known, script
+from stagewise.plain_text import instead_of
 from stagewise.plan import ClampHead
 from stagewise.plan import Seeds as Seeds
 from stagewise.plan import TrainPlan as TrainPlan
-from stagewise.task import AbstractTask
+from stagewise.task import AbstractTask, Batch
 from stagewise.wired_init import OneHotInit, PositionHeadsInit
 
 if TYPE_CHECKING:
     _Architecture = Architecture
 else:  # what a recipe takes; what it then has is always an Architecture
     _Architecture = Any
+
+_SCHEDULED = ("learning_rate", "weight_decay", "momentum", "batch_size", "draw", "seeds.data")
+"""Fields of a plan that may be functions of the step, beside those of the task."""
 
 _LONG = 8
 """Entries of a list that are all written where two descriptions differ."""
@@ -36,20 +41,30 @@ class Recipe:
             config, or a dict of fields. A dict or a config without d_vocab or n_ctx has those of the task.
         plan: how it is trained. Device and dtype are arguments of `train`, and the seed is `plan.seeds.init`: a line
             says so where a config holds others.
+        schedules: by the path of a field, as in {"task.p": Ramp(0.8, 0.0, start=0, stop=2000)}, what it is in training
+            as a function of the step. Of the task any field, and of the plan `learning_rate` (with the entries of
+            `rates` that equal it), `weight_decay`, `momentum`, `batch_size`, `draw` and `seeds.data`; whole numbers are
+            rounded. The model is measured on the task as it stands in `task`, whatever it is trained on.
 
     Raises:
-        ValueError: a field is of another type, the model has too few positions or tokens for the task, or the config
-            names an initialisation of TransformerLens that is not its default.
+        ValueError: a field is of another type, the model has too few positions or tokens for the task, the config
+            names an initialisation of TransformerLens that is not its default, or a schedule is of a field that cannot
+            change, or has a value that the field does not take.
     """
 
     task: AbstractTask
     architecture: _Architecture
     plan: TrainPlan = dataclasses.field(default_factory=TrainPlan)
+    schedules: Mapping[str, AbstractSchedule] | None = None
 
     if TYPE_CHECKING:  # a config is of many types
 
         def __init__(  # noqa: D107
-            self, task: AbstractTask, architecture: Any, plan: TrainPlan = ...
+            self,
+            task: AbstractTask,
+            architecture: Any,
+            plan: TrainPlan = ...,
+            schedules: Mapping[str, AbstractSchedule] | None = ...,
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -69,6 +84,69 @@ class Recipe:
                 f"the model config has init_mode = {mode!r}, and weights start here from its default, 'gpt2', or from "
                 "an initialisation of this library: Architecture(config, init=...)"
             )
+        self._check_schedules()
+
+    def _check_schedules(self) -> None:
+        for path in self.schedules or ():
+            field_of(self, path)
+            if not path.startswith("task.") and path.removeprefix("plan.") not in _SCHEDULED:
+                known = ", ".join(f"plan.{name}" for name in _SCHEDULED)
+                raise ValueError(f"{path} stays as it is in training: what changes is a field of the task, or {known}")
+        for step in sorted({step for each in (self.schedules or {}).values() for step in each.breakpoints()}):
+            try:
+                task = self.at(step).task
+            except ValueError as reason:
+                raise ValueError(f"schedules, at step {step}: {reason}") from reason
+            if (task.d_vocab, task.n_ctx) != (self.task.d_vocab, self.task.n_ctx):
+                raise ValueError(
+                    f"the task has {self.task.n_ctx} positions and {self.task.d_vocab} tokens, and by its schedules "
+                    f"{task.n_ctx} and {task.d_vocab} at step {step}: leave its size as it is"
+                )
+
+    def at(self, step: int) -> "Recipe":
+        """Return what an update is made by: the recipe with the values that schedules give their fields there."""
+        recipe = dataclasses.replace(self, schedules=None) if self.schedules else self
+        for path, schedule in (self.schedules or {}).items():
+            recipe = _replaced(recipe, path.split("."), schedule.at(step), path)
+        return recipe
+
+    def batches(self) -> Callable[[int], Batch]:
+        """Return the training data: a function of the step, the same for every call."""
+        drawn, stream = (self.task, self.plan.seeds.data), self.task.stream(self.plan.seeds.data)
+
+        def batch(step: int) -> Batch:
+            nonlocal drawn, stream
+            task, plan = (now := self.at(step)).task, now.plan
+            if drawn != (task, plan.seeds.data):  # a finite data set is drawn once for all steps with these values
+                drawn, stream = (task, plan.seeds.data), task.stream(plan.seeds.data)
+            return stream(step if plan.draw is None else plan.draw, plan.batch_size)
+
+        return batch
+
+
+def field_of(recipe: Recipe, path: str) -> Any:
+    """Return the value of a field by its path, as in "plan.learning_rate".
+
+    Raises:
+        ValueError: there is no such field.
+    """
+    part: Any = recipe
+    for name in path.split("."):
+        if name not in (fields := field_types(type(part))):
+            raise ValueError(f"{path}: the recipe has no such field{instead_of(name, sorted(fields))}")
+        part = getattr(part, name)
+    return part
+
+
+def _replaced(part: Any, names: Sequence[str], value: Any, path: str) -> Any:
+    """Return a part of a recipe with another value of a field; of a whole number the nearest one."""
+    name, *rest = names
+    old = getattr(part, name)
+    if rest:
+        value = _replaced(old, rest, value, path)
+    elif type(old) is int and isinstance(value, float):
+        value = round(value)
+    return dataclasses.replace(part, **{name: checked(value, field_types(type(part))[name], path)})
 
 
 def _architecture(config: Any, task: AbstractTask, plan: Any) -> Architecture:
@@ -142,7 +220,7 @@ def rebuild(described: Any, classes: Iterable[type] = ()) -> Any:
     Seeds(init=1, data=2, evaluation=3)
     """
     inits = (GaussianInit, LinearInit, OneHotInit, PositionHeadsInit, WithoutPositions)
-    builtin = (Recipe, Architecture, TrainPlan, Seeds, ClampHead, *inits)
+    builtin = (Recipe, Architecture, TrainPlan, Seeds, ClampHead, Ramp, Steps, Cycle, Shuffled, *inits)
     return _rebuild(described, {type_name(cls): cls for cls in (*builtin, *classes)})
 
 

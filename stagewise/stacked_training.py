@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from stagewise import models
 from stagewise.loss import training_loss
 from stagewise.models._precision import Dtype, products_in
-from stagewise.recipe import TrainPlan, describe
-from stagewise.training import Training, optimiser_of
+from stagewise.recipe import Recipe, describe
+from stagewise.training import Training, optimiser_of, set_rates
 
 _EPSILON = 1e-6
 """Added to a norm before it divides, as torch.nn.utils.clip_grad_norm_ does."""
@@ -22,15 +22,14 @@ class _Rule(NamedTuple):
     """Runs of a stack that one optimiser updates, at its rates."""
 
     runs: slice
-    plan: TrainPlan
+    recipe: Recipe
     parameters: dict[str, nn.Parameter]
     optimiser: torch.optim.Optimizer
     rates: list[float]
 
     def step(self, step: int, gradients: Mapping[str, Tensor | None]) -> None:
         """Update the runs' part of the stack, which the parameters are views of."""
-        for group, rate in zip(self.optimiser.param_groups, self.rates, strict=True):
-            group["lr"] = rate * self.plan.rate_factor(step)
+        set_rates(self.optimiser, self.rates, self.recipe, step)
         for name, parameter in self.parameters.items():
             gradient = gradients[name]
             parameter.grad = None if gradient is None else gradient[self.runs]
@@ -43,7 +42,7 @@ class Stack:
     Runs with the same rule (see `rule_of`) stand side by side, for one optimiser.
     """
 
-    def __init__(self, runs: Sequence[tuple[TrainPlan, Training]], dtype: Dtype) -> None:
+    def __init__(self, runs: Sequence[tuple[Recipe, Training]], dtype: Dtype) -> None:
         """Stack the parameters as they are now."""
         self.runs, self.dtype, predict = runs, dtype, runs[0][1].forward.of
         assert predict is not None
@@ -52,21 +51,21 @@ class Stack:
         self.weights = {name: torch.stack([one[name].detach() for one in each]) for name in each[0]}
         for name, stacked in self.weights.items():
             stacked.requires_grad_(each[0][name].requires_grad)
-        clips = [torch.inf if plan.clip is None else plan.clip for plan, _ in runs]
+        clips = [torch.inf if recipe.plan.clip is None else recipe.plan.clip for recipe, _ in runs]
         self.clip = torch.tensor(clips, device=next(iter(self.weights.values())).device)
         self.clips = min(clips) < torch.inf
-        rules = [rule_of(plan) for plan, _ in runs]
+        rules = [rule_of(recipe) for recipe, _ in runs]
         self.rules = [
             self._rule(slice(rules.index(rule), rules.index(rule) + rules.count(rule))) for rule in dict.fromkeys(rules)
         ]
 
     def _rule(self, runs: slice) -> _Rule:
-        plan, _ = self.runs[runs.start]
+        recipe, _ = self.runs[runs.start]
         views = {
             name: nn.Parameter(stacked.detach()[runs], stacked.requires_grad) for name, stacked in self.weights.items()
         }
-        optimiser = optimiser_of(views, plan)
-        return _Rule(runs, plan, views, optimiser, [group["lr"] for group in optimiser.param_groups])
+        optimiser = optimiser_of(views, recipe.plan)
+        return _Rule(runs, recipe, views, optimiser, [group["lr"] for group in optimiser.param_groups])
 
     def update(self, step: int) -> tuple[list[float], list[float]]:
         """Take one step of every run; return their losses, and the norms of their gradients before clipping."""
@@ -89,7 +88,7 @@ class Stack:
 
     def _losses(self, step: int) -> Float[Tensor, " run"]:
         """Return the loss of each run on its own batch of a step."""
-        batches = [training.stream(step, plan.batch_size) for plan, training in self.runs]
+        batches = [training.batch_at(step) for _, training in self.runs]
         scored = batches[0].scored
         if not all(torch.equal(batch.scored, scored) for batch in batches):
             raise ValueError(
@@ -150,7 +149,8 @@ def _paired_parameters(stacked: torch.optim.Optimizer, own: torch.optim.Optimize
         yield from zip(theirs["params"], group["params"], strict=True)
 
 
-def rule_of(plan: TrainPlan) -> str:
+def rule_of(recipe: Recipe) -> str:
     """Return what an optimiser's updates depend on, as text."""
     fields = ("optimiser", "learning_rate", "warmup", "cooldown", "weight_decay", "momentum", "rates")
-    return json.dumps({field: describe(getattr(plan, field)) for field in fields})
+    schedules = {path: schedule for path, schedule in (recipe.schedules or {}).items() if path.startswith("plan.")}
+    return json.dumps(describe({**{field: getattr(recipe.plan, field) for field in fields}, **schedules}))

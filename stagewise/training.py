@@ -83,8 +83,9 @@ def is_finished(recipe: Recipe, folder: Path) -> bool:
 class Training(NamedTuple):
     """A recipe's model and what trains it, the same for a first training, a resumed one and a replay.
 
-    `optimiser`, `loss_at`, `adjust` and `clip` are as in `descend`; `way` is as in `training_state.save`; `stream` is
-    the task's, and `forward` the pass that `loss_at` takes; `alike` names the parameters in which heads stay one.
+    `optimiser`, `loss_at`, `adjust` and `clip` are as in `descend`; `way` is as in `training_state.save`; `batch_at` is
+    that of `Recipe.batches`, and `forward` the pass that `loss_at` takes; `alike` names the parameters in which heads
+    stay one.
     """
 
     model: models.Model
@@ -94,7 +95,7 @@ class Training(NamedTuple):
     clip: float | None
     clamps: Clamps
     way: Mapping[str, object]
-    stream: Callable[[int, int], Batch]
+    batch_at: Callable[[int], Batch]
     forward: TrainingPass
     alike: Sequence[str]
 
@@ -132,10 +133,10 @@ def prepare(recipe: Recipe, device: str = "cpu", dtype: Dtype = "float32") -> Tr
     # The last bits of vectors differ between machines.
     draws = "" if example.tokens.is_floating_point() else digest(example.tokens)
     way = {"draws": draws, "native": models.is_native(model), "pass": f"{forward.name}, {dtype}"}
-    stream = recipe.task.stream(plan.seeds.data)
+    batch_at = recipe.batches()
 
     def loss_at(step: int) -> Tensor:
-        batch = stream(step, plan.batch_size).to(device)
+        batch = batch_at(step).to(device)
         with products_in(dtype, device):
             predictions = forward.predict(batch.tokens, batch.scored)
         return training_loss(predictions.float(), batch.targets[batch.scored])
@@ -143,10 +144,9 @@ def prepare(recipe: Recipe, device: str = "cpu", dtype: Dtype = "float32") -> Tr
     def adjust(step: int) -> None:
         models.average_over_heads(model, alike, clamps.parted)
         clamps.without_gradients()
-        for group, rate in zip(optimiser.param_groups, rates, strict=True):
-            group["lr"] = rate * plan.rate_factor(step)
+        set_rates(optimiser, rates, recipe, step)
 
-    return Training(model, optimiser, loss_at, adjust, plan.clip, clamps, way, stream, forward, alike)
+    return Training(model, optimiser, loss_at, adjust, plan.clip, clamps, way, batch_at, forward, alike)
 
 
 def _train(
@@ -272,6 +272,14 @@ def optimiser_of(parameters: Mapping[str, torch.nn.Parameter], plan: TrainPlan) 
     if plan.optimiser == "sgd":
         return torch.optim.SGD(groups, momentum=plan.momentum, weight_decay=plan.weight_decay, fused=True)
     return torch.optim.AdamW(groups, weight_decay=plan.weight_decay, fused=True)
+
+
+def set_rates(optimiser: torch.optim.Optimizer, rates: Sequence[float], recipe: Recipe, step: int) -> None:
+    """Give the groups of an optimiser, whose rates are those of the plan, what they have at an update."""
+    plan, now = recipe.plan, recipe.at(step).plan
+    for group, rate in zip(optimiser.param_groups, rates, strict=True):
+        group["lr"] = (now.learning_rate if rate == plan.learning_rate else rate) * plan.rate_factor(step)
+        group |= {name: getattr(now, name) for name in ("weight_decay", "momentum") if name in group}
 
 
 def _averaged(model: models.Model, recipe: Recipe) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any
 from tqdm.auto import tqdm
 
 from stagewise.checkpoints import run_folder
-from stagewise.checkpoints._training_state import Metrics, resume
+from stagewise.checkpoints._training_state import Metrics, begun_together, leaves_parent, resume
 from stagewise.checkpoints.series import CheckpointSeries, open_series
 from stagewise.recipe import Recipe, describe, differences
 from stagewise.stacked_training import Stack, rule_of
@@ -68,7 +68,7 @@ def train_together(
     given = [(recipe, Path(folder)) for recipe, folder in zip(recipes, folders, strict=True)]
     _check_shapes(given)
     unfinished = [each for each in given if not is_finished(*each)]
-    begun = any((folder / run_folder.RESUME).exists() for _, folder in unfinished)
+    begun = any(begun_together(folder) for _, folder in unfinished)
     with contextlib.ExitStack() as locks:
         for _, folder in unfinished:
             locks.enter_context(run_folder.held(folder, "trains"))
@@ -131,7 +131,7 @@ def _runs(
     given: Sequence[tuple[Recipe, Path]], unfinished: Sequence[tuple[Recipe, Path]], device: str, dtype: Dtype
 ) -> list[_Run]:
     """Prepare the runs, those with the same rule of updates side by side, and load what they resume from."""
-    rules = [rule_of(recipe.plan) for recipe, _ in given]
+    rules = [rule_of(recipe) for recipe, _ in given]
     sorted_runs = [each for _, each in sorted(zip(map(rules.index, rules), given, strict=True), key=lambda one: one[0])]
     runs = []
     for number, (recipe, folder) in enumerate(sorted_runs):
@@ -143,14 +143,16 @@ def _runs(
     for run in runs:
         if (run.recipe, run.folder) in unfinished:
             run_folder.claim(run.folder, run.recipe)
-            state = (run.training.model, run.training.optimiser, run.training.way)
+            alone = leaves_parent(run.folder) and not begun_together(run.folder)
+            way = {name: value for name, value in run.training.way.items() if not (alone and name == "together")}
+            state = (run.training.model, run.training.optimiser, way)
             run.start, run.metrics = resume(run.folder, run.recipe.plan, *state)
     return runs
 
 
 def _train(runs: Sequence[_Run], dtype: Dtype, progress: bool) -> list[_Run]:
     """Train the runs to the end, saving each at its steps; return those that diverged."""
-    stack = Stack([(run.recipe.plan, run.training) for run in runs], dtype)
+    stack = Stack([(run.recipe, run.training) for run in runs], dtype)
     first, last = min(run.start for run in runs), runs[0].recipe.plan.steps
     with tqdm(total=last, initial=first, disable=not progress, desc=f"{len(runs)} runs", unit="step") as bar:
         for step in range(first, last + 1):
@@ -173,11 +175,12 @@ def _train(runs: Sequence[_Run], dtype: Dtype, progress: bool) -> list[_Run]:
 
 def _shape(recipe: Recipe) -> dict[str, Any]:
     """Return what runs have in common that are trained together."""
-    plan = recipe.plan
+    plan, schedules = recipe.plan, recipe.schedules or {}
     batch = recipe.task.sample(_EXAMPLES, plan.seeds.data)
     return {
         "architecture": describe(recipe.architecture),
         "plan": {"steps": plan.steps, "batch_size": min(plan.batch_size, recipe.task.n_sequences or plan.batch_size)},
+        "sizes": describe({path: schedules.get(path) for path in ("plan.batch_size", "task.n_sequences")}),
         "tokens": [str(batch.tokens.dtype), *batch.tokens.shape[1:]],
         "targets": [str(batch.targets.dtype), *batch.targets.shape[1:]],
         "scored": batch.scored.tolist(),

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from stagewise import tasks
+from stagewise._value_schedules import Cycle, Ramp, Shuffled, Steps
 from stagewise.architectures import OneHotInit, PositionHeadsInit, minimal
 from stagewise.fields import checked, field_types
 from stagewise.init import AbstractInit, GaussianInit, LinearInit, WithoutPositions
@@ -33,6 +34,7 @@ PARTS: dict[str, Any] = {
     "RestrictContext": RestrictContext(2),
     "AblateHead": AblateHead(0, 0),
     "ClampHead": ClampHead(0, 0, 1),
+    **{type(each).__name__: each for each in (Ramp(0, 1, 2, 3), Steps((0, 1), (2,)), Cycle((1,), 2), Shuffled(0, 9))},
     **{cls.__name__: cls() for cls in (GaussianInit, LinearInit, OneHotInit, PositionHeadsInit, WithoutPositions)},
     **{
         cls.__name__: cls(**NEEDED.get(cls.__name__, {}))

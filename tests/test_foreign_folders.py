@@ -37,6 +37,7 @@ pytestmark = pytest.mark.usefixtures("few_sequences", "unchecked", "undrawn")
 FEW: dict[str, list[str]] = {
     "audit": ["--deep"],
     "densify": ["--between", "2", "4"],
+    "branch": ["--from", "2", "--set", "plan.learning_rate=0.1", "--no-controls"],
     "intervene": ["--from", "2", "--hold-out", "L0H0", "--no-controls"],
     "llc": ["--checkpoints", "2", "--draws", "2", "--burn-in", "1", "--chains", "1"],
     "sweep": ["recall", "--steps", "1", "--set", "task.n_pairs=0"],
@@ -158,6 +159,10 @@ def initialisation(folder: Path, written: Path) -> None:
     named(folder, written, lambda recipe: recipe["architecture"].update(init={"type": "evil:Init"}))
 
 
+def schedule(folder: Path, written: Path) -> None:
+    named(folder, written, lambda recipe: recipe.update(schedules={"plan.draw": {"type": "evil:Ramp"}}))
+
+
 def model(folder: Path, written: Path) -> None:
     named(folder, written, lambda recipe: recipe.update(architecture={"type": "evil:Model"}))
 
@@ -233,7 +238,7 @@ def file_links(folder: Path, written: Path) -> None:
 
 
 INSIDE_AND_OUTSIDE = (modules, links, file_links)
-PLANTS = (bombs, task, relation, initialisation, model, everything, probe, tokenizer, auto_map)
+PLANTS = (bombs, task, relation, initialisation, schedule, model, everything, probe, tokenizer, auto_map)
 CASES = [(plant, True) for plant in (*INSIDE_AND_OUTSIDE, *PLANTS)] + [(plant, False) for plant in INSIDE_AND_OUTSIDE]
 
 

@@ -44,6 +44,7 @@ SMALL = {
     "train markov": ["--set", "task.n_sequences=100"],
     "run markov": ["--set", "task.n_sequences=100"],
     "intervene": ["--from", "2"],
+    "branch": ["--from", "2"],
     "llc": ["--burn-in", "1", "--draws", "2", "--chains", "2"],
 }
 """Command, or command and task -> options that make it small; those of the page stay."""

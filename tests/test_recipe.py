@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from stagewise import architectures, models
+from stagewise._value_schedules import AbstractSchedule, Cycle, Ramp, Shuffled, Steps
 from stagewise.architecture import Architecture
 from stagewise.architectures import OneHotInit
 from stagewise.experiments.scan_and_snap.yz_hooked import yz
@@ -18,6 +19,7 @@ from stagewise.init import GaussianInit
 from stagewise.recipe import Recipe, Seeds, TrainPlan, describe, differences, rebuild
 from stagewise.schedules import linear, logarithmic
 from stagewise.tasks import MarkovChain, SparseRegression, Windows
+from tests.conftest import unchecked_types
 from tests.own_model import own_config, own_model
 
 TASK = MarkovChain(d_vocab=4, spans=(1, 2), length=3, lag_weights=None, n_sequences=None)
@@ -29,6 +31,16 @@ RECIPES = {
     "plain config": Recipe(
         TASK,
         {"n_layers": 2, "d_model": 8, "d_head": 4, "n_ctx": 9, "d_vocab": 9, "act_fn": "gelu"},
+    ),
+    "schedules": Recipe(
+        TASK,
+        architectures.full(4, TASK.n_ctx),
+        schedules={
+            "task.importance": Steps((1.5, Ramp(1.0, 2.0, start=3, stop=7)), (3,)),
+            "plan.batch_size": Ramp(8, 16, start=0, stop=4),
+            "plan.draw": Shuffled(2, 9),
+            "plan.weight_decay": Cycle((0.0, 0.1), every=2),
+        },
     ),
 }
 
@@ -219,3 +231,45 @@ def test_long_lists_that_differ_within_are_written_whole() -> None:
     recorded = [*range(5), 7, 8, 9, 10]
     (line,) = differences({"save": [*range(6), 8, 9, 10]}, {"save": recorded})
     assert str(line) == "save: [0, 1, 2, 3, 4, 5, 8, 9, 10] requested, [0, 1, 2, 3, 4, 7, 8, 9, 10] on disk"
+
+
+def test_an_update_is_made_by_what_schedules_say_at_its_step() -> None:
+    recipe = RECIPES["schedules"]
+    now = recipe.at(5)
+    assert (now.task, now.plan.batch_size) == (dataclasses.replace(TASK, importance=1.5), 16)
+    assert (recipe.at(1).task, recipe.at(1).plan.batch_size) == (dataclasses.replace(TASK, importance=1.5), 10)
+    assert [recipe.at(step).plan.weight_decay for step in range(5)] == [0.0, 0.0, 0.1, 0.1, 0.0]
+    draw = Shuffled(2, 9).at(5)
+    assert torch.equal(recipe.batches()(5).tokens, now.task.stream(0)(draw, 16).tokens)
+    assert recipe.task == TASK
+
+
+@pytest.mark.parametrize(
+    ("path", "schedule", "message"),
+    [
+        (
+            "plan.steps",
+            Steps((1, 2), (3,)),
+            "plan.steps stays as it is in training: what changes is a field of the task",
+        ),
+        ("task", Cycle((1,), every=1), "task stays as it is in training"),
+        ("task.zoom", Steps((1, 2), (3,)), "task.zoom: the recipe has no such field; there are d_vocab"),
+        ("task.importance", Ramp(1.5, -1.0, start=2, stop=9), "schedules, at step 9: .*importance"),
+        ("plan.learning_rate", Steps((0.1, "fast"), (3,)), "schedules, at step 3: plan.learning_rate: expected"),
+        ("task.length", Steps((3, 2), (7,)), "the task has .* and by its schedules .* at step 7: leave its size"),
+    ],
+)
+def test_a_schedule_of_what_cannot_change_is_refused(path: str, schedule: AbstractSchedule, message: str) -> None:
+    with unchecked_types(), pytest.raises(ValueError, match=message):
+        dataclasses.replace(RECIPES["full"], schedules={path: schedule})
+
+
+def test_a_record_names_no_schedule_but_those_of_the_library() -> None:
+    described = describe(RECIPES["schedules"])
+    for name in ("subprocess:Popen", "Popen", "stagewise.tasks:MarkovChain"):
+        planted = {**described, "schedules": {"task.importance": {"type": name}}}
+        with (
+            unchecked_types(),
+            pytest.raises(ValueError, match=r"not known here|a subclass|expected an object"),
+        ):
+            rebuild(planted, [MarkovChain])

@@ -21,7 +21,7 @@ from stagewise.task import Batch
 from stagewise.tasks import MarkovChain
 from stagewise.training import train
 from stagewise.training_together import RunsDiverged, fitting, train_together
-from tests.fixtures.interruptible import FULL, MINIMAL, PLAN, TASK, Interruptible, contents
+from tests.fixtures.interruptible import FULL, MINIMAL, PLAN, SCHEDULES, TASK, Interruptible, contents
 
 FLOAT32 = 2e-5
 """Weights of order one after a few float32 updates, sums in another order."""
@@ -36,7 +36,8 @@ OPTIMISERS: dict[str, dict[str, Any]] = {
 }
 RECALL = recall_recipe(3, 6)
 KINDS = {"minimal": Recipe(TASK, MINIMAL, PLAN), "full": Recipe(TASK, FULL, PLAN)} | {
-    "recall": dataclasses.replace(RECALL, plan=dataclasses.replace(PLAN, learning_rate=0.003))
+    "schedules": Recipe(TASK, MINIMAL, PLAN, SCHEDULES),
+    "recall": dataclasses.replace(RECALL, plan=dataclasses.replace(PLAN, learning_rate=0.003)),
 }
 
 

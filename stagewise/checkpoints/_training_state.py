@@ -130,6 +130,18 @@ def resume(
     return state["step"], earlier
 
 
+def begun_together(folder: Path) -> bool:
+    """Whether a run's newest state is that of one of several that are trained together."""
+    path = folder / run_folder.RESUME
+    return path.exists() and "together" in run_folder.read_resume(path)
+
+
+def leaves_parent(folder: Path) -> bool:
+    """Whether a run is a branch whose newest state is that of the step at which it leaves its parent."""
+    parent, path = run_folder.read_run(folder).get("parent"), folder / run_folder.RESUME
+    return isinstance(parent, dict) and path.exists() and parent.get("step") == run_folder.read_resume(path)["step"]
+
+
 def state_steps(folder: Path) -> list[int]:
     """Return the steps of a run at which the state of its optimiser is kept, in order."""
     return run_folder.steps_in(folder / run_folder.STATES, ".pt")

@@ -78,10 +78,13 @@ def state_file(folder: Path, step: int) -> Path:
     return folder / STATES / f"step-{step:08d}.pt"
 
 
-def claim(folder: Path, recipe: "Recipe | Mapping[str, Any]", name: str = RUN) -> None:
+def claim(
+    folder: Path, recipe: "Recipe | Mapping[str, Any]", name: str = RUN, parent: Mapping[str, Any] | None = None
+) -> None:
     """Write run.json in a new folder; in one that holds a run, check that it is a run of the same recipe.
 
-    For a training without a `Recipe`, give its settings as plain data and the name of the file for them.
+    For a training without a `Recipe`, give its settings as plain data and the name of the file for them. The parent is
+    the run that this one leaves: its `folder`, relative to this one, and the `step`.
 
     Raises:
         ValueError: the folder belongs to another recipe, and the message lists the fields that differ; or it holds
@@ -101,7 +104,8 @@ def claim(folder: Path, recipe: "Recipe | Mapping[str, Any]", name: str = RUN) -
         raise ValueError(
             f"{folder} holds checkpoints, and no {RUN} that says of which recipe: restore it, or choose another folder"
         )
-    write_json(folder / name, {"format": FORMAT, "recipe": expected, "versions": versions()})
+    origin = {} if parent is None else {"parent": dict(parent)}
+    write_json(folder / name, {"format": FORMAT, **origin, "recipe": expected, "versions": versions()})
 
 
 def claim_for(folder: Path, source: str) -> None:

@@ -11,7 +11,11 @@ from stagewise.cli._commands import one_thread
 from stagewise.cli._options import Device, DryRun, DtypeName, OwnTask, Quiet
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from stagewise.plan import ClampHead
+    from stagewise.recipe import Recipe
+    from stagewise.replay._branches import Branch
 
 Named = list[str] | None
 
@@ -41,25 +45,37 @@ def intervene(
 ) -> None:
     """Continue a run from a checkpoint with a head held; print how much later each transition comes, and controls."""
     one_thread()
-    from stagewise.checkpoints.run_folder import unfinished
     from stagewise.cli._recipes import recipe_of_run
-    from stagewise.cli._sources import print_report
-    from stagewise.replay import intervening
+    from stagewise.replay._matched_controls import with_controls
 
     chosen = {"out": hold_out, "weights": freeze, "pattern": keep_pattern, "uniform": uniform, "relation": attend}
     recipe = recipe_of_run(folder, own_task or (), "intervene continues with")
     clamps = clamps_of({kind: heads or () for kind, heads in chosen.items()}, start)
-    cost = intervening.cost(folder, clamps, recipe, controls=controls)
+    branches = with_controls(clamps, folder, recipe, controls)
+    compare_and_print(folder, recipe, branches, dry=dry, progress=not quiet, device=device, dtype=dtype)
+
+
+def compare_and_print(
+    folder: Path, recipe: "Recipe", branches: "Sequence[Branch]", *, dry: bool, **how: Any
+) -> "pd.DataFrame | None":
+    """Print what branches cost and, unless that is all, how much later transitions come in them; return these rows."""
+    from stagewise.checkpoints.run_folder import unfinished
+    from stagewise.cli._sources import print_report
+    from stagewise.replay._branches import compare, cost
+    from stagewise.words._delays import delays_in_words
+
+    price = cost(folder, branches)
     if ends := unfinished(folder):
         print(f"{ends}, and is compared up to there")
-    print(cost)
+    print(price)
     if dry:
-        return
-    how: Any = {"controls": controls, "progress": not quiet, "device": device, "dtype": dtype}
-    rows = intervening.intervene(folder, clamps, recipe=recipe, **how)
-    for _, row in rows[rows["step"] == start].iterrows():
-        print(intervening.in_words(row))
+        return None
+    rows = compare(folder, recipe, branches, **how)
+    rows = rows[rows["step"].isin([one.start for one in branches])]
+    for row in rows.to_dict("records"):
+        print(delays_in_words(row))
     print_report(folder)
+    return rows
 
 
 def clamps_of(heads: Mapping[Any, Sequence[str]], start: int) -> "list[ClampHead]":

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stagewise._value_schedules import AbstractSchedule
 from stagewise.cli._names import task_class, task_classes
 from stagewise.cli._options import RecipeOptions
 from stagewise.cli._settings import changed, check_fields, read_settings
@@ -27,7 +28,7 @@ def recipe_of(task: str, changes: RecipeOptions) -> "Recipe":
     fields = {
         key.removeprefix("task."): values.pop(key)
         for key in list(values)
-        if key.startswith("task.") and key.count(".") == 1
+        if key.startswith("task.") and key.count(".") == 1 and not isinstance(values[key], AbstractSchedule)
     }
     fields = check_fields(cls, fields, "task.")
     try:

@@ -1,10 +1,15 @@
 """Fields of a recipe from `--set key=value`: read, held to their types, and put in place."""
 
+import ast
+import contextlib
+import dataclasses
 import json
+import re
 import typing
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from stagewise._value_schedules import AbstractSchedule, Cycle, Ramp, Shuffled, Steps
 from stagewise.fields import checked, field_types
 from stagewise.own_code import import_named
 from stagewise.plain_text import instead_of
@@ -12,20 +17,45 @@ from stagewise.plain_text import instead_of
 if TYPE_CHECKING:
     from stagewise.recipe import Recipe
 
+SCHEDULES = {cls.__name__: cls for cls in (Ramp, Steps, Cycle, Shuffled)}
+"""What a value may be called as, in Ramp(0.8, 0, start=0, stop=2000)."""
+
+_COMMA = re.compile(r",(?=(?:[^()]|\((?:[^()]|\([^()]*\))*\))*$)")
+"""Between values: none of those within the brackets of a schedule."""
+
 RELATIONS = "task.relations"
 """The field of `tasks.Tokens` that may name functions of one's own."""
 
 
 def read_settings(texts: Sequence[str]) -> dict[str, Any]:
-    """Read key=value, the value as JSON or else as text.
+    """Read key=value, the value as JSON, as a schedule or else as text.
 
     Raises:
         ValueError: one has no "=".
 
     >>> read_settings(["task.spans=[2,2]", "plan.optimiser=sgd"])
     {'task.spans': (2, 2), 'plan.optimiser': 'sgd'}
+    >>> read_settings(["task.p=Ramp(0.8, 0, start=0, stop=2000)"])
+    {'task.p': Ramp(first=0.8, last=0, start=0, stop=2000)}
     """
     return dict(map(_setting, texts))
+
+
+def read_axes(settings: Sequence[str]) -> dict[str, list[str]]:
+    """Return the values of each field, as texts; a list or an object in brackets is one value, and so is a schedule.
+
+    >>> read_axes(["plan.seeds.init=0,1", "task.spans=[2,2]", "task.p=0,Cycle((0.8,0),every=9)"])
+    {'plan.seeds.init': ['0', '1'], 'task.spans': ['[2,2]'], 'task.p': ['0', 'Cycle((0.8,0),every=9)']}
+    """
+    axes: dict[str, list[str]] = {}
+    for text in settings:
+        key, separator, values = text.partition("=")
+        if not separator or not values:
+            raise ValueError(f"--set takes key=value,value,..., got {text!r}")
+        if key in axes:
+            raise ValueError(f"--set {key} is given twice: write all its values in one, as in {key}=0,1")
+        axes[key] = [values] if values[0] in "[{" else _COMMA.split(values)
+    return axes
 
 
 def _setting(text: str) -> tuple[str, Any]:
@@ -40,11 +70,22 @@ def _setting(text: str) -> tuple[str, Any]:
 
 
 def read_value(text: str) -> Any:
-    """Return a value from JSON, lists as tuples, or the text itself."""
-    try:
+    """Return a value from JSON, lists as tuples, a schedule as Python writes it, or the text itself.
+
+    Raises:
+        ValueError: a schedule does not take these values.
+    """
+    with contextlib.suppress(json.JSONDecodeError, RecursionError):  # brackets within brackets, without end
         return _tuples(json.loads(text))
-    except (json.JSONDecodeError, RecursionError):  # brackets within brackets, without end
+    if (name := text.partition("(")[0]) not in SCHEDULES:
         return text
+    try:
+        call: Any = ast.parse(text.strip(), mode="eval").body
+        given = [ast.literal_eval(each) for each in call.args]
+        return SCHEDULES[name](*given, **{str(each.arg): ast.literal_eval(each.value) for each in call.keywords})
+    except (AttributeError, MemoryError, RecursionError, SyntaxError, TypeError, ValueError) as reason:
+        example = "Ramp(0.8, 0, start=0, stop=2000)"
+        raise ValueError(f"{text!r:.200} is no schedule, as {example} is: {reason!s:.200}") from reason
 
 
 def _tuples(value: Any) -> Any:
@@ -87,8 +128,12 @@ def changed(recipe: "Recipe", values: Mapping[str, Any], classes: Sequence[type]
         # The steps to save, and the end of the rate's plan, are those of another length.
         cooldown = recipe.plan.cooldown * steps // recipe.plan.steps
         values = {"plan.save": None, "plan.cooldown": cooldown, **values}
-    described = describe(recipe)
+    schedules = {key: each for key, each in (recipe.schedules or {}).items() if key not in values}
+    schedules |= {key: each for key, each in values.items() if isinstance(each, AbstractSchedule)}
+    described = describe(dataclasses.replace(recipe, schedules=None)) | {"schedules": describe(schedules or None)}
     for key, value in values.items():
+        if key in schedules:
+            continue
         *path, last = key.split(".")
         part, node = _walk(recipe, key, path), described
         for name in path:

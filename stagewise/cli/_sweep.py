@@ -22,6 +22,7 @@ from stagewise.cli._options import (
     read_memory,
 )
 from stagewise.cli._recipes import recipe_of
+from stagewise.cli._settings import read_axes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,7 +60,7 @@ def sweep(
     from stagewise.sweeping import sweep as sweep_settings
 
     folder = folder or Path("runs", f"sweep-{task.replace(':', '-')}")
-    cells = parameter_grid(**_axes(changes.settings or []))
+    cells = parameter_grid(**read_axes(changes.settings or []))
     settings = [[f"{key}={value}" for key, value in cell.items()] for cell in cells]
     recipes = [recipe_of(task, dataclasses.replace(changes, settings=each)) for each in settings]
     same = {"restricted": baselines.read(), **_resources(device, dtype, read_memory(memory), here=executor is None)}
@@ -176,23 +177,6 @@ def run_one(
         "final loss": float(losses.iloc[-1]),
         "boundaries": "" if stages is None else ", ".join(f"{step:g}" for step in stages.table["end"].iloc[:-1]),
     }
-
-
-def _axes(settings: Sequence[str]) -> dict[str, list[str]]:
-    """Return the values of each field, as texts; a list or an object in brackets is one value.
-
-    >>> _axes(["plan.seeds.init=0,1", "task.spans=[2,2]"])
-    {'plan.seeds.init': ['0', '1'], 'task.spans': ['[2,2]']}
-    """
-    axes: dict[str, list[str]] = {}
-    for text in settings:
-        key, separator, values = text.partition("=")
-        if not separator or not values:
-            raise ValueError(f"--set takes key=value,value,..., got {text!r}")
-        if key in axes:
-            raise ValueError(f"--set {key} is given twice: write all its values in one, as in {key}=0,1")
-        axes[key] = [values] if values[0] in "[{" else values.split(",")
-    return axes
 
 
 def _name(cell: Mapping[str, str]) -> str:

@@ -4,6 +4,7 @@ import typer
 
 from stagewise.cli._atlas import atlas
 from stagewise.cli._audit import audit
+from stagewise.cli._branch import branch
 from stagewise.cli._commands import Command, command
 from stagewise.cli._densify import densify
 from stagewise.cli._findings import compare, lineage, stages
@@ -25,6 +26,6 @@ app = typer.Typer(
 app.add_typer(run_app, name="run")
 for _verb in (
     *(audit, stages, lineage, compare, trajectory, relations, llc),
-    *(densify, intervene, sweep, suites, atlas, train, measure, report),
+    *(densify, branch, intervene, sweep, suites, atlas, train, measure, report),
 ):
     app.command(cls=Command)(command(_verb))

@@ -1,4 +1,4 @@
-"""Which head a transition needs: how much later each one came where a head was held in training."""
+"""What a transition depends on: how much later each one came where a head was held, or training was changed."""
 
 import math
 import textwrap
@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from stagewise.findings.delays import find_delays
 from stagewise.plot._step_axis import new_axes
-from stagewise.words._delays import end_in_words, held_in_words
+from stagewise.words._delays import branch_in_words, end_in_words
 from stagewise.words._delays import transition as in_words
 
 _SCALE = "PuOr_r"
@@ -28,17 +28,18 @@ _BESIDE = 0.06
 
 
 def interventions(rows: pd.DataFrame, ax: Axes | None = None) -> Axes:
-    """Draw the delays that `intervene` returns, optimiser steps: a row a transition, a column a head that was held.
+    """Draw the delays that `intervene` and `branch` return, optimiser steps: a row a transition, a column a change.
 
-    Columns are in the order of steps and heads, of each step its kicks last. A cell holds the delay with its 95 %
-    interval; "> n" where the transition came no more within the run.
+    Columns are in the order of steps; of each step heads come first, then changes of the recipe and kicks. A cell holds
+    the delay with its 95 % interval; "> n" where the transition came no more within the run.
     """
     if rows.empty:
         raise ValueError("there are no interventions to draw: `stagewise intervene FOLDER --hold-out L0H0 --from STEP`")
-    ordered = rows.assign(kick=rows["kind"] == "kick").sort_values(["step", "kick", "layer", "head"], kind="stable")
-    cells = ordered.assign(
-        column=[f"{textwrap.fill(held_in_words(row), _WIDE)}\nfrom {row['step']}" for row in ordered.to_dict("records")]
-    )
+    by = [name for name in ("step", "kick", "layer", "head") if name == "kick" or name in rows]
+    kicks = [str(row.get("kind")) == "kick" for row in rows.to_dict("records")]
+    ordered = rows.assign(kick=kicks).sort_values(by, kind="stable")
+    labels = [(textwrap.fill(branch_in_words(row), _WIDE), row["step"]) for row in ordered.to_dict("records")]
+    cells = ordered.assign(column=[f"{label}\nfrom {step}" for label, step in labels])
     columns, names = list(dict.fromkeys(cells["column"])), list(dict.fromkeys(cells["transition"]))
     value, lo, hi = (
         cells.pivot(index="transition", columns="column", values=end)

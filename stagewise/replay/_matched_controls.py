@@ -3,7 +3,7 @@
 import dataclasses
 import re
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from pathlib import Path
 
 from stagewise import models
 from stagewise.checkpoints._weight_files import State
@@ -11,65 +11,60 @@ from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.models._clamps import Clamps, targets
 from stagewise.plan import ClampHead
 from stagewise.recipe import Recipe
+from stagewise.replay._branches import Branch, check_start, opened
 from stagewise.table import Head, check_head, head_label
+from stagewise.words._delays import SILENT
 
 
-class ClampedRun(NamedTuple):
-    """A clamp, and what it is there for: "head", or a control, "another head" or "random direction"."""
-
-    clamp: ClampHead
-    control: str = "head"
-
-    @property
-    def name(self) -> str:
-        """Name of the run, as in "L0H1-out-120", or "L0H1-relation-I-2-120", of the words of a relation alone."""
-        clamp = self.clamp
-        held = [clamp.kind, *re.findall(r"\w+", clamp.relation or "")]
-        return "-".join([head_label(clamp.layer, clamp.head), *held, str(clamp.start)])
-
-
-def with_controls(
-    clamps: Sequence[ClampHead], series: CheckpointSeries, recipe: Recipe, controls: bool
-) -> list[ClampedRun]:
+def with_controls(clamps: Sequence[ClampHead], folder: Path, recipe: Recipe, controls: bool) -> list[Branch]:
     """Return the runs that some clamps take, each once: their own, and those of their controls."""
+    if recipe.plan.clamps:
+        raise ValueError(f"{folder} is a run with heads held: intervene in the run that it is compared with")
+    series = opened(folder, recipe)
     targets(recipe.task, clamps)
     dataclasses.replace(recipe.plan, clamps=tuple(clamps))  # raises where one starts too late
     for clamp in clamps:
         check_head(clamp.layer, clamp.head, series.architecture.n_layers, series.architecture.n_heads, series.name)
-        if clamp.start >= (last := series.steps[-1]):
-            raise ValueError(
-                f"{series.name} has come to step {last}: hold the head from an earlier one on than {clamp.start}"
-            )
-    runs = {clamp: ClampedRun(clamp) for clamp in clamps}
-    for one in (each for clamp in clamps for each in _controlled(clamp, series, controls)):
-        runs.setdefault(one.clamp, one)  # a control that is asked for itself is one run
-    for one in runs.values():
-        if one.clamp.kind == "kick":
-            _check_kick(one, series)
-    return list(runs.values())
+        check_start(series, clamp.start, "hold the head from an earlier one on")
+    runs = dict.fromkeys(clamps, "head")
+    for other, control in (each for clamp in clamps for each in _controls(clamp, series) if controls):
+        runs.setdefault(other, control)  # a control that is asked for itself is one run
+    for clamp, control in runs.items():
+        if clamp.kind == "kick":
+            _check_kick(clamp, control, series)
+    return [_branch(clamp, control, recipe) for clamp, control in runs.items()]
 
 
-def _check_kick(one: ClampedRun, series: CheckpointSeries) -> None:
+def _branch(clamp: ClampHead, control: str, recipe: Recipe) -> Branch:
+    """Return a run with a clamp, named as in "L0H1-out-120"; of a relation the name has the words alone."""
+    held = [clamp.kind, *re.findall(r"\w+", clamp.relation or "")]
+    name = "-".join([head_label(clamp.layer, clamp.head), *held, str(clamp.start)])
+    clamped = dataclasses.replace(recipe, plan=dataclasses.replace(recipe.plan, clamps=(clamp,)))
+    labels = {"layer": clamp.layer, "head": clamp.head, "kind": clamp.kind, "relation": clamp.relation}
+    without = [(clamp.layer, clamp.head)] if clamp.kind in SILENT else []
+    return Branch(clamped, clamp.start, name, {**labels, "control": control}, without)
+
+
+def _check_kick(clamp: ClampHead, control: str, series: CheckpointSeries) -> None:
     """Refuse a kick that would move nothing, where the weights that it moves are saved."""
-    if (start := one.clamp.start) not in series.steps:
+    if (start := clamp.start) not in series.steps:
         return
     model = models.unloaded(series.architecture)
     models.load(model, series.weights(start))
     try:
-        Clamps(model, [one.clamp]).begin(start)
+        Clamps(model, [clamp]).begin(start)
     except ValueError as reason:
-        fix = "" if one.control == "head" else ", or leave the controls out (--no-controls, `controls=False`)"
+        fix = "" if control == "head" else ", or leave the controls out (--no-controls, `controls=False`)"
         raise ValueError(f"{reason}{fix}") from reason
 
 
-def _controlled(clamp: ClampHead, series: CheckpointSeries, controls: bool) -> Iterator[ClampedRun]:
-    yield ClampedRun(clamp)
-    if not controls or clamp.kind == "kick":
+def _controls(clamp: ClampHead, series: CheckpointSeries) -> Iterator[tuple[ClampHead, str]]:
+    if clamp.kind == "kick":
         return
     before = max(step for step in series.steps if step <= clamp.start)
     if (other := _matched_head(series.weights(before), (clamp.layer, clamp.head))) is not None:
-        yield ClampedRun(dataclasses.replace(clamp, layer=other[0], head=other[1]), "another head")
-    yield ClampedRun(dataclasses.replace(clamp, kind="kick", relation=None), "random direction")
+        yield dataclasses.replace(clamp, layer=other[0], head=other[1]), "another head"
+    yield dataclasses.replace(clamp, kind="kick", relation=None), "random direction"
 
 
 def _matched_head(weights: State, head: Head) -> Head | None:

@@ -197,8 +197,10 @@ def axis_in(folder: Path, axis: str, tokens_per_step: int | None = None) -> Toke
 
 
 def _planned(record: Mapping[str, Any]) -> int | None:
-    """Return how many tokens an update of a recorded run takes; None for one that was trained elsewhere."""
+    """Return how many tokens every update of a recorded run takes; None where they differ, or nothing says so."""
     recipe = record.get("recipe") or {}
+    if "plan.batch_size" in (recipe.get("schedules") or {}):
+        return None
     batch, positions = recipe.get("plan", {}).get("batch_size"), recipe.get("task", {}).get("n_ctx")
     positions = positions or recipe.get("architecture", {}).get("config", {}).get("n_ctx")
     return batch * positions if batch and positions else None

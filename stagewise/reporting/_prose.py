@@ -76,6 +76,7 @@ def run_in_words(
         _model(architecture.get("config", {}), architecture.get("init") or {}),
         _task(recipe.get("task", {})),
         _plan(recipe.get("plan", {}), int(table["step"].max())),
+        _changes(recipe.get("schedules") or {}, run.get("parent") or {}),
         _measurement(table, provenance.get("positions")),
     ]
     return " ".join(html.escape(shortened(sentence)) for sentence in sentences if sentence)
@@ -110,6 +111,14 @@ def _task(task: Mapping[str, Any]) -> str:
         if name != "type" and value is not None and value is not False
     ]
     return f"The task is {task['type']}" + (f" ({', '.join(parameters)})." if parameters else ".")
+
+
+def _changes(schedules: Any, parent: Any) -> str:
+    """Say which fields followed a schedule, and where a run left another one."""
+    parts = [f"{', '.join(map(str, schedules))} changed by a schedule"] if schedules else []
+    if isinstance(parent, Mapping) and "step" in parent:
+        parts.append(f"up to step {parent['step']} it is the run that it branches from")
+    return f"In training {' and '.join(parts)}." if parts else ""
 
 
 def _plan(plan: Mapping[str, Any], last: int) -> str:

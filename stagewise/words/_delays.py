@@ -15,6 +15,10 @@ LOSS = {
 """Label of a transition of the loss -> what comes."""
 
 
+SILENT = ("out", "uniform", "relation")
+"""Kinds of clamps under which a head's attention says nothing of what is learned: it is not counted as any head's."""
+
+
 def transition(label: str, *, without: bool = False) -> str:
     """Say what comes; `without` a head, another one has to attend.
 
@@ -24,6 +28,32 @@ def transition(label: str, *, without: bool = False) -> str:
     if label.startswith("attention to "):
         return f"{'another' if without else 'a'} head attends to {label.removeprefix('attention to ')}"
     return LOSS.get(label, label)
+
+
+def branch_in_words(row: Mapping[Any, Any]) -> str:
+    """Return what a row of an intervention says was changed, and in which order of the batches.
+
+    >>> branch_in_words({"change": "task.p=0.0", "seed": 2}), branch_in_words({"layer": 0, "head": 1, "kind": "out"})
+    ('task.p=0.0, order 2', 'L0H1 out')
+    """
+    if not isinstance(row.get("change"), str):
+        return held_in_words(row)
+    order = row.get("seed")
+    return f"{row['change']}, order {order:.0f}" if order else str(row["change"])
+
+
+def delays_in_words(row: Mapping[Any, Any]) -> str:
+    """Return a row of an intervention in a sentence.
+
+    >>> row = {"layer": 0, "head": 1, "kind": "out", "step": 120, "control": "head", "transition": "loss 0.5"}
+    >>> delays_in_words({**row, "value": 45.0, "lo": 30.0, "hi": 60.0})
+    'L0H1 out from 120 (head): the loss falls half-way to its end 45 [30, 60] steps later'
+    >>> delays_in_words({**row, "transition": "attention to I(2)", "value": 45.0, "lo": 30.0, "hi": 60.0})
+    'L0H1 out from 120 (head): another head attends to I(2) 45 [30, 60] steps later'
+    """
+    what = transition(str(row["transition"]), without=str(row.get("kind")) in SILENT)
+    delay = delay_in_words(row["value"], row["lo"], row["hi"])
+    return f"{branch_in_words(row)} from {row['step']} ({row['control']}): {what} {delay}"
 
 
 def held_in_words(row: Mapping[Any, Any]) -> str:

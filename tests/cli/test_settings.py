@@ -30,7 +30,7 @@ from stagewise.tasks import MarkovChain, WikiText
         ("plan.rates", (1,), "expected an object of names and values"),
         ("architecture.config.n_heads", "two", "expected a whole number, got 'two'"),
         ("plan.zoom", 2, "the recipe has no such field; there are batch_size, clamps, clip"),
-        ("zoom.steps", 2, "the recipe has no such field; there are architecture, plan, task"),
+        ("zoom.steps", 2, "the recipe has no such field; there are architecture, plan, schedules, task"),
         ("plan.steps.more", 2, "the recipe has no such field"),
     ],
 )
@@ -81,6 +81,18 @@ def test_fields_of_a_task_are_checked_before_it_is_made(task: type, field: str, 
 def test_a_field_of_what_another_setting_has_replaced_is_refused(small_recipe: Recipe) -> None:
     with pytest.raises(ValueError, match=r"^--set architecture\.config\.eps: another --set has replaced"):
         changed(small_recipe, {"architecture": {}, "architecture.config.eps": 1e-6})
+
+
+def test_a_schedule_stands_beside_the_field_and_a_plain_value_takes_its_place() -> None:
+    ramp = recipe_of("recall", RecipeOptions(settings=["task.p=Ramp(0.8, 0, start=0, stop=2000)"]))
+    tasks: list[Any] = [ramp.task, ramp.at(0).task, ramp.at(1000).task]
+    assert [task.p for task in tasks] == [0.0, 0.8, 0.4]
+    assert changed(ramp, {"plan.learning_rate": 0.1}).schedules == ramp.schedules
+    assert changed(ramp, {"task.p": 0.2}) == recipe_of("recall", RecipeOptions(settings=["task.p=0.2"]))
+    with pytest.raises(ValueError, match=r"'Ramp\(0.8\)' is no schedule, as Ramp\(0.8, 0, start=0, stop=2000\) is"):
+        recipe_of("recall", RecipeOptions(settings=["task.p=Ramp(0.8)"]))
+    with pytest.raises(ValueError, match="is no schedule, as"):
+        recipe_of("recall", RecipeOptions(settings=["task.p=Ramp(__import__('os').getpid(), 0, start=0, stop=1)"]))
 
 
 def test_another_length_saves_other_steps_by_whichever_option() -> None:

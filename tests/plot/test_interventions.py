@@ -38,6 +38,14 @@ def test_columns_go_by_step_and_head_with_the_kicks_of_a_step_last() -> None:
     assert names == [f"{name}\nfrom {step}" for step in (120, 250) for name in ("L0H2 out", "L0H1 kick")]
 
 
+def test_changes_of_the_recipe_are_named_with_their_order_behind_the_heads() -> None:
+    changes = rows().drop(columns=["layer", "head", "kind"]).assign(change=["a=1", "a=1", "a=1"], seed=[0, 0, 2])
+    alone = [label.get_text() for label in interventions(changes).get_xticklabels()]
+    assert alone == ["a=1\nfrom 120", "a=1, order 2\nfrom 120"]
+    both = [label.get_text() for label in interventions(pd.concat([changes, rows()])).get_xticklabels()]
+    assert both == ["L0H1 out\nfrom 120", *alone, "L0H2 kick\nfrom 120"]
+
+
 def test_nothing_to_draw_is_refused() -> None:
     with pytest.raises(ValueError, match="no interventions to draw"):
         interventions(rows().iloc[:0])

@@ -16,9 +16,11 @@ from stagewise.checkpoints.series import open_series
 from stagewise.init import GaussianInit
 from stagewise.plan import ClampHead, TrainPlan
 from stagewise.recipe import Recipe
-from stagewise.replay._matched_controls import ClampedRun
+from stagewise.replay import _branches
+from stagewise.replay._branches import FOLDER
+from stagewise.replay._matched_controls import with_controls
 from stagewise.replay.densifying import densify
-from stagewise.replay.intervening import _FOLDER, cost, intervene
+from stagewise.replay.intervening import intervene
 from stagewise.task import Batch
 from stagewise.tasks import MarkovChain
 from stagewise.training import train
@@ -31,6 +33,11 @@ PLAN = TrainPlan(steps=32, batch_size=32, learning_rate=0.1, save=range(0, 32, 8
 RECIPE = Recipe(TASK, architectures.minimal(4, TASK.n_ctx, n_heads=3), PLAN)
 CLAMP = ClampHead(0, 1, 16)
 ATTENDING = ClampHead(0, 1, 16, "relation", "I(2)")
+NAMES = {CLAMP: "L0H1-out-16", ATTENDING: "L0H1-relation-I-2-16"}
+
+
+def cost(folder: Path, clamps: list[ClampHead], recipe: Recipe, controls: bool = True) -> Any:
+    return _branches.cost(folder, with_controls(clamps, folder, recipe, controls))
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +62,7 @@ def test_an_unfinished_run_is_compared_as_far_as_it_has_come(intervened: Path, t
     train(RECIPE, tmp_path, progress=False, until=24)
     assert cost(tmp_path, [CLAMP], RECIPE, controls=False) == (1, 24 - 8, 8)
     intervene(tmp_path, [CLAMP], controls=False, progress=False)
-    paired = tmp_path / _FOLDER / ClampedRun(CLAMP).name
+    paired = tmp_path / FOLDER / NAMES[CLAMP]
     assert open_series(paired).steps[-1] == 24
     with pytest.raises(ValueError, match=r"has come to step 24: hold the head from an earlier one on than 24"):
         intervene(tmp_path, [ClampHead(0, 1, 24)], progress=False)
@@ -64,7 +71,7 @@ def test_an_unfinished_run_is_compared_as_far_as_it_has_come(intervened: Path, t
     intervene(tmp_path, [CLAMP], controls=False, progress=False)
     assert str(cost(tmp_path, [CLAMP], RECIPE, controls=False)) == "all runs are there already"
     for step in PLAN.saved_steps:
-        same = checkpoint_file(intervened / _FOLDER / ClampedRun(CLAMP).name, step)
+        same = checkpoint_file(intervened / FOLDER / NAMES[CLAMP], step)
         assert checkpoint_file(paired, step).read_bytes() == same.read_bytes()
 
 
@@ -72,7 +79,7 @@ def test_an_unfinished_run_is_compared_as_far_as_it_has_come(intervened: Path, t
 def test_the_paired_run_starts_from_the_state_before_the_clamp_and_is_the_run_up_to_it(
     clamp: ClampHead, intervened: Path, tmp_path: Path
 ) -> None:
-    paired = intervened / _FOLDER / ClampedRun(clamp).name
+    paired = intervened / FOLDER / NAMES[clamp]
     clamped = dataclasses.replace(RECIPE, plan=dataclasses.replace(PLAN, clamps=(clamp,), states=()))
     train(clamped, tmp_path, progress=False)
     for step in PLAN.saved_steps:
@@ -90,7 +97,7 @@ def test_every_intervention_has_its_controls_and_stays_in_the_table(intervened: 
     assert {"loss 0.5"} <= set(rows["transition"])
     assert (rows["lo"] <= rows["value"]).all()
     assert (rows["value"] <= rows["hi"]).all()
-    times = {path: path.stat().st_mtime_ns for path in (run / _FOLDER).rglob("*.safetensors")}
+    times = {path: path.stat().st_mtime_ns for path in (run / FOLDER).rglob("*.safetensors")}
     more = intervene(run, [CLAMP, dataclasses.replace(CLAMP, kind="weights")], controls=False, progress=False)
     assert set(more["kind"]) == {"out", "kick", "weights", "relation"}
     assert not more.duplicated(["layer", "head", "kind", "relation", "step", "transition"]).any()
@@ -116,7 +123,7 @@ def test_a_kick_that_would_move_nothing_is_no_control_and_refused_before_anythin
         intervene(tmp_path, [ClampHead(0, 1, 0)], progress=False)
     with pytest.raises(ValueError, match=r"zero at step 0: nothing would move. Start at a later step$"):
         cost(tmp_path, [ClampHead(0, 1, 0, "kick")], silent)
-    assert not (tmp_path / _FOLDER).exists()
+    assert not (tmp_path / FOLDER).exists()
     assert cost(tmp_path, [ClampHead(0, 1, 0)], silent, controls=False).runs == 1
 
 
@@ -136,12 +143,12 @@ def test_a_paired_run_with_other_bits_before_its_head_is_held_is_refused(tmp_pat
 def test_a_relation_that_the_task_does_not_have_is_refused_before_anything_is_written(trained: Path) -> None:
     with pytest.raises(ValueError, match=r"no relation 'I\(3\)' to hold a head at; those that it can be are 'I\(1\)'"):
         intervene(trained, [dataclasses.replace(ATTENDING, relation="I(3)")], progress=False)
-    assert not (trained / _FOLDER).exists()
+    assert not (trained / FOLDER).exists()
 
 
 def test_a_run_with_heads_held_is_no_run_to_compare_with(intervened: Path) -> None:
     with pytest.raises(ValueError, match="intervene in the run that it is compared with"):
-        intervene(intervened / _FOLDER / "L0H1-out-16", [CLAMP], progress=False)
+        intervene(intervened / FOLDER / "L0H1-out-16", [CLAMP], progress=False)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -162,7 +169,7 @@ def test_relations_that_differ_in_punctuation_alone_are_held_in_runs_of_their_ow
     for one in ([clamps[0]], clamps, clamps[::-1]):
         rows = intervene(tmp_path, one, recipe=recipe, controls=False, progress=False)
     assert sorted(rows["relation"].unique()) == ["<", ">"]
-    places = sorted(path for path in (tmp_path / _FOLDER).iterdir() if (path / RUN).exists())
+    places = sorted(path for path in (tmp_path / FOLDER).iterdir() if (path / RUN).exists())
     held = [open_series(place).weights(32)["blocks.0.attn.held_keys"][1] for place in places]
     relations = recipe.task.sample(1, 0).relations
     assert all(torch.equal(keys, relations[name][0]) for keys, name in zip(held, "<>", strict=True))
@@ -174,7 +181,7 @@ def test_where_no_transition_comes_after_the_start_nothing_is_trained(trained: P
     train(recipe, tmp_path / "still", progress=False)
     with pytest.raises(ValueError, match=r"no transition of still comes after step 16: up to .* step 32, its loss"):
         intervene(tmp_path / "still", [CLAMP], controls=False, progress=False)
-    assert [path.name for path in (tmp_path / "still" / _FOLDER).iterdir()] == ["parts"]
+    assert [path.name for path in (tmp_path / "still" / FOLDER).iterdir()] == ["parts"]
 
 
 @pytest.mark.slow
@@ -184,11 +191,11 @@ def test_a_run_that_was_densified_since_is_compared_where_it_is_saved_now(interv
     before = pd.read_parquet(run / INTERVENTIONS)
     assert cost(run, [CLAMP], RECIPE, controls=False) == (1, 24, 0)  # a paired run keeps no states
     after = intervene(run, [CLAMP], controls=False, progress=False)
-    assert open_series(run / _FOLDER / ClampedRun(CLAMP).name).steps == (0, 8, 16, 18, 20, 22, 24, 32)
+    assert open_series(run / FOLDER / NAMES[CLAMP]).steps == (0, 8, 16, 18, 20, 22, 24, 32)
     assert len(after) == len(before)
     clamped = dataclasses.replace(RECIPE, plan=dataclasses.replace(PLAN, clamps=(CLAMP,), save=range(32), states=()))
     train(clamped, tmp_path / "fine", progress=False)
-    files = [checkpoint_file(each, 20).read_bytes() for each in (run / _FOLDER / "L0H1-out-16", tmp_path / "fine")]
+    files = [checkpoint_file(each, 20).read_bytes() for each in (run / FOLDER / "L0H1-out-16", tmp_path / "fine")]
     assert files[0] == files[1]
 
 
@@ -199,7 +206,7 @@ def test_a_run_in_bfloat16_is_held_in_it_and_in_nothing_else(states: tuple[int, 
     train(recipe, tmp_path / "run", progress=False, dtype="bfloat16")
     with pytest.raises(ValueError, match=r"run is trained in bfloat16, .* give --dtype bfloat16, in Python dtype="):
         intervene(tmp_path / "run", [CLAMP], controls=False, progress=False)
-    assert not (tmp_path / "run" / _FOLDER).exists()
+    assert not (tmp_path / "run" / FOLDER).exists()
     assert len(intervene(tmp_path / "run", [CLAMP], controls=False, progress=False, dtype="bfloat16"))
 
 

@@ -86,6 +86,9 @@ def test_the_run_is_described_whatever_its_record_holds(table: pd.DataFrame) -> 
     unfinished = {"recipe": {"plan": {"steps": 601, "batch_size": 4, "optimiser": "sgd", "learning_rate": 0.1}}}
     assert run_in_words(unfinished, table).startswith("It was seen up to step 600 of 601 steps of 4 sequences with SGD")
     plan = {"steps": 9, "batch_size": 4, "optimiser": "adamw", "learning_rate": 0.1, "warmup": 3, "cooldown": 2}
+    branched = {"recipe": {"schedules": {"task.p": {"type": "Ramp"}}}, "parent": {"folder": "../..", "step": 120}}
+    expected = "In training task.p changed by a schedule and up to step 120 it is the run that it branches from."
+    assert run_in_words(branched, table).startswith(expected)
     warmed = run_in_words({"recipe": {"plan": plan}}, table)
     assert "learning rate 0.1, warm-up over 3 steps, cool-down over 2 steps, weight decay 0." in warmed
     architecture = {"config": {"n_layers": 1, "n_heads": 2, "d_model": 8}, "init": {"type": "a.b:PostNorms"}}

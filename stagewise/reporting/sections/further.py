@@ -38,12 +38,13 @@ COEFFICIENTS = (
 )
 OF_HEADS = "Below: of each head's weights alone, all others as they are. "
 DELAYS = (
-    "How many optimiser steps later each transition came where a head was held in training from a step on, with its "
-    "95 % interval; > n: it no longer came, at least n steps later. out: the head writes nothing; weights, pattern: "
-    "these stay as they were; uniform: it attends uniformly; on a relation: it attends to that only; kick: the "
-    "control, a push of the head's norm in a random direction. The held head's own attention counts only where its "
-    "weights, or its query and key weights, stay as they were. Look for a head that a transition waits for while it "
-    "does not wait for the controls."
+    "How many optimiser steps later each transition came where a head was held in training from a step on, or the "
+    "recipe changed, with its 95 % interval; > n: it no longer came, at least n steps later. out: the head writes "
+    "nothing; weights, pattern: these stay as they were; uniform: it attends uniformly; on a relation: it attends to "
+    "that only; kick: the control, a push of the head's norm in a random direction; another batch order: the control "
+    "of changes, the same batches from there on, shuffled. The held head's own attention counts only where its "
+    "weights, or its query and key weights, stay as they were. Look for a head, or a change, that a transition waits "
+    "for while it does not wait for the controls."
 )
 
 
@@ -89,13 +90,13 @@ def _coefficients(measured: Measured) -> Blocks:
 
 
 def _delays(measured: Measured) -> Blocks:
-    """Return the matrix of transitions and heads."""
+    """Return the matrix of transitions, and of heads and changes."""
     rows = measured.interventions
     if rows is None or rows.empty:
         return []
     return [Plot("interventions", {"": plot.interventions(rows)}, rows, DELAYS)]
 
 
-INTERVENTIONS = Section("interventions", "Which head a stage needs", _delays, applies=never_missing)
+INTERVENTIONS = Section("interventions", "What a stage needs", _delays, applies=never_missing)
 COMPARED = Section("compared", "Checkpoints held against each other", _compared, applies=never_missing)
 DEGENERACY = Section("degeneracy", "How degenerate the loss is", _coefficients, applies=never_missing)

@@ -94,12 +94,12 @@ def test_a_run_with_them_has_one_that_says_whether_chains_moved(drift: float, mo
 
 
 def test_a_report_shows_the_interventions_of_its_run(folder: Path) -> None:
-    assert "Which head a stage needs" not in report(folder).read_text(encoding="utf8")
+    assert "What a stage needs" not in report(folder).read_text(encoding="utf8")
     row = {"layer": 0, "head": 1, "kind": "out", "step": 2, "transition": "the loss falls", "run": "run"}
     rows = pd.DataFrame(
         [{**row, "probe": "Intervention", "quantity": "delay", "value": math.inf, "lo": 4.0, "hi": math.inf}]
     )
     write(folder / INTERVENTIONS, lambda partial: rows.to_parquet(partial, index=False))
     page = report(folder).read_text(encoding="utf8")
-    assert "Which head a stage needs" in page
+    assert "What a stage needs" in page
     assert "it no longer came, at least n steps later" in page

@@ -1,0 +1,238 @@
+"""Runs that leave another one at a step: trained from its states, measured on its batch, and compared with it."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+import torch
+
+from stagewise.checkpoints import run_folder
+from stagewise.checkpoints._training_state import begun_together, branch, branch_start, check_way
+from stagewise.checkpoints.run_folder import INTERVENTIONS
+from stagewise.checkpoints.series import CheckpointSeries, open_series
+from stagewise.findings.delays import delays, transitions
+from stagewise.measurement.engine import measure
+from stagewise.measurement.probe_batch import load_batch
+from stagewise.probe import AbstractProbe
+from stagewise.probes import AttentionTo, Loss
+from stagewise.recipe import Recipe, describe, differences
+from stagewise.replay.densifying import densify_steps, replays_of
+from stagewise.table import Head, tidy
+from stagewise.task import Batch
+from stagewise.training import Dtype, prepare, train
+from stagewise.training_together import fitting, train_together
+
+FOLDER = "interventions"
+"""In a run folder: the folders of the runs that leave it, named by what they change."""
+
+_AXES = ["layer", "head", "kind", "relation", "change", "seed", "step", "transition"]
+"""Columns of the table of delays that tell its rows apart."""
+
+_FIRST = ("head", "change")
+"""What rows say as their control that are none."""
+
+
+class Branch(NamedTuple):
+    """A run that leaves another one at a step.
+
+    Args:
+        recipe: its own, which makes the same updates as the other one's up to the step.
+        start: the first update that may differ.
+        name: of its folder.
+        labels: columns of its rows: what it changes, and as `control` what it is there for.
+        without: heads of it whose attention does not count.
+        paired: the name of the branch that it is compared with; None for the run itself.
+    """
+
+    recipe: Recipe
+    start: int
+    name: str
+    labels: Mapping[str, object]
+    without: Sequence[Head] = ()
+    paired: str | None = None
+
+
+class _Cost(NamedTuple):
+    """What branches take: runs that are trained, their updates in all, and the earliest step of these."""
+
+    runs: int
+    updates: int
+    start: int
+
+    def __str__(self) -> str:
+        if not self.runs:
+            return "all runs are there already"
+        are = "run is" if self.runs == 1 else "runs are"
+        return f"{self.runs} {are} trained, from the state of step {self.start} on: {self.updates} updates in all"
+
+
+class _Run(NamedTuple):
+    """A branch in its folder, with the recipe that it is trained by, up to a step."""
+
+    branch: Branch
+    folder: Path
+    recipe: Recipe
+    until: int
+
+
+def opened(folder: Path, recipe: Recipe) -> CheckpointSeries:
+    """Return the series of a run."""
+    return open_series(folder, classes=[type(recipe.architecture.init)])
+
+
+def check_start(series: CheckpointSeries, start: int, advice: str) -> None:
+    """Refuse a step that a run has not come to; the advice ends the message."""
+    last = series.steps[-1]
+    if not 0 <= start < last:
+        raise ValueError(f"{series.name} has come to step {last}: {advice} than {last}, got {start}")
+
+
+def cost(folder: Path, branches: Sequence[Branch]) -> _Cost:
+    """Return what branches take, before anything is done; what was done before is not done again.
+
+    A run starts where the newest state before its step was kept, or where it was interrupted.
+    """
+    series = opened(folder, branches[0].recipe)
+    stretches = [_stretches(folder, _run(folder, one, series), series) for one in branches]
+    trained = [stretch for of_run in stretches for stretch in of_run]
+    updates = sum(stop - start for start, stop in trained)
+    return _Cost(sum(map(bool, stretches)), updates, min((start for start, _ in trained), default=0))
+
+
+def compare(
+    folder: Path,
+    recipe: Recipe,
+    branches: Sequence[Branch],
+    *,
+    together: int = 1,
+    progress: bool,
+    device: str,
+    dtype: Dtype,
+) -> pd.DataFrame:
+    """Train branches of a run, and return the delays of its transitions in each: the table of its folder.
+
+    Both are measured on the run's own probe batch, and resampled together. A run that is not finished is compared up to
+    its last checkpoint. What was done before is not done again.
+
+    Raises:
+        ValueError: no transition comes after the step of a branch; or this version, device, processor or number of
+            threads gives other bits up to it.
+    """
+    check_way(folder, prepare(recipe, device, dtype).way, f"branch it with the versions in its {run_folder.RUN}")
+    series, batch = opened(folder, recipe), load_batch(recipe, folder)
+    own = _measured(series, batch, folder / FOLDER / "parts", progress, device)
+    for start in {one.start: None for one in branches}:
+        _check_transitions(own, start, series)
+    tables: dict[str | None, pd.DataFrame] = {None: own}
+    runs, blocks = [_run(folder, one, series) for one in branches], []
+    if together > 1:
+        _train_together(folder, runs, together, progress=progress, device=device, dtype=dtype)
+    for one, run in zip(branches, runs, strict=True):
+        other = _trained(folder, run, series, progress, device, dtype)
+        tables[one.name] = _measured(other, batch, run.folder / "parts", progress, device)
+        found = delays(tables[one.paired], tables[one.name], one.start, one.without)
+        same = {"run": series.name, "step": one.start, "probe": "Intervention", "quantity": "delay", **one.labels}
+        ends = [{"transition": each.what, "value": each.value, "lo": each.lo, "hi": each.hi} for each in found]
+        blocks.append(pd.DataFrame([{**dict.fromkeys(_AXES), **same, **each} for each in ends]))
+    return _add_to_table(folder, tidy(blocks))
+
+
+def _run(folder: Path, one: Branch, series: CheckpointSeries) -> _Run:
+    """Return where a branch is, numbered where another one has its name; it is saved where the other run is."""
+    place, number = folder / FOLDER / one.name, 1
+    while True:
+        # One that is there was saved where the other one was then: what that has gained since is replayed.
+        is_there = (place / run_folder.RUN).exists()
+        save = run_folder.read_plan(place)["save"] if is_there else series.steps
+        recipe = dataclasses.replace(one.recipe, plan=dataclasses.replace(one.recipe.plan, save=save, states=()))
+        if not is_there or not differences(describe(recipe), run_folder.read_run(place)["recipe"]):
+            break
+        number += 1
+        place = place.with_name(f"{one.name}-{number}")
+    return _Run(one, place, recipe, min(step for step in recipe.plan.saved_steps if step >= series.steps[-1]))
+
+
+def _stretches(folder: Path, run: _Run, series: CheckpointSeries) -> list[tuple[int, int]]:
+    """Return from which step to which a branch is trained or replayed."""
+    plan = run.recipe.plan
+    start = branch_start(folder, run.folder, plan, run.branch.start)
+    saved = sorted({*run_folder.saved_steps(run.folder), *(step for step in plan.saved_steps if step <= run.until)})
+    missing = [step for step in series.steps if step not in saved]
+    replays = [(each.start, each.stop) for each in replays_of(missing, saved, [0])]
+    return [*([(start, run.until)] if start < run.until else []), *replays]
+
+
+def _train_together(folder: Path, runs: Sequence[_Run], most: int, **how: Any) -> None:
+    """Train up to so many branches as one batched step where their shapes allow it, each by itself up to its step."""
+    ends = [run.until == (plan := run.recipe.plan).steps and run.branch.start in plan.saved_steps for run in runs]
+    whole = [run for run, is_whole in zip(runs, ends, strict=True) if is_whole]
+    for numbers in fitting([run.recipe for run in whole], most):
+        group = [whole[number] for number in numbers]
+        for run in group:
+            if run.branch.start and not begun_together(run.folder):
+                _begin(folder, run, until=run.branch.start, **how)
+        train_together([run.recipe for run in group], [run.folder for run in group], **how)
+
+
+def _begin(folder: Path, run: _Run, until: int, **how: Any) -> CheckpointSeries:
+    """Train a branch from the newest state before its step up to another one."""
+    run_folder.claim(run.folder, run.recipe, parent={"folder": "../..", "step": run.branch.start})
+    branch(folder, run.folder, run.recipe.plan, run.branch.start)
+    return train(run.recipe, run.folder, until=until, **how)
+
+
+def _trained(
+    folder: Path, run: _Run, series: CheckpointSeries, progress: bool, device: str, dtype: Dtype
+) -> CheckpointSeries:
+    """Train a branch as far as the other run, and save it where that is saved."""
+    how: Any = {"progress": progress, "device": device, "dtype": dtype}
+    trained = _begin(folder, run, run.until, **how)
+    _check_bits(series, trained, run.branch.start)
+    if set(series.steps) <= set(trained.steps):
+        return trained
+    return densify_steps(run.folder, series.steps, recipe=run.recipe, **how)
+
+
+def _check_bits(series: CheckpointSeries, branched: CheckpointSeries, start: int) -> None:
+    """Refuse a run that is another one before it may be."""
+    for step in (each for each in branched.steps if each <= start and each in series.steps):
+        one, other = series.weights(step), branched.weights(step)
+        if different := [name for name in one if not torch.equal(one[name], other[name])]:
+            raise ValueError(
+                f"{branched.name} has other bits of {different[0]} than {series.name} at step {step}, and leaves it at "
+                f"step {start}: delete it, and train it with the versions in {run_folder.RUN}, on the processor, the "
+                "device, with the dtype and the number of threads that the run was trained with; torch takes "
+                f"{torch.get_num_threads()} here"
+            )
+
+
+def _check_transitions(own: pd.DataFrame, start: int, series: CheckpointSeries) -> None:
+    """Refuse a step behind which delays would be of nothing, before anything is trained."""
+    if not transitions(own, start):
+        raise ValueError(
+            f"no transition of {series.name} comes after step {start}: up to its last checkpoint, step "
+            f"{series.steps[-1]}, its loss hardly falls any more, and no head begins to attend to a relation. Begin at "
+            "an earlier step"
+        )
+
+
+def _measured(series: CheckpointSeries, batch: Batch, parts: Path, progress: bool, device: str) -> pd.DataFrame:
+    probes: list[AbstractProbe] = [Loss(), *([AttentionTo()] if batch.relations else [])]
+    with run_folder.measuring(parts):
+        return measure(series, probes, batch, folder=parts, progress=progress, device=device)
+
+
+def _add_to_table(folder: Path, rows: pd.DataFrame) -> pd.DataFrame:
+    """Add rows to the table of a run's branches; those of the same ones are replaced, in their place."""
+    path = folder / INTERVENTIONS
+    if path.exists():
+        both = tidy([pd.read_parquet(path), rows])
+        places = both.groupby(_AXES, dropna=False, sort=False).ngroup()
+        rows = both.sort_values("control", key=lambda names: names.isin(_FIRST), kind="stable")
+        rows = rows.drop_duplicates(_AXES, keep="last")  # a control that was asked for itself is none any more
+        rows = rows.loc[places[rows.index].sort_values().index]
+    rows = rows.dropna(axis="columns", how="all").reset_index(drop=True)
+    run_folder.write(path, lambda partial: rows.to_parquet(partial, index=False))
+    return rows

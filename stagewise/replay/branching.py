@@ -1,0 +1,128 @@
+"""What a stage depends on: a run continues from a checkpoint with its recipe changed, and is compared with itself."""
+
+import dataclasses
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from stagewise._value_schedules import AbstractSchedule, Shuffled, Steps
+from stagewise.plan import ClampHead
+from stagewise.recipe import Recipe, describe, field_of
+from stagewise.replay._branches import Branch, check_start, compare, opened
+from stagewise.replay.densifying import recipe_at
+from stagewise.training import Dtype
+from stagewise.words._delays import SILENT, held_in_words
+
+_CLAMPS = "plan.clamps"
+_LONGEST = 80
+"""Letters of a change in the name of its folder."""
+
+
+def branch(
+    folder: str | Path,
+    change: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+    start: int,
+    *,
+    recipe: Recipe | None = None,
+    controls: bool = True,
+    seeds: int = 1,
+    together: int = 1,
+    progress: bool = True,
+    device: str = "cpu",
+    dtype: Dtype = "float32",
+) -> pd.DataFrame:
+    """Train on from a run's checkpoint with fields of its recipe changed, and say how much later each transition comes.
+
+    A branch is a run folder in `interventions/` of the run's, and names it in its run.json. It has the run's bits up to
+    the step, and the same batches in the same order after it, as far as the change leaves them: with no change it is
+    the run. Both are measured on the run's own probe batch and compared as `intervene` does. The controls are the same
+    change from half of the step on, and no change but the run's own batches in another order, as the noise of any
+    change. What was done before is not done again, and what was interrupted resumes.
+
+    Args:
+        folder: the run folder.
+        change: values by the paths of fields, as in {"plan.learning_rate": 0.02}, numbers or schedules; or several
+            such, each a branch of its own. The fields are those that `Recipe` takes schedules of; heads are held by
+            {"plan.clamps": (ClampHead(0, 1, start=120),)}.
+        start: the first update with the change.
+        recipe: of the run; None reads it from the folder.
+        controls: whether to make the controls.
+        seeds: orders of the batches after the step: the run's own one, and others, in which the changed run is compared
+            with the unchanged one. `find_delays` joins them.
+        together: how many branches are trained as one batched step, where their shapes allow it and the run has saved
+            the step. Sums then come in another order: they have the run's bits up to the step, and to rounding after.
+        progress: show bars.
+        device: as the run was trained on.
+        dtype: as the run was trained in.
+
+    Returns the rows of `intervene`, with `change` as text, the number of the order as `seed` (0 for the run's own), and
+    as `control` "change", "another time" or "batch order".
+
+    Raises:
+        ValueError: the recipe has no such field, or one that stays as it is in training; a value that it does not take;
+            the run has not come to the step; no transition comes after it; or this version, device, processor or
+            number of threads gives other bits up to it.
+        FileNotFoundError: the folder holds no run.
+    """
+    folder, changes = Path(folder), [change] if isinstance(change, Mapping) else change
+    recipe = recipe or recipe_at(folder)
+    branches = branches_of(folder, changes, start, recipe, controls=controls, seeds=seeds)
+    how: Any = {"together": together, "progress": progress, "device": device, "dtype": dtype}
+    return compare(folder, recipe, branches, **how)
+
+
+def branches_of(
+    folder: Path, changes: Sequence[Mapping[str, Any]], start: int, recipe: Recipe, *, controls: bool, seeds: int
+) -> list[Branch]:
+    """Return the runs that some changes take: the unchanged ones in other orders first, then each with its controls."""
+    if not changes or seeds < 1:
+        raise ValueError(f"a branch takes one change or more and at least one seed, got {changes!r} and {seeds}")
+    check_start(opened(folder, recipe), start, "branch from an earlier one")
+    orders = range(1, max(seeds, 2 if controls else 1))
+    branches = {one.name: one for one in (_branch(recipe, {}, start, order, "batch order") for order in orders)}
+    for change in changes:
+        for order in range(seeds):
+            one = _branch(recipe, change, start, order, "change")
+            branches[one.name] = one._replace(paired=_branch(recipe, {}, start, order, "").name if order else None)
+        if controls and change and start > 1:
+            one = _branch(recipe, change, start // 2, 0, "another time")
+            branches.setdefault(one.name, one)
+    return list(branches.values())
+
+
+def _branch(recipe: Recipe, change: Mapping[str, Any], start: int, order: int, control: str) -> Branch:
+    changed = _changed(recipe, change, start)
+    if order:
+        shuffled = {"plan.draw": Shuffled(start, recipe.plan.steps, order)}
+        changed = dataclasses.replace(changed, schedules={**shuffled, **(changed.schedules or {})})
+    words = ", ".join(f"{path}={_in_words(value)}" for path, value in change.items())
+    label = words or ("another batch order" if order else "no change")
+    name = f"{re.sub(r'[^A-Za-z0-9_.=+-]+', '-', label)[:_LONGEST]}-{start}{f'-order-{order}' if order else ''}"
+    silent = [(clamp.layer, clamp.head) for clamp in change.get(_CLAMPS, ()) if clamp.kind in SILENT]
+    return Branch(changed, start, name, {"change": label, "seed": order, "control": control}, silent)
+
+
+def _in_words(value: Any) -> str:
+    if isinstance(value, AbstractSchedule | str):
+        return str(value)
+    if isinstance(value, Sequence) and any(isinstance(each, ClampHead) for each in value):
+        return " and ".join(held_in_words(dataclasses.asdict(each)) for each in value)
+    return json.dumps(describe(value))
+
+
+def _changed(recipe: Recipe, change: Mapping[str, Any], start: int) -> Recipe:
+    """Return the recipe whose fields are as they are up to a step, and have other values from there on."""
+    values = {path: value for path, value in change.items() if path != _CLAMPS}
+    schedules = dict(recipe.schedules or {})
+    for path, value in values.items():
+        before = schedules[path] if path in schedules else field_of(recipe, path)
+        schedules[path] = Steps((before, value), (start,))
+    clamps = (*(recipe.plan.clamps or ()), *change.get(_CLAMPS, ()))
+    if early := [clamp for clamp in change.get(_CLAMPS, ()) if clamp.start < start]:
+        raise ValueError(f"a head is held from the step of the branch on, {start}, or later; got {early[0].start}")
+    plan = dataclasses.replace(recipe.plan, clamps=clamps or None)
+    return dataclasses.replace(recipe, plan=plan, schedules=schedules or None)
