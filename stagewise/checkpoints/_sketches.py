@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+import xxhash
 from torch import Tensor
 
 NUMBERS = 256
@@ -36,7 +37,7 @@ class Sketch(NamedTuple):
         norm: Frobenius norm; nan or infinite where an entry is.
         size: number of entries.
         zeros: entries that are exactly zero.
-        bits: a checksum of the entries, whatever their order.
+        bits: a hash of the entries as float32.
         uniform: whether all entries are equal, as those of a new gain or bias.
         rounding: what the entries were rounded to, as "bfloat16" or "256 values"; empty of others.
         kind: data type.
@@ -77,7 +78,7 @@ def _sketch(weight: Tensor, numbers: np.ndarray) -> Sketch:
         norm,
         len(flat),
         len(flat) - int(torch.count_nonzero(flat)),
-        int(flat.view(torch.int32).sum()),
+        xxhash.xxh3_64_intdigest(flat.numpy().data),
         len(flat) == 0 or bool((flat == flat[0]).all()),
         _rounding(sample[sample != 0]),
         str(weight.dtype),
