@@ -88,7 +88,7 @@ class Recipe:
 
     def _check_schedules(self) -> None:
         for path in self.schedules or ():
-            field_of(self, path)
+            self.field(path)
             if not path.startswith("task.") and path.removeprefix("plan.") not in _SCHEDULED:
                 known = ", ".join(f"plan.{name}" for name in _SCHEDULED)
                 raise ValueError(f"{path} stays as it is in training: what changes is a field of the task, or {known}")
@@ -103,12 +103,31 @@ class Recipe:
                     f"{task.n_ctx} and {task.d_vocab} at step {step}: leave its size as it is"
                 )
 
+    def field(self, path: str) -> Any:
+        """Return the value of a field by its path, as in "plan.learning_rate".
+
+        Raises:
+            ValueError: there is no such field.
+        """
+        part: Any = self
+        for name in path.split("."):
+            if name not in (fields := field_types(type(part))):
+                raise ValueError(f"{path}: the recipe has no such field{instead_of(name, sorted(fields))}")
+            part = getattr(part, name)
+        return part
+
     def at(self, step: int) -> "Recipe":
         """Return what an update is made by: the recipe with the values that schedules give their fields there."""
         recipe = dataclasses.replace(self, schedules=None) if self.schedules else self
         for path, schedule in (self.schedules or {}).items():
             recipe = _replaced(recipe, path.split("."), schedule.at(step), path)
         return recipe
+
+    def rates(self, rate: float, step: int) -> dict[str, float]:
+        """Return what an optimiser's group, whose rate is one of the plan, has at an update: rate, decay, momentum."""
+        now = self.at(step).plan
+        own = now.learning_rate if rate == self.plan.learning_rate else rate
+        return {"lr": own * now.rate_factor(step), "weight_decay": now.weight_decay, "momentum": now.momentum}
 
     def batches(self) -> Callable[[int], Batch]:
         """Return the training data: a function of the step, the same for every call."""
@@ -122,20 +141,6 @@ class Recipe:
             return stream(step if plan.draw is None else plan.draw, plan.batch_size)
 
         return batch
-
-
-def field_of(recipe: Recipe, path: str) -> Any:
-    """Return the value of a field by its path, as in "plan.learning_rate".
-
-    Raises:
-        ValueError: there is no such field.
-    """
-    part: Any = recipe
-    for name in path.split("."):
-        if name not in (fields := field_types(type(part))):
-            raise ValueError(f"{path}: the recipe has no such field{instead_of(name, sorted(fields))}")
-        part = getattr(part, name)
-    return part
 
 
 def _replaced(part: Any, names: Sequence[str], value: Any, path: str) -> Any:

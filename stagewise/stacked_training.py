@@ -12,7 +12,7 @@ from stagewise import models
 from stagewise.loss import training_loss
 from stagewise.models._precision import Dtype, products_in
 from stagewise.recipe import Recipe, describe
-from stagewise.training import Training, optimiser_of, set_rates
+from stagewise.training import Training, optimiser_of
 
 _EPSILON = 1e-6
 """Added to a norm before it divides, as torch.nn.utils.clip_grad_norm_ does."""
@@ -29,7 +29,8 @@ class _Rule(NamedTuple):
 
     def step(self, step: int, gradients: Mapping[str, Tensor | None]) -> None:
         """Update the runs' part of the stack, which the parameters are views of."""
-        set_rates(self.optimiser, self.rates, self.recipe, step)
+        for group, rate in zip(self.optimiser.param_groups, self.rates, strict=True):
+            group |= {name: value for name, value in self.recipe.rates(rate, step).items() if name in group}
         for name, parameter in self.parameters.items():
             gradient = gradients[name]
             parameter.grad = None if gradient is None else gradient[self.runs]

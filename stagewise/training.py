@@ -144,7 +144,8 @@ def prepare(recipe: Recipe, device: str = "cpu", dtype: Dtype = "float32") -> Tr
     def adjust(step: int) -> None:
         models.average_over_heads(model, alike, clamps.parted)
         clamps.without_gradients()
-        set_rates(optimiser, rates, recipe, step)
+        for group, rate in zip(optimiser.param_groups, rates, strict=True):
+            group |= {name: value for name, value in recipe.rates(rate, step).items() if name in group}
 
     return Training(model, optimiser, loss_at, adjust, plan.clip, clamps, way, batch_at, forward, alike)
 
@@ -272,14 +273,6 @@ def optimiser_of(parameters: Mapping[str, torch.nn.Parameter], plan: TrainPlan) 
     if plan.optimiser == "sgd":
         return torch.optim.SGD(groups, momentum=plan.momentum, weight_decay=plan.weight_decay, fused=True)
     return torch.optim.AdamW(groups, weight_decay=plan.weight_decay, fused=True)
-
-
-def set_rates(optimiser: torch.optim.Optimizer, rates: Sequence[float], recipe: Recipe, step: int) -> None:
-    """Give the groups of an optimiser, whose rates are those of the plan, what they have at an update."""
-    plan, now = recipe.plan, recipe.at(step).plan
-    for group, rate in zip(optimiser.param_groups, rates, strict=True):
-        group["lr"] = (now.learning_rate if rate == plan.learning_rate else rate) * plan.rate_factor(step)
-        group |= {name: getattr(now, name) for name in ("weight_decay", "momentum") if name in group}
 
 
 def _averaged(model: models.Model, recipe: Recipe) -> list[str]:

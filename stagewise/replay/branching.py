@@ -11,7 +11,7 @@ import pandas as pd
 
 from stagewise._value_schedules import AbstractSchedule, Shuffled, Steps
 from stagewise.plan import ClampHead
-from stagewise.recipe import Recipe, describe, field_of
+from stagewise.recipe import Recipe, describe
 from stagewise.replay._branches import Branch, check_start, compare, opened
 from stagewise.replay.densifying import recipe_at
 from stagewise.training import Dtype
@@ -119,7 +119,7 @@ def _changed(recipe: Recipe, change: Mapping[str, Any], start: int) -> Recipe:
     values = {path: value for path, value in change.items() if path != _CLAMPS}
     schedules = dict(recipe.schedules or {})
     for path, value in values.items():
-        before = schedules[path] if path in schedules else field_of(recipe, path)
+        before = schedules[path] if path in schedules else recipe.field(path)
         schedules[path] = Steps((before, value), (start,))
     clamps = (*(recipe.plan.clamps or ()), *change.get(_CLAMPS, ()))
     if early := [clamp for clamp in change.get(_CLAMPS, ()) if clamp.start < start]:
