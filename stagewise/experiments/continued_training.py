@@ -72,7 +72,7 @@ AGAIN, PLAIN = Plan(DRAWN), Plan({}, again=0, rate=1e-4)
 """Some heads drawn anew, and the model trained on as it is."""
 
 
-def train_on(model: Any, text: Int[Tensor, " token"], folder: Path, plan: Plan) -> None:
+def _train_on(model: Any, text: Int[Tensor, " token"], folder: Path, plan: Plan) -> None:
     """Train a model of transformers on, and save its checkpoints in half precision.
 
     Args:
@@ -109,7 +109,7 @@ def train_on(model: Any, text: Int[Tensor, " token"], folder: Path, plan: Plan) 
         optimiser.step()
 
 
-def draw_anew(model: Any, drawn: Mapping[int, tuple[int, ...]]) -> None:
+def _draw_anew(model: Any, drawn: Mapping[int, tuple[int, ...]]) -> None:
     """Draw the keys of key-value heads, and the queries that read them, as at an initialisation."""
     config, draw = model.config, torch.Generator().manual_seed(0)
     width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
@@ -142,15 +142,15 @@ def continued(source: Path, text: Path, folder: Path, plan: Plan) -> Analysis:
     task = RepeatedTokens.for_model(base.architecture)
     batch = task.probe_batch(8, seed=0)
     log_probs, _ = models.clean_pass(base.model(base.steps[-1]), batch.tokens, ())
-    draw_anew(model, plan.drawn)
+    _draw_anew(model, plan.drawn)
     ids = torch.tensor(tokenizer(text.read_text(encoding="utf8"))["input_ids"])
-    train_on(model, ids, folder / "checkpoints", plan)
+    _train_on(model, ids, folder / "checkpoints", plan)
     probes = [Loss(), Accuracy(), AttentionTo(), KLToReference(("the model before",))]
     batch = batch.with_references({"the model before": log_probs})
     return analyse(folder / "checkpoints", folder / "analysis", batch=batch, probes=probes)
 
 
-def main() -> None:
+def _main() -> None:
     """Read the command line, train, and print the answer."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("model", type=Path)
@@ -164,4 +164,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    _main()

@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from stagewise._value_schedules import AbstractSchedule, Shuffled, Steps
+from stagewise.checkpoints._digest import short_digest
 from stagewise.plan import ClampHead
 from stagewise.recipe import Recipe, describe
 from stagewise.replay._branches import Branch, check_start, compare, opened
@@ -101,7 +102,9 @@ def _branch(recipe: Recipe, change: Mapping[str, Any], start: int, order: int, c
         changed = dataclasses.replace(changed, schedules={**shuffled, **(changed.schedules or {})})
     words = ", ".join(f"{path}={_in_words(value)}" for path, value in change.items())
     label = words or ("another batch order" if order else "no change")
-    name = f"{re.sub(r'[^A-Za-z0-9_.=+-]+', '-', label)[:_LONGEST]}-{start}{f'-order-{order}' if order else ''}"
+    part = re.sub(r"[^A-Za-z0-9_.=+-]+", "-", label)
+    part = part if len(part) <= _LONGEST else f"{part[:_LONGEST]}-{short_digest(label)[:6]}"
+    name = f"{part}-{start}{f'-order-{order}' if order else ''}"
     silent = [(clamp.layer, clamp.head) for clamp in change.get(_CLAMPS, ()) if clamp.kind in SILENT]
     return Branch(changed, start, name, {"change": label, "seed": order, "control": control}, silent)
 

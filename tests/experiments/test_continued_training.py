@@ -9,7 +9,7 @@ import torch
 import transformers
 
 from stagewise.checkpoints.series import open_series
-from stagewise.experiments.continued_training import AGAIN, PLAIN, Plan, continued, draw_anew, train_on
+from stagewise.experiments.continued_training import AGAIN, PLAIN, Plan, _draw_anew, _train_on, continued
 from stagewise.table import select
 
 SMALL = Plan({1: (1,)}, first=1, sequences=4, length=16, again=4, warmup=2, steps=4, every=2)
@@ -31,7 +31,7 @@ def small() -> Any:
 
 def test_one_key_and_the_queries_that_read_it_are_drawn_anew_and_nothing_else() -> None:
     model, before = small(), small().state_dict()
-    draw_anew(model, {1: (1,)})
+    _draw_anew(model, {1: (1,)})
     changed = {name: (weight != before[name]).any(1) for name, weight in model.state_dict().items() if weight.ndim == 2}
     rows = {name: which.nonzero()[:, 0].tolist() for name, which in changed.items() if which.any()}
     assert rows == {
@@ -52,9 +52,9 @@ def test_half_of_the_sequences_are_random_and_each_ends_on_tokens_that_it_had_be
 
 
 def test_a_run_that_was_stopped_resumes_with_the_same_bits_and_the_lower_layers_stay(tmp_path: Path) -> None:
-    train_on(small(), TEXT, tmp_path / "whole", SMALL)
-    train_on(small(), TEXT, tmp_path / "parts", dataclasses.replace(SMALL, steps=2))
-    train_on(small(), TEXT, tmp_path / "parts", SMALL)
+    _train_on(small(), TEXT, tmp_path / "whole", SMALL)
+    _train_on(small(), TEXT, tmp_path / "parts", dataclasses.replace(SMALL, steps=2))
+    _train_on(small(), TEXT, tmp_path / "parts", SMALL)
     whole, parts = open_series(tmp_path / "whole"), open_series(tmp_path / "parts")
     assert whole.steps == parts.steps == (0, 2, 4)
     last, first = whole.load(4), whole.load(0)
