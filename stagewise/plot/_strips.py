@@ -86,15 +86,17 @@ def ablation_with_control(
 def heads_over_training(table: pd.DataFrame, stages: Stages | None = None, ax: Axes | None = None) -> Axes:
     """Draw what each head attends to at each step: the colour of its relation, the fuller the more it attends there.
 
-    White is the attention of uniform attention or less, the full colour all of it. Of many heads those are shown that
-    come to attend to any relation most.
+    White is the attention of uniform attention or less, the full colour all of it. Where there are many heads, those
+    are shown whose attention to a relation changes most; of one checkpoint those that attend most.
 
     Args:
         table: with rows of attention along relations, `AttentionTo`.
     """
     beyond = beyond_uniform(table)
     colours = ordered_colours(beyond["relation"].drop_duplicates().tolist())
-    most = beyond.groupby(["layer", "head"])["value"].max().nlargest(_LABELLED).index
+    by_relation = beyond.groupby(["layer", "head", "relation"])["value"]
+    change = by_relation.max() - (by_relation.min() if beyond["step"].nunique() > 1 else 0)
+    most = change.groupby(["layer", "head"]).max().nlargest(_LABELLED).index
     largest = beyond.sort_values("value", ascending=False, kind="stable").drop_duplicates(["layer", "head", "step"])
     heads, relations = (_by_head(largest, of).loc[sorted(most)] for of in ("value", "relation"))
     full = np.array([to_rgb(colours[name]) for name in relations.to_numpy().ravel()]).reshape(*heads.shape, 3)

@@ -1,5 +1,7 @@
 """Strips of heads: one colour scale, and each cluster numbered once."""
 
+import itertools
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -65,3 +67,16 @@ def test_a_heads_colour_is_its_relation_fuller_the_more_it_attends_beyond_unifor
     full = np.array(to_rgb(ordered_colours("ab")["b"]))
     assert np.allclose(cells[0, 1], full)
     assert np.allclose(cells[1, 0], 1 - 0.5 * (1 - full))
+
+
+@pytest.mark.parametrize("steps", [(0, 10), (10,)], ids=["those that change", "those that attend, of one checkpoint"])
+def test_of_many_heads_those_that_change_most_are_shown(steps: tuple[int, ...]) -> None:
+    whole = dict.fromkeys(("layer", "head"), "Int64")
+    rows = [
+        {"run": "run", "probe": "AttentionTo", "quantity": "along", "layer": layer, "head": head, "step": step}
+        | {"relation": "a", "value": 0.5 * (step > 0) if layer else 0.9}
+        for layer, head, step in itertools.product(range(2), range(36), steps)
+    ]
+    ax = plot.heads_over_training(pd.DataFrame(rows).astype(whole))
+    layers = {label.get_text()[:2] for label in ax.get_yticklabels()}
+    assert layers == {"L1" if len(steps) > 1 else "L0"}
