@@ -24,7 +24,6 @@ import pyarrow.parquet as pq
 from tqdm.auto import tqdm
 
 from stagewise import models
-from stagewise.architecture import Architecture
 from stagewise.checkpoints._digest import short_digest
 from stagewise.checkpoints._table_file import PROVENANCE
 from stagewise.checkpoints.run_folder import write
@@ -34,6 +33,7 @@ from stagewise.measurement._earlier import OF_PROBES, Earlier, Rows, together
 from stagewise.measurement._forecast import Cost, forecast
 from stagewise.measurement._inputs import unmeasured
 from stagewise.measurement._parts import PASSES
+from stagewise.measurement._passes import asks_for_passes
 from stagewise.measurement._rows import bootstrap_weights, checkpoint_labels, columns, tidy_columns
 from stagewise.models import Model
 from stagewise.probe import AbstractProbe, Reading
@@ -136,7 +136,7 @@ class Measurement:
         of = {
             type(probe).__name__: {
                 "columns": in_order(itertools.chain(*blocks[type(probe).__name__])),
-                "passes": read.passes if _asks_for_passes(probe, plan.architecture) else "",
+                "passes": read.passes if asks_for_passes(probe, plan.architecture) else "",
             }
             for probe in plan.probes
         }
@@ -157,10 +157,6 @@ def write_part(path: Path, frame: pd.DataFrame, origin: Mapping[str, object] = M
     table = pa.Table.from_pandas(frame, preserve_index=False)
     table = table.replace_schema_metadata({**table.schema.metadata, PROVENANCE: json.dumps(dict(origin))})
     return write(path, lambda partial: pq.write_table(table, partial))
-
-
-def _asks_for_passes(probe: AbstractProbe, architecture: Architecture) -> bool:
-    return any(any(True for _ in each(architecture)) for each in (probe.edits, probe.attributions))
 
 
 def _of_references(block: Columns, batch: Batch) -> Columns:

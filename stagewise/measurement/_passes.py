@@ -70,10 +70,12 @@ def cut(batch: Batch, number: int) -> list[Batch]:
 
 def predicted(probes: Sequence[AbstractProbe], architecture: Architecture) -> bool:
     """Whether a probe reads predictions, by itself or by edited passes or gradients, which are compared with them."""
-    return any(
-        probe.reads_predictions or any(True for ask in (probe.edits, probe.attributions) for _ in ask(architecture))
-        for probe in probes
-    )
+    return any(probe.reads_predictions or asks_for_passes(probe, architecture) for probe in probes)
+
+
+def asks_for_passes(probe: AbstractProbe, architecture: Architecture) -> bool:
+    """Whether a probe asks for edited passes or gradients."""
+    return any(any(True for _ in each(architecture)) for each in (probe.edits, probe.attributions))
 
 
 def _bytes(batch: Batch, architecture: Architecture, backward: bool, predictions: bool) -> int:
