@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from stagewise._value_schedules import AbstractSchedule, Shuffled, Steps
-from stagewise.checkpoints._digest import short_digest
+from stagewise.plain_text import file_part
 from stagewise.plan import ClampHead
 from stagewise.recipe import Recipe, describe
 from stagewise.replay._branches import Branch, check_start, compare, opened
@@ -19,8 +19,6 @@ from stagewise.training import Dtype
 from stagewise.words._delays import SILENT, held_in_words
 
 _CLAMPS = "plan.clamps"
-_LONGEST = 80
-"""Letters of a change in the name of its folder."""
 
 
 def branch(
@@ -102,8 +100,7 @@ def _branch(recipe: Recipe, change: Mapping[str, Any], start: int, order: int, c
         changed = dataclasses.replace(changed, schedules={**shuffled, **(changed.schedules or {})})
     words = ", ".join(f"{path}={_in_words(value)}" for path, value in change.items())
     label = words or ("another batch order" if order else "no change")
-    part = re.sub(r"[^A-Za-z0-9_.=+-]+", "-", label)
-    part = part if len(part) <= _LONGEST else f"{part[:_LONGEST]}-{short_digest(label)[:6]}"
+    part = file_part(re.sub(r"[^A-Za-z0-9_.=+-]+", "-", label))
     name = f"{part}-{start}{f'-order-{order}' if order else ''}"
     silent = [(clamp.layer, clamp.head) for clamp in change.get(_CLAMPS, ()) if clamp.kind in SILENT]
     return Branch(changed, start, name, {"change": label, "seed": order, "control": control}, silent)
