@@ -5,6 +5,7 @@ run too; a command that is of no known kind fails here.
 """
 
 import functools
+import importlib.util
 import json
 import math
 import re
@@ -162,7 +163,7 @@ def call(words: list[str]) -> None:
     elif program == "make":
         subprocess.run(["make", "--dry-run", *rest], cwd=ROOT, check=True, capture_output=True)
     elif program.endswith("python"):
-        assert any((ROOT / word).exists() for word in rest)
+        assert importlib.util.find_spec(rest[1]) if rest[0] == "-m" else any((ROOT / word).exists() for word in rest)
     else:
         assert program in NOT_RUN, f"there is no way to run {shlex.join(words)}: add one here"
 
