@@ -10,7 +10,7 @@ from stagewise.event import labels_of
 from stagewise.statistics._constants import FACTOR, OFTEN, PLACES
 from stagewise.table import Quantity
 from stagewise.words._grammar import capital, count, numeral
-from stagewise.words._onsets import Context, Row, by_cause, cause, change, largest, level, onset, timed
+from stagewise.words._onsets import RESTING, Context, Row, by_cause, cause, change, largest, level, onset, timed
 from stagewise.words._stages import edge, events_in, head_events
 from stagewise.words._times import at, span, unit, written
 
@@ -171,14 +171,16 @@ def _way(row: Row, between: str) -> str:
 
 
 def _heads(found: Found, stage: int) -> list[str]:
-    """Name the heads whose attention or output changes most: by what they turn to, not by what they leave."""
+    """Name the heads whose attention or output changes most: what they turn to, before what they leave or rest on."""
     began_here = found.of_stage(stage)
     rows = began_here[~found.of_weights(began_here)].to_dict("records")
     rows = [row for row in rows if pd.notna(row["head"])]
-    rows.sort(key=lambda row: (row["after"] < row["before"], -_size(row)))
+    large = [row for row in rows if row.get("relation") not in RESTING and _size(row) >= found.context.criteria.growth]
+    rows = large if any(map(_up, large)) else rows
+    rows.sort(key=lambda row: (not _up(row), -_size(row)))
     one_a_head = [*{(row["layer"], row["head"]): row for row in reversed(rows)}.values()][::-1]
-    large = [row for row in one_a_head if _size(row) >= PART * max(map(_size, one_a_head))]
-    chosen = sorted(large[:NAMED], key=lambda row: row["t50"])
+    most = [row for row in one_a_head if _size(row) >= PART * max(map(_size, one_a_head))]
+    chosen = sorted(most[:NAMED], key=lambda row: row["t50"])
     return [onset(row, found.context.quantity(row), found.context.criteria) for row in chosen]
 
 

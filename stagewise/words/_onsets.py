@@ -68,6 +68,9 @@ HEADS = {
 }
 """What a head with most of its attention on a relation is called, and what it attends to otherwise."""
 
+RESTING = ("first token", "self")
+"""Relations along which attention rests where a head reads nothing: heads of others are named before theirs."""
+
 LARGE = 1e6
 """Changes from which on levels are written in three digits."""
 

@@ -3,10 +3,12 @@
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from stagewise.checkpoints.logged_curves import read_log
 from stagewise.findings.stages import Stages, find_stages
+from stagewise.table import tidy
 from stagewise.words._answer import headline
 
 STEPS = np.arange(0, 3000, 25)
@@ -65,3 +67,13 @@ def test_every_number_of_the_answer_stands_in_the_tables(stages_of_both: Stages)
     for row, sentence in zip(stages.table.iloc[1:].to_dict("records"), stages.answer[1:], strict=False):
         assert f"At step {row['start']} " in sentence
         assert f"the model leaves {row['left']}, half-way at {row['t50']:.0f}" in sentence
+
+
+def test_a_head_that_reads_is_named_before_one_that_rests_on_the_first_token(one_onset: pd.DataFrame) -> None:
+    resting = one_onset.assign(relation="first token")
+    reading = one_onset.assign(relation="induction", layer=1, value=0.05 + 0.6 * (one_onset["value"] - 0.05))
+    _, alone, _ = find_stages(resting).answer
+    _, both, _ = find_stages(tidy([resting, reading])).answer
+    assert "L0H0 becomes a first-token head" in alone
+    assert "L1H0 becomes an induction head" in both
+    assert "L0H0" not in both
