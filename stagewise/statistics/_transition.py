@@ -1,5 +1,6 @@
 """A transition of a curve over training, as it is found: its size and times, and the numbers that decide about it."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -64,29 +65,36 @@ class Found(NamedTuple):
     p_value: float
 
 
-def prominence(u: np.ndarray, background: np.ndarray, size: float, shape: Shapes) -> float:
+def prominence(u: np.ndarray, beside: np.ndarray, size: float, shape: Shapes, others: Sequence[Shapes] = ()) -> float:
     """Return the speed of a fit inside a transition over the faster of those before and after it.
 
     Of a transition that lasts to the end of the run the last part is what comes after it: a curve that grows faster and
-    faster does not slow there.
+    faster does not slow there. Transitions of one direction that follow each other without a pause, as the pieces of a
+    straight line that bends, are taken together: what comes before the first and after the last counts.
 
     Args:
         u: log(1 + step) of the checkpoints.
-        background: the smooth part of the fit at the checkpoints.
+        beside: the rest of the fit at the checkpoints, the background and what other transitions add to it.
         size: of the transition.
         shape: one. Its own times count: between two checkpoints the medians of all likely shapes may lie beside it.
+        others: the transitions of the same direction.
     """
     early, half, late = shape.times()[0]
     first, last = float(u[0]), float(u[-1])
     within = np.linspace(early, late, c.SPEED_POINTS).clip(first, last)
     dense = np.unique(np.concatenate([np.linspace(first, last, c.SPEED_POINTS), within]))
     t = np.expm1(dense)
-    fit = np.sign(size) * (np.interp(dense, u, background) + size * shape.at(dense)[0])
+    fit = np.sign(size) * (np.interp(dense, u, beside) + size * shape.at(dense)[0])
     middles = (dense[1:] + dense[:-1]) / 2
     inside = (middles >= early) & (middles <= late)
     fastest = (np.diff(fit) / np.diff(t))[inside].max(initial=0.0)
     spacing = float(np.interp(half, (u[1:] + u[:-1]) / 2, np.diff(np.expm1(u))))
     start, middle, end = np.expm1([early, half, late])
+    way_in, way_out = max(middle - start, 2 * spacing), max(end - middle, 2 * spacing)
+    for other in sorted(others, key=lambda each: abs(each.times()[0, 1] - half)):
+        begins, _, ends = np.expm1(other.times()[0])
+        if begins <= end + way_out and ends >= start - way_in:
+            start, end = min(start, begins), max(end, ends)
 
     def speed(lo: float, hi: float) -> float:
         lo, hi = max(lo, t[0]), min(hi, t[-1])
@@ -94,7 +102,7 @@ def prominence(u: np.ndarray, background: np.ndarray, size: float, shape: Shapes
             return 0.0
         return float(np.diff(np.interp([lo, hi], t, fit))[0] / (hi - lo))
 
-    before = speed(start - max(middle - start, 2 * spacing), start)
-    after = speed(min(end, t[-1] - 2 * spacing), end + max(end - middle, 2 * spacing))
+    before = speed(start - way_in, start)
+    after = speed(min(end, t[-1] - 2 * spacing), end + way_out)
     around = max(before, after, 0.0)
     return float(fastest / around) if around > 0 else float("inf")

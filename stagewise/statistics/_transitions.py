@@ -49,7 +49,8 @@ def find_transitions(
         if start and len(steps) - start >= DEFAULT.fewest and not any(map(_stands, whole.transitions)):
             of_rest = functools.partial(_from, start, resamples, i)
             (rest,) = _found(steps[start:], curves[i : i + 1, start:], of_rest, alpha / 2)
-            onward = [one for one in rest.transitions if one.size * (curves[i, start] - curves[i, 0]) > 0]
+            up = np.sign(curves[i, start] - curves[i, 0])
+            onward = [one for one in rest.transitions if one.size * up > 0 and _is_faster(one, steps, up * curves[i])]
             later = [one._replace(p_value=min(2 * one.p_value, 1.0)) for one in onward]
             if any(map(_stands, later)):
                 counted = tuple(one._replace(preceding=one.preceding + start) for one in later)
@@ -63,6 +64,14 @@ def _mostly_made(curve: np.ndarray) -> int:
     way = np.abs(smooth - smooth[0])
     start = int(np.argmax(way >= c.MOSTLY * way.max()))
     return start if np.ptp(smooth[start:]) <= c.REST * np.ptp(smooth) else 0
+
+
+def _is_faster(one: Transition, steps: np.ndarray, rising: np.ndarray) -> bool:
+    """Whether a rising curve rises faster in a transition than right before it, for as long as to its middle."""
+    early, half, late = np.expm1(one.times[:, 0])
+    smooth = scipy.ndimage.median_filter(rising, size=c.SMOOTHED, mode="nearest")
+    before, begin, end = np.interp([2 * early - half, early, late], steps, smooth)
+    return bool((end - begin) * (half - early) > (begin - before) * (late - early))
 
 
 def _stands(one: Transition) -> bool:
@@ -243,9 +252,9 @@ class _Search:
         return tuple(sorted(found, key=lambda one: float(one.times[1, 0])))
 
     def _describe(self, j: int, full: Fits, rival: float, resamples: np.ndarray | None) -> Transition:
-        others, n = self._stack(j), len(self.curve)
+        stack, n = self._stack(j), len(self.curve)
         noise = KINDS[int(full.kind[0])]
-        columns = np.concatenate([design(self.basis.fine[full.background[0]], others), self.shapes[j].at(self.basis.u)])
+        columns = np.concatenate([design(self.basis.fine[full.background[0]], stack), self.shapes[j].at(self.basis.u)])
         weights = coefficients(self.curve, columns, noise)
         residual = noise.whitened(self.curve - weights @ columns)
         shifts = None if resamples is None else resampled(self.context(j), self.fits[j], int(full.kind[0]), resamples)
@@ -257,6 +266,8 @@ class _Search:
         after = float(np.interp(times[2, 0], u, beside) + size if times[2, 0] <= u[-1] else whole[-1])
         start, stop = (float(level) for level in np.clip((before, after), whole.min(), whole.max()))
         change = after - before
+        others = [one for k, one in enumerate(self.shapes) if k != j]
+        along = [one for one, of_other in zip(others, weights[2:-1], strict=True) if of_other * size > 0]
         way = size * float(np.diff(np.interp(times[[0, 2], 0], u, columns[-1]))[0])
         variance = (residual**2).sum() / max(n - 4 - len(self.shapes), 3)
         deviation = float(np.sqrt(variance)) * noise.level(float(np.interp(times[1, 0], u, np.arange(n))), n)
@@ -268,7 +279,7 @@ class _Search:
             change,
             max(self._p_value(full, j), rival),
             deviation,
-            prominence(u, weights[1] * columns[1], size, self.shapes[j]),
+            prominence(u, weights[1:-1] @ columns[1:-1], size, self.shapes[j], along),
             float(np.diff(np.interp(times[[0, 2], 0], u, whole))[0] / way) if way else 0.0,
             int((u <= times[0, 0]).sum()),
             int((u >= times[2, 0]).sum()),

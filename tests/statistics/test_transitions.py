@@ -8,6 +8,7 @@ from calibration.cases import NOISES, SMOOTH, checkpoints, logistic
 from calibration.onsets import generator
 from stagewise.statistics import DEFAULT, find_transitions
 from stagewise.statistics._decisions import rejection
+from stagewise.statistics._transitions import _stands
 
 STEPS = np.linspace(0, 3000, 60)
 U = np.log1p(STEPS)
@@ -141,3 +142,24 @@ def test_an_exact_rise_in_the_step_is_one_onset_where_it_is(
     assert one.size == pytest.approx(0.6, abs=0.05)
     assert abs(half[0] - middle * LAST) < 0.5 * spacing
     assert half[1] - 0.3 * spacing <= middle * LAST <= half[2] + 0.3 * spacing
+
+
+@pytest.mark.parametrize(("bend", "noise"), [(4, 0.001), (5, 0.0005), (6, 0.001)])
+def test_a_straight_rise_that_ends_at_the_ceiling_has_no_transition_however_small_its_noise(
+    bend: int, noise: float
+) -> None:
+    steps = np.concatenate([np.arange(0, 400, 5), np.arange(400, 701, 25)])
+    rise = 1 - bend / 75 * np.log1p(np.exp(-(steps - 75) / bend))
+    draws = np.random.default_rng(6).standard_normal(len(steps)) * np.sqrt(np.clip(4 * rise * (1 - rise), 0.04, 1))
+    (found,) = find_transitions(steps, (rise + noise * draws)[None])
+    assert not any(map(_stands, found.transitions))
+
+
+@pytest.mark.parametrize("seed", [3, 4, 5])
+def test_an_approach_that_is_cut_at_its_limit_has_no_transition(seed: int) -> None:
+    steps = np.arange(0, 3001, 50)
+    approach = np.minimum(1.1 * (1 - np.exp(-steps / 500)), 1)
+    (found,) = find_transitions(
+        steps, (approach + 0.001 * np.random.default_rng(seed).standard_normal(len(steps)))[None]
+    )
+    assert not any(map(_stands, found.transitions))
