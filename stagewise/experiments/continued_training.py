@@ -86,7 +86,7 @@ def _train_on(model: Any, text: Int[Tensor, " token"], folder: Path, plan: Plan)
         weight.requires_grad_(bool(layer) and int(layer) >= plan.first)
     trained = [weight for weight in model.parameters() if weight.requires_grad]
     optimiser = torch.optim.AdamW(trained, lr=plan.rate, betas=(0.9, 0.95), weight_decay=0.0)
-    path, start = folder / "state.pt", 0
+    path, start = folder / "optimizer.pt", 0
     if path.exists():
         state = torch.load(path)
         start = state["step"]
