@@ -1,7 +1,8 @@
 """The revisions of a hub repository as checkpoints: the next one is downloaded while the current one is probed."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -11,8 +12,8 @@ from stagewise.checkpoints._architectures import CONFIG
 from stagewise.checkpoints._choice import joined
 from stagewise.checkpoints._digest import file_sha256
 from stagewise.checkpoints._json_files import read_json
-from stagewise.checkpoints._ranges import first_rows
-from stagewise.checkpoints._weight_files import Contents, chosen_files, contents_of, missing_shard, read
+from stagewise.checkpoints._ranges import Fetch, first_rows, part_without_mlps, without_mlps
+from stagewise.checkpoints._weight_files import Contents, State, chosen_files, contents_of, missing_shard, read
 from stagewise.checkpoints.hub import Hub, RemoteFile
 from stagewise.checkpoints.names import FEW, GIVE_PARSE, Coordinates, Parse, read_names, told
 from stagewise.checkpoints.sources import Entry, Source
@@ -20,6 +21,9 @@ from stagewise.checkpoints.suites import suite_of
 
 MAIN = "main"
 """The revision that a repository shows."""
+
+NUMBER = r"\d+(?:\.\d+)?[MBT]|\d+"
+"""A revision that is a number of updates, or of tokens, as 128000 and 10.49B."""
 
 SHA256 = 64
 """Characters of the hash that the hub gives of a large file; of a small one it gives git's own, which is shorter."""
@@ -36,9 +40,10 @@ def on_hub(hub: Hub, parse: Parse | str | None = None) -> Source:
     """
     commits = hub.revisions()
     readings = dict(zip(commits, read_names([*commits], parse, bare=False), strict=True))
-    numbers = [name for name in commits if name.isdecimal()]
+    numbers = [name for name in commits if re.fullmatch(NUMBER, name)]
     if len(numbers) >= FEW and not any(reading.at for reading in readings.values()):
-        readings |= zip(numbers, read_names(numbers), strict=True)
+        counted = [f"tokens{name}" if name[-1] in "MBT" else name for name in numbers]
+        readings |= zip(numbers, read_names(counted), strict=True)
     suite = suite_of(hub.repository)
     known = {name: at for name, reading in readings.items() if (at := reading.at) is not None}
     ignored = tuple(name for name in readings if name not in known)
@@ -79,12 +84,22 @@ def _in_folders(hub: Hub, parse: Parse | str | None) -> Source | None:
     """Find the folders of the main branch that are checkpoints, as checkpoint-500 or checkpoints/step_1000."""
     folders = [folder for folder, names in hub.folders(MAIN).items() if folder and chosen_files(names)]
     readings = dict(zip(folders, read_names([PurePosixPath(each).name for each in folders], parse), strict=True))
+    known = {folder: reading.at for folder, reading in readings.items() if reading.at is not None}
     entries = [
-        dataclasses.replace(at_revision(dataclasses.replace(hub, folder=folder), MAIN, reading.at), label=folder)
-        for folder, reading in readings.items()
-        if reading.at is not None
+        dataclasses.replace(at_revision(dataclasses.replace(hub, folder=folder), MAIN, at), label=folder)
+        for folder, at in _with_their_folders(known).items()
     ]
     return _of_main(hub, entries, told(list(readings.items())))
+
+
+def _with_their_folders(known: Mapping[str, Coordinates]) -> Mapping[str, Coordinates]:
+    """Take the folders that hold those of checkpoints for branches of training, where there are several."""
+    inside = {folder: str(PurePosixPath(folder).parent).strip(".") for folder in known}
+    if len({*inside.values()}) == 1:
+        return known
+    return {
+        folder: at._replace(branch="-".join(filter(None, (inside[folder], at.branch)))) for folder, at in known.items()
+    }
 
 
 def _in_commits(hub: Hub, parse: Parse | str | None) -> Source | None:
@@ -99,8 +114,13 @@ def _in_commits(hub: Hub, parse: Parse | str | None) -> Source | None:
 
 
 def _of_main(hub: Hub, entries: Sequence[Entry], lines: Sequence[str]) -> Source | None:
-    beside = partial(_beside, hub, MAIN, ())
-    return Source(hub.repository, tuple(entries), names=tuple(lines), remote=True, beside=beside) if entries else None
+    if not entries:
+        return None
+    suite, beside = suite_of(hub.repository), partial(_beside, hub, MAIN, ())
+    tokens = suite.tokens_per_step if suite else None
+    return Source(
+        hub.repository, tuple(entries), names=tuple(lines), remote=True, beside=beside, tokens_per_step=tokens
+    )
 
 
 def at_revision(hub: Hub, revision: str, at: Coordinates) -> Entry:
@@ -120,7 +140,7 @@ def _entry(downloads: "_Downloads", name: str, at: Coordinates, commits: Mapping
     one = _Revision(downloads, name, commits)
     return Entry(
         name, at, one.read, one.digest, one.config, commit=one.commit, download=one.download, speed=one.speed,
-        ranged=one.ranged, part=one.part,
+        ranged=one.ranged, part=one.part, heads=one.heads, heads_part=one.heads_part,
     )  # fmt: skip
 
 
@@ -148,8 +168,19 @@ class _Revision:
         return bool(names) and all(name.endswith(".safetensors") for name in names)
 
     def part(self) -> Contents:
+        return self._ranges(first_rows)
+
+    def heads(self) -> Contents:
+        return self._ranges(without_mlps)
+
+    def heads_part(self) -> float:
+        sizes = {name: self._files[name].size for name in chosen_files(self._files)}
+        parts = {name: part_without_mlps(partial(self._hub.read_range, self.name, name)) for name in sizes}
+        return sum(parts[name] * sizes[name] for name in sizes) / max(sum(sizes.values()), 1)
+
+    def _ranges(self, read: Callable[[Fetch], State]) -> Contents:
         names = _whole(self._hub, self.name, chosen_files(self._files))
-        rows = [first_rows(partial(self._hub.read_range, self.name, name)) for name in names]
+        rows = [read(partial(self._hub.read_range, self.name, name)) for name in names]
         return contents_of({name: weight for each in rows for name, weight in each.items()}, Path(self.name))
 
     def digest(self) -> str | None:

@@ -1,9 +1,13 @@
-"""The first rows of each weight in a .safetensors file, by ranges of its bytes: the file need not be here."""
+"""Parts of a .safetensors file, by ranges of its bytes: the file need not be here."""
 
 import json
 import math
+import re
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
+
+import numpy as np
 
 from stagewise.checkpoints._sketches import PERIOD
 from stagewise.checkpoints._weight_files import State
@@ -21,12 +25,44 @@ ENTRIES = PERIOD
 """Entries of a weight, at least, that are read: sketches repeat their signs after so many."""
 
 
+MLP = re.compile(r"(?:^|\.)(?:mlp|fc1|fc2)\.")
+"""In the name of a weight that neither heads nor embeddings have."""
+
+
 def first_rows(fetch: Fetch) -> State:
     """Return the first rows of each weight, so many as have `ENTRIES` entries; all of a small one.
 
     Raises:
         ValueError: it is no .safetensors file.
     """
+    return _rows(fetch, lambda _: ENTRIES)[0]
+
+
+def without_mlps(fetch: Fetch) -> State:
+    """Return all weights, but those of MLPs as zeros, of which no byte is read.
+
+    Raises:
+        ValueError: it is no .safetensors file.
+    """
+    rows, header = _rows(fetch, lambda name: 0 if MLP.search(name) else sys.maxsize)
+    return {
+        name: rows[name].new_zeros(1).expand(described["shape"]) if MLP.search(name) else rows[name]
+        for name, described in header.items()
+    }
+
+
+def part_without_mlps(fetch: Fetch) -> float:
+    """Return which part of the bytes of a file `without_mlps` reads.
+
+    Raises:
+        ValueError: it is no .safetensors file.
+    """
+    sizes = {name: int(np.ptp(described["data_offsets"])) for name, described in _rows(fetch, lambda _: 0)[1].items()}
+    return sum(size for name, size in sizes.items() if not MLP.search(name)) / max(sum(sizes.values()), 1)
+
+
+def _rows(fetch: Fetch, entries: Callable[[str], int]) -> tuple[State, Mapping[str, Any]]:
+    """Return the first rows of each weight, which have so many entries at least, and what describes all weights."""
     from safetensors import SafetensorError
     from safetensors.torch import load
 
@@ -35,19 +71,19 @@ def first_rows(fetch: Fetch) -> State:
     try:
         header = json.loads((begin if start <= len(begin) else begin + fetch(len(begin), start))[8:start])
         header.pop("__metadata__", None)
-        parts = {name: _part(described) for name, described in header.items()}
+        parts = {name: _part(described, entries(name)) for name, described in header.items()}
         blocks = {at: fetch(start + at, start + end) for at, end in _merged(part[:2] for part in parts.values())}
         rows: State = load(_packed(header, parts, blocks))
     except (SafetensorError, KeyError, TypeError, AttributeError, ValueError) as reason:
         raise ValueError(f"it is no file of safetensors, or damaged ({reason})") from reason
-    return rows
+    return rows, header
 
 
-def _part(described: Mapping[str, Any]) -> tuple[int, int, list[int]]:
+def _part(described: Mapping[str, Any], entries: int) -> tuple[int, int, list[int]]:
     """Return where the first rows of a weight begin and end, and their shape."""
     (start, stop), shape = described["data_offsets"], list(described["shape"])
     width = math.prod(shape[1:])
-    rows = min(shape[0], math.ceil(ENTRIES / max(width, 1))) if shape else 1
+    rows = math.ceil(min(shape[0], entries / max(width, 1))) if shape else 1
     part = (stop - start) * rows // shape[0] if shape and shape[0] else stop - start
     return start, start + part, [rows, *shape[1:]] if shape else []
 

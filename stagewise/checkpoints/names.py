@@ -33,6 +33,7 @@ KINDS = {
     "measure": r"(?:val|valid|train|test|eval)?(?:loss|ppl|acc|nll|err)|perplexity|ce|bp[bc]|accuracy|error|f|bleu"
     r"|rouge|score|m[as]e|rmse|auc|[wc]er|val|valid|validation|test|eval|train|lr|wd|metric",
     "place": r"seed|rank|gpu|node|world|size|[mdtp]p|shard|part|fold|worker|process|of|bs|bsz|top",
+    "percent": r"pct|percent",
     "other": r"v|ver|version|d|dim|width|depth|h|heads?|l|layers?|ctx|len|k|phase|stage|ingredient",
 }
 """What a word says that the number behind it counts; what it says in front of one, as in 1000steps, is the same."""
@@ -58,13 +59,13 @@ CLOCK = re.compile(r"1[4-9]\d{5}(?!000)\d{3}")
 AGAIN = re.compile(r"-v\d+(?=\.[a-z]+$|$)")
 """What Lightning puts behind a name that it has written before."""
 
-SEED = re.compile(r"(?i)[-_. ](seed[-_= ]?\d+|seed[-_][a-z].*)")
+TRAINING = re.compile(r"(?i)[-_. ]((?:seed|stage|phase)[-_= ]?\d+|seed[-_][a-z].*)")
 """A training behind a step, where a repository or a folder holds several."""
 
 FEW = 3
 """Names from which on they tell that what stands before each step is none of a training's."""
 
-COUNTS = {"epoch": "epochs", "tokens": "tokens", "other": "something else than updates"}
+COUNTS = {"epoch": "epochs", "tokens": "tokens", "other": "something else than updates", "percent": "percent"}
 """What stands for steps where no name has a number of updates."""
 
 
@@ -174,7 +175,8 @@ def _numbers(name: str) -> list[_Number]:
             digits, unit = DIGITS.findall(digits)[0], ""
             end = match.start() + len(digits)
         behind = BEHIND.match(name, end)
-        if not kind and behind and (counted := _kind(behind["word"])) in (*UPDATES[:-1], "tokens", "epoch"):
+        counted = _kind(behind["word"]) if behind and kind in ("", "checkpoint") else ""
+        if behind and (counted in (*UPDATES[:-1], "tokens", "epoch") or (kind and counted == "percent")):
             kind, end = counted, behind.end()
         elif match["tokens"] or (not kind and not word and earlier and unit.upper() in ("B", "T")):
             kind = "tokens"
@@ -266,8 +268,10 @@ def _reading(name: str, numbers: Sequence[_Number], changing: Collection[int], b
         changing: places of those that are not the same in all names that are made as this one.
         bare: see `read_names`.
     """
-    kinds = (*UPDATES, "tokens", "epoch", *(("", "other") if bare else ()))
+    kinds = (*UPDATES, "tokens", "epoch", *(("", "other", "percent") if bare else ()))
     kind = next((each for each in kinds if any(one.kind == each and (each or one.plain) for one in numbers)), None)
+    if kind == "tokens" and 0 in changing and not (numbers[0].first or numbers[0].kind) and numbers[0].plain:
+        kind = ""  # 1000-tokens4B
     places = [place for place, one in enumerate(numbers) if one.kind == kind and (kind or one.plain)]
     changed = [place for place in places if place in changing]
     if kind in ("", "other"):
@@ -294,12 +298,12 @@ def _branch(name: str, numbers: Sequence[_Number], step: _Number) -> tuple[str, 
     """Return the training that a name belongs to, by what stands before its step, or by a seed; and its numbers."""
     before, inside = name[: step.start], set[_Number]()
     for one in reversed([one for one in numbers if one.end <= step.start]):
-        if one.kind in ("epoch", "measure", "date") or (not one.kind and one.value is None):
+        if one.kind in ("epoch", "measure", "date", "tokens") or (not one.kind and one.value is None):
             before = f"{before[: one.start]}-{before[one.end :]}"
         else:
             inside.add(one)
     parts = [re.sub(r"[-_=. ]{2,}", "-", before).strip("-_=. ")]
-    if match := SEED.search(name, step.end):
+    if match := TRAINING.search(name, step.end):
         parts.append(match[1])
         inside |= {one for one in numbers if match.start(1) <= one.first < match.end(1)}
     return "-".join(filter(None, parts)), inside
@@ -314,7 +318,7 @@ def _of_one_kind(readings: Sequence[Reading]) -> list[Reading]:
         for reading, kind in zip(readings, kinds, strict=True)
     ]
     sizes = Counter(each for each in counted if each is not None)
-    order = ("updates", "tokens", "epoch", "", "other")
+    order = ("updates", "tokens", "epoch", "", "other", "percent")
     chosen = next((each for each in order if sizes and 2 * sizes[each] >= max(sizes.values())), None)
     return [
         reading

@@ -69,6 +69,8 @@ class Entry:
         speed: says how many bytes a second the line to them has, from their first ones.
         ranged: says whether `part` can read the first rows of each weight alone, by ranges of bytes.
         part: reads these.
+        heads: reads what `ranged` entries hold of heads and embeddings: the weights of MLPs are zeros.
+        heads_part: says which part of the bytes that reads.
     """
 
     label: str
@@ -84,6 +86,8 @@ class Entry:
     speed: Callable[[], float] = dataclasses.field(repr=False, default=lambda: math.inf)
     ranged: Callable[[], bool] = dataclasses.field(repr=False, default=lambda: False)
     part: Callable[[], Contents] = dataclasses.field(repr=False, default=lambda: Contents({}))
+    heads: Callable[[], Contents] = dataclasses.field(repr=False, default=lambda: Contents({}))
+    heads_part: Callable[[], float] = dataclasses.field(repr=False, default=lambda: 1.0)
 
     def load(self) -> State:
         """Read the weights alone."""

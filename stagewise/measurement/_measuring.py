@@ -33,7 +33,7 @@ from stagewise.measurement._earlier import OF_PROBES, Earlier, Rows, together
 from stagewise.measurement._forecast import Cost, forecast
 from stagewise.measurement._inputs import unmeasured
 from stagewise.measurement._parts import PASSES
-from stagewise.measurement._passes import asks_for_passes
+from stagewise.measurement._passes import asks_for_passes, only_circuits
 from stagewise.measurement._rows import bootstrap_weights, checkpoint_labels, columns, tidy_columns
 from stagewise.models import Model
 from stagewise.probe import AbstractProbe, Reading
@@ -89,9 +89,18 @@ class Measurement:
     def read(self, step: int) -> _Weights:
         """Read a checkpoint's weights, and name the file of its rows by them."""
         start = time.perf_counter()
-        state = self.series.load(step)
+        state = self._weights(step)
         part = self.folder / f"step-{step:08d}-{short_digest(state)}.parquet"
         return _Weights(step, state, part, time.perf_counter() - start)
+
+    def _weights(self, step: int) -> State:
+        """Load a checkpoint, without its MLPs where only heads' weights are measured and ranges can be read."""
+        source = self.series.source
+        if source is not None and only_circuits(self.plan.probes):
+            entry = next((one for one in source.entries if one.at.step == step and one.ranged()), None)
+            if entry is not None:
+                return entry.heads().weights
+        return self.series.load(step)
 
     def rows_of(self, weights: _Weights) -> _Part:
         """Measure a checkpoint, but for the rows that are there already."""

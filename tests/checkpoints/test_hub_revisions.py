@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import cloudpickle
+import pandas as pd
 import pytest
 import torch
 from torch import nn
@@ -17,7 +18,7 @@ from stagewise.checkpoints.findings import Kind
 from stagewise.checkpoints.series import CheckpointSeries, find, open_series
 from stagewise.checkpoints.sources import Source
 from stagewise.measurement.engine import measure
-from stagewise.probes import AttentionEntropy, Loss
+from stagewise.probes import AttentionEntropy, Composition, Loss, OVCopying
 from stagewise.tasks import MarkovChain
 
 REVISIONS = ("main", "step0", "step512", "step2000")
@@ -32,6 +33,12 @@ def hub(local_hub: Callable[..., Any], saved: Callable[..., dict[str, bytes]]) -
 def opened(hub: Any, cache: Path, cache_bytes: int = 10**9, **options: Any) -> CheckpointSeries:
     places = {"cache": cache, "cache_bytes": cache_bytes, "endpoint": hub.endpoint}
     return open_series("owner/model", hub=places, **options)
+
+
+def bytes_of(series: CheckpointSeries) -> int:
+    """What is said of its download before it begins."""
+    assert series.source is not None
+    return sum(entry.download() for entry in series.source.entries)
 
 
 def opened_source(hub: Any, cache: Path) -> Source:
@@ -156,13 +163,29 @@ def test_folders_of_main_are_a_series_and_the_cache_stays_below_its_size(
     size = len(each[0][WEIGHTS])
     series = opened(hub, tmp_path, 2 * size)
     assert series.steps == (0, 500, 1000, 1500)
+    told = bytes_of(series)
     for _ in series:
         held = sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file() and not path.is_symlink())
         assert held < 3.2 * size
+    assert hub.sent == pytest.approx(told, rel=0.05)
     assert {name: len(weight) for name, weight in series.weights(500).items()}
     assert series.source is not None
     assert [entry.label for entry in series.source.entries][1] == "checkpoints/step_500"
     assert len({entry.digest() for entry in series.source.entries}) == 4
+
+
+def test_folders_of_several_seeds_are_branches_whatever_steps_they_have(
+    local_hub: Callable[..., Any], saved: Callable[..., dict[str, bytes]], tmp_path: Path
+) -> None:
+    one, folders = saved("GPT2", 0), ("seed_0/step_10", "seed_0/step_30", "seed_1/step_20")
+    files = {f"{folder}/{WEIGHTS}": one[WEIGHTS] for folder in folders}
+    hub = local_hub({"main": {"config.json": one["config.json"], **files}})
+    hub.repository = "EleutherAI/pythia-mine"
+    places = {"cache": tmp_path, "endpoint": hub.endpoint}
+    with pytest.raises(ValueError, match=r"has several branches of training.*one of 'seed_0', 'seed_1'"):
+        open_series(hub.repository, hub=places)
+    series = open_series(hub.repository, hub=places, branch="seed_0")
+    assert (series.steps, series.seed, series.tokens[30]) == ((10, 30), 0, 30 * 2_097_152)
 
 
 def test_commits_that_a_trainer_pushed_are_a_series(
@@ -176,7 +199,9 @@ def test_commits_that_a_trainer_pushed_are_a_series(
     assert series.steps == (500, 1000, 1500)
     assert series.source is not None
     assert [entry.label for entry in series.source.entries] == [names[3], names[2], names[1]]
-    assert list(series.weights(1000))
+    told = bytes_of(series)
+    assert list(series)
+    assert hub.sent == pytest.approx(told, rel=0.05)
 
 
 def test_a_repository_of_one_model_is_no_series(
@@ -193,10 +218,33 @@ def test_a_measurement_downloads_one_format_of_the_weights_and_no_state_of_the_o
     each = {f"step{step}": saved("GPT2", seed) for seed, step in enumerate((0, 10))}
     hub = local_hub({name: {**files, **dict.fromkeys(others, bytes(10**6))} for name, files in each.items()})
     batch = dataclasses.replace(MarkovChain(d_vocab=8).probe_batch(4, seed=0), references={})
-    measure(opened(hub, tmp_path), [Loss()], batch, progress=False)
+    series = opened(hub, tmp_path)
+    told = bytes_of(series)
+    measure(series, [Loss()], batch, progress=False)
+    assert hub.sent == pytest.approx(told, rel=0.05)
     asked = {name.split("/")[-1] for name in hub.asked if name.startswith("GET")}
     assert asked == {WEIGHTS, "config.json"}
     assert hub.sent <= sum(len(files[WEIGHTS]) + len(files["config.json"]) for files in each.values())
+
+
+@pytest.mark.parametrize("family", ["GPT2", "GPTNeoX"])
+def test_probes_of_the_heads_weights_alone_read_no_mlps_and_the_same_numbers(
+    family: str,
+    local_hub: Callable[..., Any],
+    saved: Callable[..., dict[str, bytes]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(_ranges, "HEADER", 512)
+    monkeypatch.setattr(_ranges, "NEAR", 0)
+    hub = local_hub({f"step{step}": saved(family, seed) for seed, step in enumerate((0, 10))})
+    batch = dataclasses.replace(MarkovChain(d_vocab=8).probe_batch(4, seed=0), references={})
+    probes = [OVCopying(), Composition()]
+    part = measure(opened(hub, tmp_path / "part"), probes, batch, progress=False)
+    assert hub.sent < 0.8 * sum(len(files[WEIGHTS]) for files in hub.files.values())
+    assert not list(tmp_path.rglob(WEIGHTS))
+    whole = measure(opened(hub, tmp_path / "whole"), [*probes, Loss()], batch, progress=False)
+    pd.testing.assert_frame_equal(part, whole[whole["probe"] != "Loss"].reset_index(drop=True)[[*part]])
 
 
 def test_an_audit_of_weights_reads_their_first_rows_alone_and_finds_what_is_exchanged(

@@ -52,6 +52,17 @@ def opened(local_hub: Callable[..., Any], saved: Callable[..., dict[str, bytes]]
         ("stanford-crfm/alias-gpt2-small-x21", ("checkpoint-0", "checkpoint-100"), (0, 100), None),
         ("LLM360/Amber", ("ckpt_000", "ckpt_001", "ckpt_358"), (0, 1, 358), None),
         ("pico-lm/pico-decoder-tiny", ("step_0", "step_1000"), (0, 1000), None),
+        ("owner/bloom", ("global_step1000", "global_step10000"), (1000, 10000), None),
+        ("owner/megatron", ("iter_0001000", "iter_0143000"), (1000, 143000), None),
+        ("owner/numbered", ("1000-tokens4B", "2000-tokens8B", "3000-tokens12B"), (1000, 2000, 3000), 12 * 10**9),
+        ("owner/reversed", ("tokens2B-step1000", "tokens4B-step2000"), (1000, 2000), 4 * 10**9),
+        ("LumiOpen/Poro-34B", ("100B", "200B", "1000B"), (10**11, 2 * 10**11, 10**12), 10**12),
+        (
+            "m-a-p/neo_7b",
+            ("10.49B", "20.97B", "41.94B"),
+            (10_490_000_000, 20_970_000_000, 41_940_000_000),
+            41_940_000_000,
+        ),
     ],
 )
 def test_steps_and_tokens_are_those_of_the_suite(
@@ -67,6 +78,25 @@ def test_seeds_of_one_repository_are_branches(opened: Opened) -> None:
     assert opened("allenai/DataDecide-c4-4M", *names, branch="seed-default").steps == (1250, 2500)
     with pytest.raises(ValueError, match="several branches"):
         opened("allenai/DataDecide-c4-4M", *names)
+
+
+@pytest.mark.parametrize(
+    ("names", "branch"),
+    [
+        (("seed1-step100", "seed1-step200", "seed2-step100"), "seed1"),
+        (("step100-seed1", "step200-seed1", "step100-seed2"), "seed1"),
+        (("iter_0000100_stage1", "iter_0000200_stage1", "iter_0000150_stage2"), "stage1"),
+    ],
+)
+def test_another_seed_or_stage_is_not_mixed_into_a_series(names: tuple[str, ...], branch: str, opened: Opened) -> None:
+    assert opened("owner/several", *names, branch=branch).steps == (100, 200)
+    with pytest.raises(ValueError, match="several branches"):
+        opened("owner/several", *names)
+
+
+def test_parts_of_a_training_in_percent_are_no_steps(opened: Opened) -> None:
+    with pytest.raises(FileNotFoundError, match="no revision of owner/parts is named like a checkpoint"):
+        opened("owner/parts", "checkpoint-10pct", "checkpoint-50pct", "checkpoint-100pct")
 
 
 def test_a_stage_that_counts_anew_is_a_branch(opened: Opened) -> None:
