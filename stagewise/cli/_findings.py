@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stagewise.cli._options import AsJson, Axis, Causes, Origin, Out, StepsColumn
+from stagewise.cli._options import AsJson, Axis, Causes, Origin, Out, StepsColumn, TokensPerStep
 from stagewise.cli._sources import each_run, measured_folder, name_causes_of
 
 if TYPE_CHECKING:
@@ -26,13 +26,14 @@ def stages(
     steps: StepsColumn = None,
     cause: Causes = None,
     axis: Axis = "steps",
+    tokens_per_step: TokensPerStep = None,
     as_json: AsJson = False,
 ) -> None:
     """Find the stages in the table of a measured run or source and print them; of several seeds, also what recurs."""
     sources = each_run(sources, steps=steps)
     name_causes_of([measured_folder(source) for source in sources] if cause else [], cause)
     if len(sources) > 1:
-        _stages_of_seeds(sources, as_json, axis)
+        _stages_of_seeds(sources, as_json, axis, tokens_per_step)
         return
     from stagewise.checkpoints.run_folder import table_file, unfinished
     from stagewise.processes import cores, readers
@@ -41,7 +42,7 @@ def stages(
 
     folder = measured_folder(sources[0])
     file = table_file(folder)
-    times = axis_in(folder, axis)
+    times = axis_in(folder, axis, tokens_per_step)
     with readers(cores(), len(file)) as executor:
         run_stages = load_stages(folder, executor=executor)
     run_stages = run_stages if run_stages is None or times is None else run_stages.counted(times)
@@ -50,11 +51,11 @@ def stages(
     show(run_stages, as_json, next(iter(file.outline["run"]), ""), familiarity_in(folder))
 
 
-def _stages_of_seeds(sources: Sequence[str], as_json: bool, axis: str) -> None:
+def _stages_of_seeds(sources: Sequence[str], as_json: bool, axis: str, tokens_per_step: int | None) -> None:
     from stagewise.findings.replicates import FRAMES
     from stagewise.reporting._measured_runs import over_seeds, read_runs, seeds_in_words
 
-    seeds = read_runs([measured_folder(source) for source in sources], axis)
+    seeds = read_runs([measured_folder(source) for source in sources], axis, tokens_per_step)
     replicates, _ = over_seeds(seeds)
     if not as_json:
         print(seeds_in_words(seeds.stages, replicates, seeds.familiarities))
@@ -69,7 +70,9 @@ def _stages_of_seeds(sources: Sequence[str], as_json: bool, axis: str) -> None:
     print(json.dumps({"seeds": each, "over_seeds": over}, indent=2))
 
 
-def lineage(source: Origin, axis: Axis = "steps", as_json: AsJson = False) -> None:
+def lineage(
+    source: Origin, axis: Axis = "steps", tokens_per_step: TokensPerStep = None, as_json: AsJson = False
+) -> None:
     """Follow the kinds of attention in the table of a measured run or source, and print how they change."""
     from stagewise.reporting._measured import axis_in
     from stagewise.saved_findings import familiarity_in, load_lineage
@@ -83,15 +86,18 @@ def lineage(source: Origin, axis: Axis = "steps", as_json: AsJson = False) -> No
         print(json.dumps({**data, "probe_batch": None if familiarity is None else familiarity.plain}, indent=2))
     else:
         unknown = "no lineage: no patterns of heads were measured (PatternClusters)"
-        with written_on(axis_in(folder, axis)):
+        with written_on(axis_in(folder, axis, tokens_per_step)):
             print(unknown if run_lineage is None else warned(str(run_lineage), familiarity))
 
 
-def compare(first: Origin, second: Origin, out: Out = None, axis: Axis = "steps") -> None:
+def compare(
+    first: Origin, second: Origin, out: Out = None, axis: Axis = "steps", tokens_per_step: TokensPerStep = None
+) -> None:
     """Write one page on two measured runs: what differs between their recipes, what happened when, heads by role."""
     from stagewise.reporting.comparison import compare as compare_runs
 
-    print(compare_runs(measured_folder(first), measured_folder(second), out, axis=axis))
+    folders = measured_folder(first), measured_folder(second)
+    print(compare_runs(*folders, out, axis=axis, tokens_per_step=tokens_per_step))
 
 
 def show(stages: "Stages | None", as_json: bool, run: str = "", familiarity: "BatchFamiliarity | None" = None) -> None:

@@ -81,6 +81,10 @@ Axis = Annotated[
     str,
     Option(help="what times are written and drawn in: steps, or tokens, where it is known how many a run had seen"),
 ]
+TokensPerStep = Annotated[
+    int | None,
+    Option(min=1, help="tokens of an update, where neither names nor tables say how many the model had seen"),
+]
 DryRun = Annotated[bool, Option("--dry-run", help="print what it would cost, and do nothing")]
 Quiet = Annotated[bool, Option("--quiet", help="no progress bars")]
 AsJson = Annotated[bool, Option("--json", help="print JSON, and no progress bars")]
@@ -127,9 +131,7 @@ class SeriesOptions:
         str | None,
         Option(help="only the checkpoints of these steps: from:to:every, as 0:10000:1000, or a list, as 0,512,1000"),
     ] = None
-    tokens_per_step: Annotated[
-        int | None, Option(min=1, help="tokens of an update, where names do not say how many the model had seen")
-    ] = None
+    tokens_per_step: TokensPerStep = None
     cache: Annotated[Path | None, Option(help="folder for downloads; ~/.cache/stagewise/hub if not given")] = None
     cache_size: Annotated[
         str | None, Option(help="size that it stays below, as in 50GB; of each repository two revisions stay")

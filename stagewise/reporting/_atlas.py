@@ -74,13 +74,19 @@ class Atlas:
         return inline(self.report)
 
 
-def atlas(families: Mapping[str, Sequence[str | Path]], out: str | Path, axis: str = "tokens") -> Atlas:
+def atlas(
+    families: Mapping[str, Sequence[str | Path]],
+    out: str | Path,
+    axis: str = "tokens",
+    tokens_per_step: int | None = None,
+) -> Atlas:
     """Write one page on models of several sizes, and return what it shows.
 
     Args:
         families: size -> the folders of its measured runs, which differ in their seeds.
         out: the folder of the page, its figures, `atlas.parquet` and `atlas.json`.
         axis: "steps" where it is not known how many tokens the models had seen.
+        tokens_per_step: of the runs that do not say it.
 
     Raises:
         FileNotFoundError: a folder holds no table.
@@ -89,7 +95,7 @@ def atlas(families: Mapping[str, Sequence[str | Path]], out: str | Path, axis: s
     if len(families) < 2:
         raise ValueError(f"an atlas is of two sizes or more, got {', '.join(families) or 'none'}: `report` is of one")
     folders = [Path(folder) for each in families.values() for folder in each]
-    runs = read_runs(folders, axis)
+    runs = read_runs(folders, axis, tokens_per_step)
     sizes = dict(zip(runs.names, (size for size, each in families.items() for _ in each), strict=True))
     unlike = len({table_file(folder).provenance.get("batch") for folder in folders}) > 1
     with counted_in(axis):

@@ -174,13 +174,16 @@ def read_measured(folder: Path, executor: concurrent.futures.Executor | None = N
     )
 
 
-def axis_in(folder: Path, axis: str, tokens_per_step: int | None = None) -> TokenAxis | None:
+def axis_in(
+    folder: Path, axis: str, tokens_per_step: int | None = None, otherwise: int | None = None
+) -> TokenAxis | None:
     """Return what the times of a measured folder are written on: None for "steps".
 
     Args:
         folder: of the run.
         axis: "steps" or "tokens".
         tokens_per_step: None takes the table's, and of a run that was trained here those of its plan.
+        otherwise: tokens a step where neither says them.
 
     Raises:
         FileNotFoundError: the folder holds no table.
@@ -191,8 +194,9 @@ def axis_in(folder: Path, axis: str, tokens_per_step: int | None = None) -> Toke
     if axis == "steps":
         return None
     outline = table_file(folder).outline
-    if tokens_per_step is None and "tokens" not in outline and (folder / RUN).exists():
-        tokens_per_step = _planned(read_record(folder))
+    if tokens_per_step is None and not ("tokens" in outline and outline["tokens"].notna().any()):
+        planned = _planned(read_record(folder)) if (folder / RUN).exists() else None
+        tokens_per_step = otherwise if planned is None else planned
     return token_axis(outline, tokens_per_step)
 
 

@@ -140,12 +140,13 @@ def curve_parts(
             yield Part(f"curve-{identity.lower()}", title, figure_html(figure, out))
 
 
-def read_runs(folders: Sequence[Path], axis: str = "steps") -> MeasuredRuns:
+def read_runs(folders: Sequence[Path], axis: str = "steps", tokens_per_step: int | None = None) -> MeasuredRuns:
     """Read measured runs.
 
     Args:
         folders: of the runs.
         axis: "tokens" has the tokens that each run had seen in place of its steps, in tables and stages alike.
+        tokens_per_step: of the runs that do not say them.
 
     Raises:
         FileNotFoundError: a folder holds no table.
@@ -153,7 +154,7 @@ def read_runs(folders: Sequence[Path], axis: str = "steps") -> MeasuredRuns:
     """
     names = _names(folders)
     files = [table_file(folder) for folder in folders]
-    axes = [axis_in(folder, axis) for folder in folders]
+    axes = [axis_in(folder, axis, otherwise=tokens_per_step) for folder in folders]
     tables = (file.read(evidence(file.outline)).assign(run=name) for file, name in zip(files, names, strict=True))
     stages = (_stages(folder, name) for folder, name in zip(folders, names, strict=True))
     return MeasuredRuns(

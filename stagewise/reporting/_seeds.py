@@ -69,13 +69,16 @@ class SeedReport:
         return inline(self.report)
 
 
-def report_seeds(folders: Sequence[str | Path], out: str | Path, axis: str = "steps") -> SeedReport:
+def report_seeds(
+    folders: Sequence[str | Path], out: str | Path, axis: str = "steps", tokens_per_step: int | None = None
+) -> SeedReport:
     """Write one report on the measured runs of several seeds, and return what it shows.
 
     Args:
         folders: of the runs, measured, each with four checkpoints or more.
         out: the folder of the report, its figures and `replicates.json`.
         axis: "tokens" counts times in the tokens that a run had seen.
+        tokens_per_step: of the runs that do not say how many these are.
 
     Raises:
         FileNotFoundError: a folder holds no table.
@@ -84,7 +87,7 @@ def report_seeds(folders: Sequence[str | Path], out: str | Path, axis: str = "st
     places, out = [Path(folder) for folder in folders], Path(out)
     if len(places) < 2:
         raise ValueError(f"seeds side by side are two runs or more, got {', '.join(map(str, places)) or 'none'}")
-    seeds = read_runs(places, axis)
+    seeds = read_runs(places, axis, tokens_per_step)
     with counted_in(axis):
         return _written(seeds, out)
 

@@ -79,7 +79,12 @@ class _ComparisonReport:
 
 
 def compare(
-    first: str | Path, second: str | Path, out: str | Path | None = None, *, axis: str = "steps"
+    first: str | Path,
+    second: str | Path,
+    out: str | Path | None = None,
+    *,
+    axis: str = "steps",
+    tokens_per_step: int | None = None,
 ) -> _ComparisonReport:
     """Write one page on two measured runs, and return what it shows.
 
@@ -88,6 +93,7 @@ def compare(
         second: that of another one, which is compared with it.
         out: the folder of the page and its figures; None takes one in `runs/`, named after both.
         axis: "tokens" compares them by the tokens that each had seen, as where their batches differ in size.
+        tokens_per_step: of a run that does not say how many these are.
 
     Raises:
         FileNotFoundError: a folder holds no table or no record.
@@ -97,7 +103,7 @@ def compare(
     if places[0].resolve() == places[1].resolve():
         raise ValueError(f"a run is compared with another one, got {first} twice")
     out = Path("runs", "-against-".join(map(file_part, _told_apart(*places)))) if out is None else Path(out)
-    runs, settings = read_runs(places, axis), _differences(*map(read_record, places))
+    runs, settings = read_runs(places, axis, tokens_per_step), _differences(*map(read_record, places))
     with counted_in(axis):
         return _written(runs, settings, out)
 

@@ -133,9 +133,9 @@ stagewise.unpacked = (text) => {
     for (const cell of document.querySelectorAll('td[data-column="stage"]')) {
       cell.parentElement.classList.toggle("now", stage !== "" && cell.textContent === stage);
     }
-    for (const cell of document.querySelectorAll('td[data-column="between steps"]')) {
-      const after = Number(cell.textContent.split(" to ")[1]);
-      cell.parentElement.classList.toggle("yet", step < after);
+    for (const cell of document.querySelectorAll('td[data-column^="between "]')) {
+      const end = cell.textContent.split(" to ")[1];
+      cell.parentElement.classList.toggle("yet", at < data.names.findIndex((name) => name.split(" ").includes(end)));
     }
   };
   stagewise.listeners.push(show);

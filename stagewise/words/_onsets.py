@@ -39,7 +39,7 @@ NO_ONSETS = {
     OnsetVerdict.EARLY: "moves from the start of the run on: what it did before is not known",
     OnsetVerdict.LATE: "moves until the end of the run: whether it slows down after that is not known",
     OnsetVerdict.SPIKE: "moves at three checkpoints at most",
-    OnsetVerdict.GRADUAL: "moves gradually: {share:.0%} of the way within a ratio of {criteria.local:g} in steps",
+    OnsetVerdict.GRADUAL: "moves gradually: {share:.0%} of the way while time grows {criteria.local:g} times",
     OnsetVerdict.COMMON: "moves no faster than before or after",
     OnsetVerdict.WANDERS: "may be a random walk: it moves slowly all the time",
     OnsetVerdict.STEADY: "may be a smooth curve with noise (p = {p_adjusted:.2g} over all curves)",

@@ -1,6 +1,7 @@
 """What the command line says of a table: stages and lineage, in words and as JSON."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from stagewise.checkpoints.run_folder import TABLE, write
+from stagewise.checkpoints.run_folder import ANALYSIS, TABLE, write, write_json
 from stagewise.cli._findings import show
 from stagewise.cli.app import app
 from stagewise.findings.lineage import find_lineage
@@ -81,9 +82,29 @@ def test_times_are_said_in_tokens_where_they_are_known_and_else_it_is_said_what_
     assert second["t50"] == pytest.approx(100 * 2_097_152, rel=0.1)
     status, printed = call("stages", str(tmp_path / "plain"), "--axis", "tokens")
     assert (status, "--tokens-per-step N" in printed) == (2, True)
+    given = ("--axis", "tokens", "--tokens-per-step", "2097152")
+    assert call("stages", str(tmp_path / "plain"), *given) == call("stages", str(tmp_path / "counted"), *given)
     status, printed = call("stages", str(tmp_path / "plain"), "--axis", "epochs")
     assert (status, "an axis is one of steps, tokens; got 'epochs'" in printed) == (2, True)
     assert call("stages", str(tmp_path / "plain"))[1].startswith("One transition was found. Half-way at step 10")
+
+
+def test_tokens_a_step_that_are_given_are_those_of_the_runs_that_do_not_say_them(
+    one_onset: pd.DataFrame, tmp_path: Path
+) -> None:
+    runs = {"known": one_onset.assign(tokens=1000 * one_onset["step"]), "plain": one_onset}
+    for name, table in runs.items():
+        write(tmp_path / name / TABLE, table.assign(run=name).to_parquet)
+        write_json(tmp_path / name / ANALYSIS, {"format": 1, "recipe": {}})
+    both = [str(tmp_path / name) for name in runs]
+    given = ("--axis", "tokens", "--tokens-per-step", "4000")
+    for verb, *options in (["stages"], ["compare", "--out", str(tmp_path / "page")]):
+        status, printed = call(verb, *both, *options, *given)
+        assert status == 0, printed
+        assert re.search(r"\b99\.7k\b.*\b399k\b", printed, re.DOTALL), printed
+        assert not re.search(r"\bsteps?\b", printed)
+    page = (tmp_path / "page" / "report.html").read_text(encoding="utf8")
+    assert not re.search(r"[^.]*\bsteps?\b", re.sub(r"<(script|style|svg).*?</\1>|<[^>]*>", " ", page, flags=re.DOTALL))
 
 
 def test_of_several_seeds_what_recurs_is_said_in_words_and_as_data(one_onset: pd.DataFrame, tmp_path: Path) -> None:

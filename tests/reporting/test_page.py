@@ -260,6 +260,8 @@ def test_on_an_axis_of_tokens_sentences_tables_and_figures_have_tokens_and_the_s
     assert tokens != steps
     assert "tokens (log scale; linear near 0)" in tokens
     assert "step (log scale" not in tokens
+    read = re.sub(r"<(script|style|svg).*?</\1>|<[^>]*>", " ", tokens, flags=re.DOTALL)
+    assert re.findall(r"[^.]*\bsteps?\b", read.partition("Settings, versions")[0]) == []
     for cell in ('data-column="from tokens"', "1.26B"):
         assert (cell in steps, cell in tokens) == (False, True)
     boundary = re.compile(r"At (?:step )?(\S+) (?:\[\S+ \S+\] )?(?:tokens )?the model leaves A\*_1")

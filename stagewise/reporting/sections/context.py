@@ -7,8 +7,8 @@ from stagewise.reporting._section import Blocks, Section, never_missing
 from stagewise.table import select
 
 RESTRICTED = (
-    "KL from the model to itself with its attention restricted to the last c positions. Look for the step at which a"
-    " curve is lowest and from which it rises for good: from there on the model uses more than c."
+    "KL from the model to itself with its attention restricted to the last c positions. Look for where a "
+    "curve is lowest and from where it rises for good: from there on the model uses more than c."
 )
 TRAINED = (
     "KL to models that were trained on windows of c positions only. Look at which curve is lowest: the "

@@ -18,7 +18,7 @@ LAST = "last checkpoint"
 LOOK_FOR = {
     "LinearCKA": (
         "Compared with the last checkpoint, in front of each layer and behind the last one; 1 is the same up to a "
-        "rotation, 0 is chance. Look for the steps at which a layer comes to hold what it will hold at the end."
+        "rotation, 0 is chance. Look for when a layer comes to hold what it will hold at the end."
     ),
     "PrincipalAngles": (
         "Of the subspaces that each head reads and writes, from those of the last checkpoint. Where a head has as many "

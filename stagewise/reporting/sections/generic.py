@@ -106,7 +106,7 @@ def _drawn(rows: pd.DataFrame) -> str:
             "Ribbons: 95 % intervals over the probe batch. " if interval else ""
         )
     how = (
-        f"Dark cells are high values, at a step and {axis}. "
+        f"Dark cells are high values, at a checkpoint and {axis}. "
         if kind == "maps"
         else f"A line is a checkpoint, over {axis}. "
     )

@@ -14,7 +14,7 @@ RIVER = (
 )
 NONE = "<p>No kind of attention is born, splits, merges, changes or dies in this run.</p>"
 CLUSTERED = (
-    "Above: the cluster of each head at each step, heads of all checkpoints clustered together; look for "
+    "Above: the cluster of each head at each checkpoint, heads of all checkpoints clustered together; look for "
     "heads that leave a common cluster. Below: the mean attention of each cluster."
 )
 

@@ -18,14 +18,14 @@ from stagewise.words._onsets import without_onset
 
 ONSETS = (
     "The scores that were examined: those with an onset in colour, the others in grey; of many, those that moved most. "
-    "Look for a level that was left while the step grew threefold, and for the order in which that happened. Bars: the "
+    "Look for a level that was left while time grew threefold, and for the order in which that happened. Bars: the "
     "95&nbsp;% interval of t50, with an arrow where the last checkpoint does not show the end of the rise."
 )
 RIBBONS = " Ribbons: 95&nbsp;% intervals over the batch."
 TESTED = (
     "<p>An onset is a transition of a score, up or down: at least {smallest:g} (where neither a unit nor bounds are "
-    "declared: {part:.2g} of the score's range) and {peak:g} times its noise, {share:.0%} of it within a ratio "
-    "{local:g} of steps, faster than the score before and after it; and a constant, a drift, a power law or an "
+    "declared: {part:.2g} of the score's range) and {peak:g} times its noise, {share:.0%} of it while time "
+    "grew {local:g} times, faster than the score before and after it; and a constant, a drift, a power law or an "
     "exponential approach with noise would show it in {false_discoveries:.0%} of all tables only (false discovery rate "
     "over all scores; p is that of the single one).</p>"
 )

@@ -8,6 +8,7 @@ from stagewise.reporting._measured import RECORDED, Measured
 from stagewise.reporting._prose import html_table, settings_rows
 from stagewise.reporting._section import Blocks, Section, never_missing
 from stagewise.words._grammar import count
+from stagewise.words._times import written
 
 DRAWN = 1500
 """Training steps that the curve goes through, spaced evenly on its axis."""
@@ -22,7 +23,7 @@ def _audit(measured: Measured) -> Blocks:
     read: Blocks = [html_table(["name", "read as"], names)] if names else []
     if not findings:
         return read
-    rows = [[finding["kind"], ", ".join(map(str, finding["steps"])), finding["message"]] for finding in findings]
+    rows = [[finding["kind"], ", ".join(map(written, finding["steps"])), finding["message"]] for finding in findings]
     return [
         f"<p><strong>The audit of the checkpoints found {count(len(rows), 'fault')}.</strong> "
         "What follows was measured on them as they are.</p>",
@@ -38,7 +39,7 @@ def _training(measured: Measured) -> Blocks:
         return []
     places = np.geomspace(1, len(metrics), min(DRAWN, len(metrics))).round().astype(int) - 1
     rows = metrics.iloc[np.unique(places)]
-    note = "" if len(rows) == len(metrics) else f" {len(rows)} of {len(metrics)} steps are drawn."
+    note = "" if len(rows) == len(metrics) else f" {len(rows)} of {len(metrics)} updates are drawn."
     return [Plot("training-loss", {"": plot.training_loss(rows, measured.stages)}, rows, LOSS + note)]
 
 

@@ -22,7 +22,7 @@ COLUMNS = ("stage", "from step", "to step", "t10", "t50", "t90", "what happened"
 TABLE = (
     "<p>A stage begins with a transition: where the model begins to leave a partial solution (KL to it has its "
     "minimum), or else where half of the onsets that come together are half-way. In brackets: 95&nbsp;% intervals. "
-    "t10, t50 and t90 are the steps at which 10, 50 and 90&nbsp;% of the transition had happened: of the fall in KL to "
+    "t10, t50 and t90 say when 10, 50 and 90&nbsp;% of the transition had happened: of the fall in KL to "
     "the complete solution after a partial one is left, else the medians over its onsets.</p>"
 )
 NO_STAGES = (

@@ -22,7 +22,7 @@ TEXT, RANDOM = "held-out text", "repeated random tokens"
 
 N_GRAM_CURVES = (
     "Above: KL to the n-gram models with no, one or two tokens of context (counts of the training text). Look for "
-    "the curve that is lowest, and where the next one takes over (bands: between which steps, 95&nbsp;%). Below: the "
+    "the curve that is lowest, and where the next one takes over (bands: 95&nbsp;% intervals). Below: the "
     "loss on held-out text, and those of the three n-gram models on the same tokens. Ribbons: 95&nbsp;% intervals over "
     "the windows."
 )

@@ -37,7 +37,7 @@ def test_steps_are_drawn_evenly_on_their_logarithmic_axis(measured: Measured) ->
     assert isinstance(plot, Plot)
     lines = {str(line.get_label()): line for line in plot.panels[""].get_lines()}  # type: ignore[union-attr]
     assert np.asarray(lines["training batch"].get_ydata()).tolist() == [3, 2.5, 2, 1]
-    assert plot.caption.endswith("4 of 5 steps are drawn.")
+    assert plot.caption.endswith("4 of 5 updates are drawn.")
 
 
 def test_of_many_steps_the_first_and_the_last_are_drawn_and_the_number_is_told(measured: Measured) -> None:
@@ -48,7 +48,7 @@ def test_of_many_steps_the_first_and_the_last_are_drawn_and_the_number_is_told(m
     assert (steps[0], steps[-1]) == (0, 19_999)
     assert steps == sorted(set(steps))
     assert len(steps) <= DRAWN
-    assert plot.caption.endswith(f"{len(steps)} of 20000 steps are drawn.")
+    assert plot.caption.endswith(f"{len(steps)} of 20000 updates are drawn.")
 
 
 @pytest.mark.parametrize("metrics", [None, pd.DataFrame({"step": [], "loss": []})], ids=["none", "empty"])
