@@ -210,10 +210,26 @@ def analyse(source: Any, folder: str | Path | None = None, **choices: Unpack[_Ch
     executor = choices.pop("executor", None)
     with several(1 if executor else choices.get("workers", 1)) as pool:
         faults, table = measured(series, folder, executor=executor or pool, **cast(_MeasureChoices, choices))
-        familiarity = familiarity_of_run(run_folder.read_record(folder), table)
-        stages = load_stages(table, folder=folder, executor=pool)
-        write_example(folder, series, stages, choices["task"], choices.get("batch"), choices.get("device", "cpu"))
-        return Analysis(series, faults, table, stages, report(folder, executor=pool), familiarity)
+        given = choices["task"], choices.get("batch"), choices.get("device", "cpu")
+        return conclude(series, folder, faults, table, *given, executor=pool)
+
+
+def conclude(
+    series: CheckpointSeries,
+    folder: Path,
+    faults: Audit,
+    table: pd.DataFrame,
+    task: AbstractTask | None,
+    batch: Batch | None = None,
+    device: str = "cpu",
+    *,
+    executor: concurrent.futures.Executor | None = None,
+) -> Analysis:
+    """Find the stages in what `measured` wrote, and write the report: the second half of `analyse`."""
+    familiarity = familiarity_of_run(run_folder.read_record(folder), table)
+    stages = load_stages(table, folder=folder, executor=executor)
+    write_example(folder, series, stages, task, batch, device)
+    return Analysis(series, faults, table, stages, report(folder, executor=executor), familiarity)
 
 
 def opened(source: Any, **options: Any) -> CheckpointSeries | list[CheckpointSeries]:

@@ -5,12 +5,15 @@ import contextlib
 import multiprocessing
 import multiprocessing.connection
 import os
+import pickle
 import platform
 import sys
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+import cloudpickle
 
 from stagewise import own_code
 
@@ -117,13 +120,14 @@ def here() -> tuple[str, int]:
 
 
 def call_elsewhere(
-    function: Callable[..., Any], home: tuple[str, int], modules: Mapping[str, str], *arguments: Any
+    function: Callable[..., Any] | bytes, home: tuple[str, int], modules: Mapping[str, str], *arguments: Any
 ) -> Any:
-    """Call a function for another process: with the modules that a person named there, and with one thread."""
+    """Call a function, or a pickled one, for another process: with the modules that a person named, in one thread."""
     own_code.allow(modules)
     if here() != home and "OMP_NUM_THREADS" not in os.environ:
         take_one_thread()
-    return function(*arguments)
+    called: Callable[..., Any] = pickle.loads(function) if isinstance(function, bytes) else function
+    return called(*arguments)
 
 
 def map_elsewhere(
@@ -133,11 +137,11 @@ def map_elsewhere(
 
     Args:
         executor: whose workers call the function, each with one thread.
-        function: to call, which can be pickled.
-        items: its arguments.
+        function: to call, which cloudpickle can pickle.
+        items: its arguments, which any pickle can.
     """
-    home, modules = here(), own_code.named()
-    futures = [executor.submit(call_elsewhere, function, home, modules, item) for item in items]
+    home, modules, pickled = here(), own_code.named(), cloudpickle.dumps(function)
+    futures = [executor.submit(call_elsewhere, pickled, home, modules, item) for item in items]
     try:
         yield from (future.result() for future in futures)
     finally:

@@ -1,7 +1,8 @@
 """Faults that only what the models compute shows: the predictions of each checkpoint on one batch, and their loss."""
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -30,6 +31,10 @@ USUAL_RISE = 3.0
 """And so many times the largest rise between any two other neighbours."""
 
 
+Elsewhere = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
+"""What calls a function for each item in other processes, and returns its values in their order, as `map` does."""
+
+
 class Computed(NamedTuple):
     """What a checkpoint computes on the batch: the mean loss in nats, and a sketch of its predictions."""
 
@@ -39,7 +44,12 @@ class Computed(NamedTuple):
 
 
 def function_faults(
-    source: Source, entries: Sequence[Entry], architecture: Architecture, batch: Batch, device: str = "cpu"
+    source: Source,
+    entries: Sequence[Entry],
+    architecture: Architecture,
+    batch: Batch,
+    device: str = "cpu",
+    elsewhere: Elsewhere | None = None,
 ) -> Iterator[Finding]:
     """Run each checkpoint once, and look for those whose function lies off the path of the others'.
 
@@ -52,6 +62,7 @@ def function_faults(
         architecture: of the models.
         batch: the tokens on which they are run, and the targets of the loss.
         device: where they are run.
+        elsewhere: where the checkpoints are run; None runs them here.
 
     Raises:
         ValueError: the batch has tokens or positions that the models do not have, the models cannot be built, none of
@@ -60,7 +71,11 @@ def function_faults(
     check_device(device)
     batch.check_ids(architecture.config["d_vocab"], f"the series {source.name}", architecture.n_outputs)
     model, batch = models.unloaded(architecture, device=device), batch.to(device)
-    computed = [one for entry in entries if (one := compute(model, entry, batch)) is not None]
+    if elsewhere is None:
+        computed = [one for entry in entries if (one := compute(model, entry, batch)) is not None]
+    else:
+        there = elsewhere(partial(_numbered, architecture, entries, batch, device), range(len(entries)))
+        computed = [Computed(entry, *one) for entry, one in zip(entries, there, strict=True) if one is not None]
     if entries and not computed:
         models.load(model, entries[0].load())  # says why none of them fits
     for branch in sorted({one.entry.at.branch for one in computed}):
@@ -83,6 +98,14 @@ def compute(model: models.Model, entry: Entry, batch: Batch) -> Computed | None:
     with torch.inference_mode():
         numbers = scored.clone() if batch.is_regression else (scored / 2).exp()
     return Computed(entry, loss, sketched({PREDICTIONS: numbers})[PREDICTIONS])
+
+
+def _numbered(
+    architecture: Architecture, entries: Sequence[Entry], batch: Batch, device: str, number: int
+) -> tuple[float, Sketch] | None:
+    """Run the checkpoint of a number, without its entry, which need not be sent back."""
+    computed = compute(models.unloaded(architecture, device=device), entries[number], batch)
+    return None if computed is None else (computed.loss, computed.sketch)
 
 
 def off_the_path(computed: Sequence[Computed]) -> Iterator[Finding]:

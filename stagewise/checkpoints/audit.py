@@ -10,7 +10,7 @@ from stagewise.architecture import Architecture
 from stagewise.checkpoints import _checksums as checksums
 from stagewise.checkpoints._comparisons import at_entry, other_steps, read_each, unusual
 from stagewise.checkpoints._copies import FIRST_UPDATE
-from stagewise.checkpoints._function_faults import function_faults
+from stagewise.checkpoints._function_faults import Elsewhere, function_faults
 from stagewise.checkpoints._json_files import read_json
 from stagewise.checkpoints._step_gaps import missing_steps
 from stagewise.checkpoints._weight_faults import weight_faults
@@ -34,11 +34,12 @@ MOST_DUE = 1000
 
 
 class Deep(NamedTuple):
-    """What every checkpoint is run on: the models of the series, one batch, and a device."""
+    """What every checkpoint is run on: the models of the series, one batch, a device; and where, if not here."""
 
     architecture: Architecture
     batch: Batch
     device: str = "cpu"
+    elsewhere: Elsewhere | None = None
 
 
 def audit(source: Source | str | Path, *, weights: bool = True, deep: Deep | None = None) -> Audit:
@@ -70,7 +71,7 @@ def audit(source: Source | str | Path, *, weights: bool = True, deep: Deep | Non
         findings += [one for one in of_weights if one.kind not in NO_FAULTS]
     findings += _of_lists(source, {label for one in findings for label in one.checkpoints})
     if deep is not None:
-        findings += function_faults(source, readable, deep.architecture, deep.batch, deep.device)
+        findings += function_faults(source, readable, *deep)
     return Audit(source.name, len(entries), weights, tuple(findings), source.ignored, tuple(notes), source.names)
 
 

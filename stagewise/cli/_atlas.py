@@ -17,7 +17,7 @@ from stagewise.cli._options import (
     SequenceCount,
     read_names,
 )
-from stagewise.cli._sources import agree_to_measure, measure_opened, opened_source
+from stagewise.cli._sources import agree_to_measure, measuring, opened_source
 from stagewise.plain_text import file_part
 
 SIZE, SEED = "{size}", "{seed}"
@@ -53,12 +53,14 @@ def atlas(
         size: [opened_source(name, data, measurement=measurement, agree=False) for name in each]
         for size, each in names.items()
     }
-    agree_to_measure([one for each in opened.values() for one in each], data, measurement)
-    for each in opened.values():
-        for one in each:
-            measure_opened(one, measurement)
+    models = [one for each in opened.values() for one in each]
+    agree_to_measure(models, data, measurement)
+    with measuring(models, measurement) as audits:
+        for _ in audits:
+            pass
     folder = out or Path("runs", f"atlas-{file_part(family.replace('/', '--'))}")
-    print(write_atlas({size: [one.folder for one in each] for size, each in opened.items()}, folder, axis))
+    folders = {size: [one.folder for one in each] for size, each in opened.items()}
+    print(write_atlas(folders, folder, axis, data.tokens_per_step))
 
 
 def names_of(family: str, sizes: tuple[str, ...], seeds: tuple[str, ...]) -> dict[str, list[str]]:

@@ -1,14 +1,19 @@
 """`stagewise audit`: what is wrong with a series of checkpoints."""
 
+from concurrent.futures import Executor
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from stagewise.cli._cost import agree_to_cost
+from stagewise.cli._executors import executor_named
 from stagewise.cli._names import only_task, task_classes
-from stagewise.cli._options import AsJson, Device, Origin, OwnTask, SeriesOptions
+from stagewise.cli._options import AsJson, Device, ExecutorName, Origin, OwnTask, SeriesOptions
 from stagewise.cli._recipes import recipe_in
+from stagewise.cli._sources import seen_by
+from stagewise.processes import map_elsewhere
 
 if TYPE_CHECKING:
     from stagewise.checkpoints.audit import Deep
@@ -25,6 +30,7 @@ def audit(
     opening: SeriesOptions,
     own_task: OwnTask = None,
     device: Device = "cpu",
+    executor: ExecutorName = None,
     as_json: AsJson = False,
 ) -> None:
     """Look for missing, repeated, damaged and outlying checkpoints; exit status 1 if something is wrong."""
@@ -32,19 +38,31 @@ def audit(
     from stagewise.checkpoints.audit import audit as audit_source
     from stagewise.checkpoints.series import find
 
+    if executor and not deep:
+        raise ValueError("--executor runs checkpoints elsewhere, which --deep asks for: give both")
     if own_task:
         task_classes(own_task)  # which the record may name
-    found = find(source, **opening.finding())
+    found = find(seen_by(executor, source), **opening.finding())
     checkpoints = only_chosen(found, opening.branch, opening.choice)
     weights = (deep or not checkpoints.remote) if weights is None else weights
     if weights or deep:
         whole = checkpoints.of(entry for entry in checkpoints.entries if deep or not entry.ranged())
         agree_to_cost([whole], opening.yes)
     deep_batch = deep_of(source, checkpoints, opening.architecture, own_task, device) if deep else None
-    result = audit_source(checkpoints, weights=weights, deep=deep_batch)
+    with executor_named(executor, _jobs(checkpoints) if executor else Path()) as pool:
+        if deep_batch is not None and pool is not None:
+            deep_batch = deep_batch._replace(elsewhere=partial(map_elsewhere, cast(Executor, pool)))
+        result = audit_source(checkpoints, weights=weights, deep=deep_batch)
     print(result.to_json() if as_json else result)
     if not result.clean:
         raise typer.Exit(1)
+
+
+def _jobs(checkpoints: "Source") -> Path:
+    """Return where submitit keeps its jobs: beside the tables of the source, not in its own folder."""
+    from stagewise.analysis import folder_of
+
+    return folder_of(checkpoints).absolute()
 
 
 def deep_of(

@@ -24,13 +24,16 @@ PASSES = 10
 """Passes of a checkpoint beside those of the edits: the clean one, gradients, restricted contexts."""
 
 
-def agree_to_cost(sources: "Sequence[Source]", yes: bool, measuring: float = 0.0) -> None:
+def agree_to_cost(
+    sources: "Sequence[Source]", yes: bool, measuring: float = 0.0, heads: "Sequence[Source]" = ()
+) -> None:
     """Say what downloading and measuring remote sources takes; where that is much, ask, or refuse in a script.
 
     Args:
         sources: the chosen checkpoints; those that lie on this machine cost no download, and nothing is said.
         yes: whether the command line agrees beforehand.
         measuring: seconds that measuring them takes about.
+        heads: those of which only the weights of heads and embeddings are read.
 
     Raises:
         ValueError: it is much, and nobody is there to be asked.
@@ -40,7 +43,7 @@ def agree_to_cost(sources: "Sequence[Source]", yes: bool, measuring: float = 0.0
     if not remote:
         return
     entries = [entry for source in remote for entry in source.entries]
-    size = sum(entry.download() for entry in entries)
+    size = sum(_download(source, any(source is each for each in heads)) for source in remote)
     name = remote[0].name + (f" and {len(remote) - 1} more" if len(remote) > 1 else "")
     told, seconds = f"{name}: {len(entries)} checkpoints, {size / 1e9:.2f} GB to download", measuring
     nobody = not (yes or _person_is_there())
@@ -57,6 +60,12 @@ def agree_to_cost(sources: "Sequence[Source]", yes: bool, measuring: float = 0.0
     print(told, file=sys.stderr)
     if much and not yes:
         typer.confirm("Go on?", abort=True)
+
+
+def _download(source: "Source", heads: bool) -> int:
+    """Return the bytes that are missing here; of heads by the share of them in the first checkpoint."""
+    share = source.entries[0].heads_part() if heads and all(entry.ranged() for entry in source.entries) else 1.0
+    return round(share * sum(entry.download() for entry in source.entries))
 
 
 def _person_is_there() -> bool:

@@ -1,8 +1,10 @@
 """Where what the command line names is measured: the folder of one source's table, one report on several seeds."""
 
+import contextlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_EXCEPTION, CancelledError, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,10 +15,12 @@ from stagewise.cli._names import only_task, task_classes
 from stagewise.cli._options import DataOptions, Measurement, read_causes
 from stagewise.cli._recipes import recipe_in
 from stagewise.plain_text import file_part
+from stagewise.processes import cores, readers, several
 
 if TYPE_CHECKING:
     from stagewise.checkpoints.findings import Audit
     from stagewise.checkpoints.series import CheckpointSeries
+    from stagewise.checkpoints.sources import Source
     from stagewise.recipe import Recipe
     from stagewise.reporting._results import Analysis
     from stagewise.reporting._seeds import SeedReport
@@ -41,7 +45,6 @@ def each_run(sources: Sequence[str], out: Path | None = None, steps: str | None 
 def print_report(folder: Path) -> None:
     """Write the report of a folder that is measured, and print where it is."""
     from stagewise.checkpoints.run_folder import TABLE
-    from stagewise.processes import cores
     from stagewise.reporting.page import report
 
     if (folder / TABLE).exists():
@@ -69,37 +72,40 @@ def report_on_seeds(
     """Write one report on several runs or sources, in `out` or in a folder in `runs/` after the first source."""
     from stagewise.reporting._seeds import report_seeds
 
-    folders = [measured_first(source, data, measurement)[0] for source in sources]
+    folders = [folder for folder, _ in measured_first(sources, data, measurement)]
     name_causes_of(folders, causes)
     out = out or Path("runs", f"{file_part(Path(sources[0]).name)}-and-{len(sources) - 1}-more")
-    return report_seeds(folders, out, axis)
+    return report_seeds(folders, out, axis, data.tokens_per_step)
 
 
 def measured_first(
-    source: str, data: DataOptions, measurement: Measurement, out: Path | None = None
-) -> "tuple[Path, Analysis | None]":
-    """Return the folder of a source's table, and measure it first where it has none, or other data are given.
+    sources: Sequence[str], data: DataOptions, measurement: Measurement, out: Path | None = None
+) -> "Iterator[tuple[Path, Analysis | None]]":
+    """Yield the folders of the sources' tables; measure first those that have none, or all where other data are given.
 
     Checkpoints from elsewhere get a report then, with which `analyse` ends: it is returned too.
     """
+    asked_anew = data.given or measurement.sequences is not None or data.choice is not None
+    known = {} if asked_anew else {source: Path(source) for source in sources if _has_table(source, measurement)}
+    missing = [source for source in sources if source not in known]
+    if missing:
+        one_thread()
+    opened = [opened_source(source, data, out, measurement, agree=False) for source in missing]
+    agree_to_measure(opened, data, measurement)
+    measured = measure_opened(opened, measurement)
+    for source in sources:
+        yield (known[source], None) if source in known else next(measured)
+
+
+def _has_table(source: str, measurement: Measurement) -> bool:
+    """Whether a source was measured; then what is chosen of its probes is no choice."""
     from stagewise.checkpoints.run_folder import TABLE
 
-    folder, chosen = Path(source), measurement.chosen
-    if not data.given and (folder / TABLE).exists() and measurement.sequences is None and data.choice is None:
-        if chosen.only or chosen.without:
-            why = "was measured before, and all of that is shown: --only and --without choose for `stagewise measure`"
-            print(f"{source} {why}", file=sys.stderr)
-        return folder, None
-    one_thread()
-    from stagewise.analysis import analyse
-
-    opened = opened_source(source, data, out, measurement)
-    if opened.recipe is not None:
-        measure_opened(opened, measurement)
-        return folder, None
-    with executor_named(measurement.executor, opened.folder) as executor:
-        arguments: dict[str, Any] = {**measurement.arguments(), "executor": executor}
-        return opened.folder, analyse(opened.series, opened.folder, task=opened.task, **arguments)
+    there = Path(source, TABLE).exists()
+    if there and (measurement.chosen.only or measurement.chosen.without):
+        why = "was measured before, and all of that is shown: --only and --without choose for `stagewise measure`"
+        print(f"{source} {why}", file=sys.stderr)
+    return there
 
 
 def measured_folder(source: str) -> Path:
@@ -211,27 +217,88 @@ def seen_by(executor: str | None, source: str) -> str:
 
 def agree_to_measure(sources: Sequence[OpenedSource], data: DataOptions, measurement: Measurement | None) -> None:
     """Say what opened sources cost, where they are remote, as `agree_to_cost`."""
-    remote = [one for one in sources if one.series.source is not None and one.series.source.remote]
-    seconds = sum((_measuring(one, measurement) for one in remote), 0.0) if measurement else 0.0
-    agree_to_cost([one.series.source for one in remote if one.series.source is not None], data.yes, seconds)
-
-
-def measure_opened(opened: OpenedSource, measurement: Measurement) -> "Audit | None":
-    """Measure an opened source into its folder; return its audit, None of a run."""
-    from stagewise.analysis import measure_run, measured
-
-    with executor_named(measurement.executor, opened.folder) as pool:
-        arguments: dict[str, Any] = {**measurement.arguments(), "executor": pool}
-        if opened.recipe is not None:
-            measure_run(opened.recipe, opened.folder, series=opened.series, **arguments)
-            return None
-        return measured(opened.series, opened.folder, task=opened.task, **arguments)[0]  # not its table, to be kept
-
-
-def _measuring(opened: OpenedSource, measurement: Measurement) -> float:
-    """Return how many seconds measuring takes about."""
+    from stagewise.measurement._passes import only_circuits
     from stagewise.probes.default_probes import chosen_probes
 
-    model, batch, chosen = opened.series.architecture, opened.batch, measurement.arguments()
-    probes = chosen_probes(chosen["probes"], chosen["extra_probes"], model, batch, opened.task)
-    return len(opened.series) * seconds_a_checkpoint(model, batch, probes)
+    remote = [(one, one.series.source) for one in sources if one.series.source is not None and one.series.source.remote]
+    seconds, heads = 0.0, list["Source"]()
+    for one, source in remote:
+        if measurement is None:
+            continue
+        model, batch, chosen = one.series.architecture, one.batch, measurement.arguments()
+        probes = chosen_probes(chosen["probes"], chosen["extra_probes"], model, batch, one.task)
+        seconds += len(one.series) * seconds_a_checkpoint(model, batch, probes)
+        heads += [source] if only_circuits(probes) else []
+    agree_to_cost([source for _, source in remote], data.yes, seconds, heads)
+
+
+def measure_opened(
+    opened: Sequence[OpenedSource], measurement: Measurement
+) -> "Iterator[tuple[Path, Analysis | None]]":
+    """Measure opened sources into their folders; yield these, and but for runs what is concluded of them.
+
+    The checkpoints of all are handed to the workers of one executor at once.
+    """
+    from stagewise.analysis import conclude
+    from stagewise.checkpoints.run_folder import table_file
+
+    with measuring(opened, measurement) as audits:
+        for one, faults in zip(opened, audits, strict=True):
+            if faults is None:
+                yield one.folder, None
+                continue
+            table, device = table_file(one.folder).read(), measurement.passes.device
+            with readers(cores(), len(table)) as pool:
+                analysis = conclude(one.series, one.folder, faults, table, one.task, device=device, executor=pool)
+            yield one.folder, analysis
+
+
+@contextlib.contextmanager
+def measuring(opened: Sequence[OpenedSource], measurement: Measurement) -> "Iterator[Iterator[Audit | None]]":
+    """Yield the audit of each opened source, None of a run, once it is measured into its folder.
+
+    An executor gets the checkpoints of all sources at once; here one source is measured after the other.
+    """
+    if measurement.executor is None or not opened:
+        with several(measurement.passes.workers) as pool:
+            yield (_measured(one, measurement, pool) for one in opened)
+        return
+    with executor_named(measurement.executor, opened[0].folder) as there, ThreadPoolExecutor(len(opened)) as threads:
+        shared = _Shared(there)
+        audits = [threads.submit(_measured, one, measurement, shared) for one in opened]
+        try:
+            for each in wait(audits, return_when=FIRST_EXCEPTION).done:
+                each.result()  # raises what went wrong
+            yield (each.result() for each in audits)
+        except BaseException:
+            shared.cancel()  # else the threads would wait for what nobody needs
+            raise
+
+
+class _Shared:
+    """An executor for several threads, whose tasks are cancelled together."""
+
+    def __init__(self, executor: Any) -> None:
+        self._executor, self._futures, self._ended = executor, list[Any](), False
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Any:
+        if self._ended:
+            raise CancelledError
+        future = self._executor.submit(function, *arguments)
+        self._futures.append(future)
+        return future
+
+    def cancel(self) -> None:
+        self._ended = True
+        for future in self._futures:
+            future.cancel()
+
+
+def _measured(opened: OpenedSource, measurement: Measurement, pool: Any) -> "Audit | None":
+    from stagewise.analysis import measure_run, measured
+
+    arguments: dict[str, Any] = {**measurement.arguments(), "executor": pool}
+    if opened.recipe is not None:
+        measure_run(opened.recipe, opened.folder, series=opened.series, **arguments)
+        return None
+    return measured(opened.series, opened.folder, task=opened.task, **arguments)[0]  # not its table, to be kept

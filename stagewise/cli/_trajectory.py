@@ -1,9 +1,10 @@
 """`stagewise trajectory`: the checkpoints of a run held against each other: a table, two figures, the report."""
 
 from functools import partial
+from typing import Any
 
 from stagewise.cli._commands import one_thread
-from stagewise.cli._options import DataOptions, Device, Origin, Out, Quiet
+from stagewise.cli._options import DataOptions, Device, ExecutorName, Origin, Out, Quiet
 
 
 def trajectory(
@@ -12,21 +13,23 @@ def trajectory(
     out: Out = None,
     data: DataOptions,
     device: Device = "cpu",
+    executor: ExecutorName = None,
     quiet: Quiet = False,
 ) -> None:
     """Compare the checkpoints of a run folder or any source: representations, heads' subspaces, and the trajectory."""
     one_thread()
     from stagewise import plot
     from stagewise.checkpoints.run_folder import COMPARISONS, write
-    from stagewise.cli._sources import opened_source, print_report
-    from stagewise.measurement.comparing import compare_checkpoints
-    from stagewise.measurement.trajectory import measure_trajectory
+    from stagewise.cli._executors import executor_named
+    from stagewise.cli._sources import opened_source, print_report, seen_by
+    from stagewise.measurement.trajectory import compare_on_trajectory
     from stagewise.table import declare, declared, tidy
 
-    opened = opened_source(source, data, out)
-    series, batch, folder = opened.series, opened.batch, opened.folder
-    compared = compare_checkpoints(series, batch, device=device, progress=not quiet)
-    path = measure_trajectory(series, batch, device=device, progress=not quiet)
+    opened = opened_source(seen_by(executor, source), data, out)
+    folder = opened.folder
+    with executor_named(executor, folder.absolute()) as pool:
+        where: dict[str, Any] = {"device": device, "executor": pool, "progress": not quiet}
+        compared, path = compare_on_trajectory(opened.series, opened.batch, **where)
     table = tidy([compared, path])
     declare(table, declared(compared) | declared(path))
     opened.claim()

@@ -31,8 +31,8 @@ from stagewise.cli._options import (
 from stagewise.cli._recipes import recipe_in, recipe_of
 from stagewise.cli._sources import (
     each_run,
-    measure_opened,
     measured_first,
+    measuring,
     name_causes_of,
     opened_source,
     report_on_seeds,
@@ -92,7 +92,9 @@ def measure(
 
     measurement = Measurement(passes, chosen, probe, sequences, executor)
     opened = opened_source(source, data, out, measurement)
-    folder, faults = opened.folder, measure_opened(opened, measurement)
+    folder = opened.folder
+    with measuring([opened], measurement) as audits:
+        faults = next(audits)
     if faults is not None:
         if (familiarity := familiarity_in(folder)) is not None:
             print(familiarity)
@@ -151,7 +153,7 @@ def _report_on_one(
     from stagewise.saved_findings import load_stages
     from stagewise.words._times import written_on
 
-    folder, analysis = measured_first(source, data, measurement, out)
+    [(folder, analysis)] = measured_first([source], data, measurement, out)
     name_causes_of([folder], causes)
     if analysis is not None and not causes and axis == "steps":
         print(analysis)

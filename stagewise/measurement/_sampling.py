@@ -6,15 +6,13 @@ import dataclasses
 import inspect
 import itertools
 import math
-import pickle
 import time
 from collections.abc import Iterator
-from functools import cached_property, partial
+from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import cloudpickle
 import numpy as np
 import torch
 from torch import Tensor
@@ -140,11 +138,17 @@ class Sampling:
             for step, state in finite_states(self.series, self.series):
                 yield step, list(self.coefficients(step, state, bar))
             return
-        there = map_elsewhere(executor, partial(_sample_step, cloudpickle.dumps(self)), self.series.steps)
+        there = map_elsewhere(executor, self._sample_step, self.series.steps)
         for step, found in zip(self.series.steps, there, strict=True):
             bar.update(len(self.parts) * self.updates)
             if found:
                 yield step, found
+
+    def _sample_step(self, step: int) -> list[tuple[Head | None, Coefficient]]:
+        """Return the coefficients of a checkpoint; none where its weights are not finite."""
+        with tqdm(disable=True) as bar:
+            states = finite_states(self.series, [(step, self.series.load(step))])
+            return [each for at, state in states for each in self.coefficients(at, state, bar)]
 
     def coefficients(self, step: int, state: State, bar: "tqdm[Any]") -> Iterator[tuple[Head | None, Coefficient]]:
         """Yield the coefficient of each part of a checkpoint, from the folder where it is there already."""
@@ -234,14 +238,6 @@ class Sampling:
             return None
         code = [version("stagewise"), version("devinterp"), inspect.getsource(langevin), self.device]
         return self.folder / short_digest([self.series.name, self.series.architecture, self.batch, self.sampler, code])
-
-
-def _sample_step(pickled: bytes, step: int) -> list[tuple[Head | None, Coefficient]]:
-    """Return the coefficients of a checkpoint of a pickled sampling; none where its weights are not finite."""
-    sampling: Sampling = pickle.loads(pickled)
-    with tqdm(disable=True) as bar:
-        states = finite_states(sampling.series, [(step, sampling.series.load(step))])
-        return [each for at, state in states for each in sampling.coefficients(at, state, bar)]
 
 
 def _read(path: Path) -> Coefficient:

@@ -1,23 +1,23 @@
 """The way of a whole run, seen in the few directions in which its checkpoints differ most."""
 
-from collections.abc import Iterator
+import concurrent.futures
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
-from tqdm.auto import tqdm
 
-from stagewise import models
-from stagewise.checkpoints._sketches import project
-from stagewise.checkpoints.series import CheckpointSeries, State
-from stagewise.measurement._inputs import check_batch, check_series, finite_states
-from stagewise.measurement._positions import Positions
+from stagewise.checkpoints.series import CheckpointSeries
+from stagewise.measurement._along import Along, Seen
 from stagewise.measurement._rows import checkpoint_labels, measured_table
+from stagewise.measurement.comparing import POSITIONS, comparisons
 from stagewise.table import Quantity
 from stagewise.task import Batch
 
 _NUMBERS = 5 * 10**7
 """Numbers of all checkpoints together that are in memory at once."""
+
+_COMPONENTS = 3
 
 _QUANTITIES = {
     "Trajectory": {
@@ -32,8 +32,9 @@ def measure_trajectory(
     series: CheckpointSeries,
     batch: Batch | None = None,
     *,
-    components: int = 3,
+    components: int = _COMPONENTS,
     device: str = "cpu",
+    executor: concurrent.futures.Executor | None = None,
     progress: bool = True,
 ) -> pd.DataFrame:
     """Return where each checkpoint lies on the first principal components of all checkpoints, as a tidy table.
@@ -53,6 +54,7 @@ def measure_trajectory(
         batch: the fixed probe batch; where its predictions are more than `_NUMBERS` in all, some scored positions.
         components: how many, at most; there are fewer than checkpoints.
         device: where to run the model.
+        executor: whose workers read a few checkpoints each; None reads them here. The numbers are the same.
         progress: show a bar.
 
     Raises:
@@ -63,14 +65,31 @@ def measure_trajectory(
     dimensional random walks with comparison to neural network training, arXiv:1806.08805. Deviation: log-probabilities
     in place of logits; weights beyond `_NUMBERS` are sketched, which changes squared distances by a few per cent.
     """
-    check_series(series)
     if components < 1:
         raise ValueError(f"a trajectory is seen in at least one component, got {components}")
-    found = list(_in_weights(series, progress) if batch is None else _in_predictions(series, batch, device, progress))
-    if len(found) < 2:
-        raise ValueError(f"a trajectory is of two checkpoints or more, {series.name!r} has {len(found)} to read")
-    steps, vectors = zip(*found, strict=True)
-    positions, explained = _principal_components(np.stack(vectors), components)
+    along = Along(series, batch, placed=_NUMBERS, device=device)
+    return _placed(series, along.seen(executor, progress, "trajectory"), components)
+
+
+def compare_on_trajectory(
+    series: CheckpointSeries,
+    batch: Batch,
+    *,
+    device: str = "cpu",
+    executor: concurrent.futures.Executor | None = None,
+    progress: bool = True,
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the tables of `compare_checkpoints` and of `measure_trajectory`; each checkpoint is read once for both."""
+    along = Along(series, batch, POSITIONS, _NUMBERS, device)
+    seen = along.seen(executor, progress, "compared")
+    return comparisons(seen), _placed(series, seen, _COMPONENTS)
+
+
+def _placed(series: CheckpointSeries, seen: Sequence[Seen], components: int) -> pd.DataFrame:
+    if len(seen) < 2:
+        raise ValueError(f"a trajectory is of two checkpoints or more, {series.name!r} has {len(seen)} to read")
+    steps = [one.step for one in seen]
+    positions, explained = _principal_components(np.stack([one.place for one in seen]), components)
     names = [f"PC{number}" for number in range(1, positions.shape[1] + 1)]
     quantity = {"probe": "Trajectory", "component": names}
     blocks = [
@@ -97,28 +116,3 @@ def _principal_components(
     positions = directions[:, :number] * np.sqrt(squares[:number])
     positions = positions * np.where(positions[-1] < positions[0], -1.0, 1.0)
     return positions, squares[:number] / max(squares.sum(), np.finfo(float).tiny)
-
-
-def _in_predictions(
-    series: CheckpointSeries, batch: Batch, device: str, progress: bool
-) -> Iterator[tuple[int, Float[np.ndarray, " number"]]]:
-    check_batch(batch, series.architecture, (), f"the series {series.name}")
-    chosen = Positions.of(batch, max(1, _NUMBERS // (series.architecture.n_outputs * len(series))))
-    model = models.unloaded(series.architecture, device=device)
-    for step, state in _finite(series, progress):
-        models.load(model, state)
-        predictions, _ = chosen.read(model, series.architecture, batch)
-        yield step, predictions.flatten().numpy() / len(chosen) ** 0.5
-
-
-def _in_weights(series: CheckpointSeries, progress: bool) -> Iterator[tuple[int, Float[np.ndarray, " number"]]]:
-    for step, state in _finite(series, progress):
-        weights = models.without_constants(state)
-        flat = [weights[name].float().flatten().cpu() for name in sorted(weights) if weights[name].is_floating_point()]
-        many = sum(map(len, flat)) * len(series) > _NUMBERS
-        yield step, np.concatenate([project(each) if many else each.numpy() for each in flat])
-
-
-def _finite(series: CheckpointSeries, progress: bool) -> Iterator[tuple[int, State]]:
-    bar = tqdm(series, disable=not progress, desc=f"{series.name}: trajectory", unit="checkpoint")
-    return finite_states(series, bar)

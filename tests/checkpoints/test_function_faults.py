@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 import torch
@@ -13,7 +14,9 @@ from stagewise.checkpoints.audit import Deep, audit
 from stagewise.checkpoints.findings import Kind
 from stagewise.checkpoints.sources import Source, by_hand
 from stagewise.init import GaussianInit
+from stagewise.processes import map_elsewhere
 from stagewise.tasks import RepeatedTokens
+from tests.fixtures.runs import AtOnce
 
 TASK = RepeatedTokens(12, length=6)
 SIZES = {"n_layers": 2, "d_model": 16, "d_head": 4, "n_heads": 4, "d_vocab": TASK.d_vocab, "n_ctx": TASK.n_ctx}
@@ -59,6 +62,14 @@ def found(states: dict[int, State]) -> list[tuple[Kind, tuple[int, ...]]]:
 
 def test_a_smooth_path_has_no_faults(path: dict[int, State]) -> None:
     assert not found(path)
+
+
+def test_the_same_is_found_by_the_workers_of_an_executor(path: dict[int, State]) -> None:
+    states, elsewhere = (
+        source({**path, 50: negated(path[50])}),
+        DEEP._replace(elsewhere=partial(map_elsewhere, AtOnce())),
+    )
+    assert audit(states, weights=False, deep=elsewhere) == audit(states, weights=False, deep=DEEP)
 
 
 def test_a_series_of_which_no_checkpoint_fits_is_not_called_clean(path: dict[int, State]) -> None:

@@ -12,8 +12,9 @@ from stagewise.analysis import analyse
 from stagewise.checkpoints import hub as hubs
 from stagewise.checkpoints.run_folder import table_file
 from stagewise.checkpoints.series import open_series
+from stagewise.cli import _cost
 from stagewise.cli.app import app
-from stagewise.probes import Loss
+from stagewise.probes import Loss, OVCopying
 
 WEIGHTS = "model.safetensors"
 STEPS = (0, 10, 20, 30, 40)
@@ -85,6 +86,22 @@ def test_a_person_is_asked(hub: Any, tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert (status, "Go on?" in printed, downloaded(hub)) == (1, True, set())
     status, printed = call(tmp_path, "measure", answer="y\n")
     assert (status, len(downloaded(hub))) == (0, 5)
+
+
+def test_probes_of_weights_alone_cost_what_they_read(hub: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stagewise.probes.default_probes.default_probes", lambda *_: [OVCopying()])
+    monkeypatch.setattr("stagewise.checkpoints._ranges.HEADER", 512)
+    monkeypatch.setattr("stagewise.checkpoints._ranges.NEAR", 0)
+    told = list[int]()
+    told_by = _cost._download
+    monkeypatch.setattr(_cost, "_download", lambda *of: told.append(told_by(*of)) or told[-1])  # type: ignore[func-returns-value]
+    status, printed = call(tmp_path, "measure")
+    assert status == 0, printed
+    weights = [files[WEIGHTS] for files in hub.files.values()]
+    headers = [8 + int.from_bytes(content[:8], "little") for content in (*weights, weights[0])]  # one before the line
+    configs = sum(len(files["config.json"]) * hub.asked[f"GET {name}/config.json"] for name, files in hub.files.items())
+    assert hub.sent == pytest.approx(told[0] + sum(headers) + configs, rel=0.05)
+    assert told[0] < 0.8 * sum(map(len, weights))
 
 
 def test_a_choice_of_both_kinds_is_refused(hub: Any, tmp_path: Path) -> None:

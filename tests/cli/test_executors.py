@@ -1,5 +1,7 @@
 """Where a sweep's runs go: named by a text, refused where it says nothing."""
 
+import concurrent.futures
+import contextlib
 import glob
 import logging
 import os
@@ -8,13 +10,16 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import pandas as pd
 import pytest
 from pandas.testing import assert_frame_equal
 from typer.testing import CliRunner
 
-from stagewise.checkpoints.run_folder import table_file
+from stagewise.checkpoints.run_folder import COMPARISONS, table_file
 from stagewise.cli._executors import JOBS, executor_named
 from stagewise.cli.app import app
 
@@ -56,6 +61,29 @@ def test_checkpoints_are_measured_on_a_cluster(
     with distributed.LocalCluster(n_workers=1, processes=False, dashboard_address=None) as cluster:
         assert measured("there", "--executor", f"dask:{cluster.scheduler_address}") == 0
     assert_frame_equal(table_file(Path("here")).read(), table_file(Path("there")).read().assign(run="here"))
+
+
+@pytest.mark.usefixtures("few_sequences", "unchecked")
+def test_checkpoints_are_compared_and_audited_on_a_cluster(
+    small_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    distributed = pytest.importorskip("distributed", reason="the extra `cluster` is not installed")
+    shutil.copytree(small_folder, tmp_path / "run")
+    monkeypatch.chdir(tmp_path)
+    here = [called(*each) for each in (["trajectory", "run", "--quiet"], ["audit", "run", "--deep", "--json"])]
+    table = pd.read_parquet(Path("run", COMPARISONS))
+    with distributed.LocalCluster(n_workers=1, processes=False, dashboard_address=None) as cluster:
+        there = ("--executor", f"dask:{cluster.scheduler_address}")
+        assert called("audit", "run", "--deep", "--json", *there) == here[1]
+        called("trajectory", "run", "--quiet", *there)
+    assert_frame_equal(pd.read_parquet(Path("run", COMPARISONS)), table)
+    assert "--executor runs checkpoints elsewhere, which --deep asks for" in called("audit", "run", *there, status=2)
+
+
+def called(*arguments: str, status: int = 0) -> str:
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == status, result.output
+    return " ".join(result.output.split())
 
 
 @pytest.mark.slow
@@ -107,3 +135,50 @@ def test_what_is_not_installed_is_named_with_its_extra(tmp_path: Path, monkeypat
     missing = executor_named("submitit", tmp_path)
     with pytest.raises(ValueError, match=r"submitit is not installed: pip install 'stagewise\[cluster\]'"), missing:
         pass
+
+
+@pytest.mark.usefixtures("few_sequences", "unchecked")
+def test_several_sources_share_the_workers_of_one_executor(
+    small_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tasks of one source are done only once those of the other are there too."""
+    sources, steps = [tmp_path / "a", tmp_path / "b"], 4
+    for source in sources:
+        shutil.copytree(small_folder, source)
+    monkeypatch.chdir(tmp_path)
+    waiting, opened = threading.Barrier(2 * steps, timeout=60), list[str | None]()
+
+    @contextlib.contextmanager
+    def threads(name: str | None, _: Path) -> Iterator[concurrent.futures.Executor]:
+        opened.append(name)
+        with concurrent.futures.ThreadPoolExecutor(2 * steps, initializer=waiting.wait) as pool:
+            yield pool
+
+    monkeypatch.setattr("stagewise.cli._sources.executor_named", threads)
+    called("report", "a", "b", "--only", "Loss", "--quiet", "--executor", "mine")
+    assert opened == ["mine"]
+    assert [len(table_file(each).read()["step"].unique()) for each in sources] == [steps, steps]
+
+
+@pytest.mark.usefixtures("few_sequences", "unchecked")
+def test_the_tasks_of_other_sources_are_cancelled_where_one_fails(
+    small_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = list[concurrent.futures.Future[Any]]()
+
+    class FirstFails(concurrent.futures.Executor):
+        """Runs nothing; once the tasks of both sources are there, the first one fails."""
+
+        def submit(self, *_: Any, **__: Any) -> concurrent.futures.Future[Any]:
+            asked.append(concurrent.futures.Future())
+            if len(asked) == 8:
+                asked[0].set_exception(ValueError("the worker was not right"))
+            return asked[-1]
+
+    monkeypatch.setattr("stagewise.cli._sources.executor_named", lambda *_: contextlib.nullcontext(FirstFails()))
+    for name in ("a", "b"):
+        shutil.copytree(small_folder, tmp_path / name)
+    monkeypatch.chdir(tmp_path)
+    refused = called("report", "a", "b", "--only", "Loss", "--quiet", "--executor", "mine", status=2)
+    assert "the worker was not right" in refused
+    assert [future.cancelled() for future in asked] == [False, *[True] * 7]

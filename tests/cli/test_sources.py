@@ -61,7 +61,7 @@ def test_seeds_that_are_measured_are_taken_as_they_are(tmp_path: Path, monkeypat
         (tmp_path / name / TABLE).touch()
     seeds, measurement = [str(tmp_path / "a"), str(tmp_path / "b")], Measurement(PassOptions())
     report_on_seeds(seeds, None, DataOptions(), measurement)
-    assert taken == [([tmp_path / "a", tmp_path / "b"], Path("runs", "a-and-1-more"), "steps")]
+    assert taken == [([tmp_path / "a", tmp_path / "b"], Path("runs", "a-and-1-more"), "steps", None)]
     # Other data are given: the sources are opened, and hold no checkpoints.
     with pytest.raises(FileNotFoundError, match=r"is not a run folder: there is no run\.json in it"):
         report_on_seeds(seeds, None, DataOptions(tokens="mine.npy"), measurement)

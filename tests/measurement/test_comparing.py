@@ -10,7 +10,8 @@ from stagewise import models
 from stagewise.architecture import Architecture
 from stagewise.checkpoints.series import CheckpointSeries, State
 from stagewise.init import GaussianInit
-from stagewise.measurement.comparing import _SUBSPACES, compare_checkpoints
+from stagewise.measurement._along import SUBSPACES
+from stagewise.measurement.comparing import compare_checkpoints
 from stagewise.table import select
 from stagewise.tasks import MarkovChain
 
@@ -74,8 +75,8 @@ def test_a_head_that_writes_nothing_has_no_subspace_and_so_no_angle() -> None:
     silent = state()
     silent["blocks.0.attn.W_V"][1] = 0.0
     rows = select(compared(silent, state()), "PrincipalAngles", "mean_angle", step=0)
-    assert set(rows[(rows["layer"] == 0) & (rows["head"] == 1)]["subspace"]) == set(_SUBSPACES[:2])
-    assert set(rows[(rows["layer"] == 0) & (rows["head"] == 0)]["subspace"]) == set(_SUBSPACES)
+    assert set(rows[(rows["layer"] == 0) & (rows["head"] == 1)]["subspace"]) == set(SUBSPACES[:2])
+    assert set(rows[(rows["layer"] == 0) & (rows["head"] == 0)]["subspace"]) == set(SUBSPACES)
 
 
 def test_a_stream_in_another_basis_is_the_same_representation() -> None:
