@@ -31,7 +31,7 @@ USUAL_RISE = 3.0
 
 
 class Computed(NamedTuple):
-    """What a checkpoint computes on the batch: the mean loss in nats, and a sketch of its predictions."""
+    """A checkpoint's output on the batch: the mean loss in nats, and a sketch of its predictions."""
 
     entry: Entry
     loss: float
