@@ -1,4 +1,4 @@
-"""Where what the command line names is measured: the folder of one source's table, one report on several seeds."""
+"""Where a source of the command line is measured: the folder of one source's table, one report on several seeds."""
 
 import os
 import sys
@@ -49,7 +49,7 @@ def print_report(folder: Path) -> None:
 
 
 def name_causes_of(folders: Sequence[Path], causes: Sequence[str] | None) -> None:
-    """Write what the command line says was done to measured runs beside their tables."""
+    """Write the causes of the command line beside the tables of measured runs."""
     from stagewise.checkpoints._causes import name_causes
     from stagewise.checkpoints.run_folder import table_file
 
@@ -210,7 +210,7 @@ def seen_by(executor: str | None, source: str) -> str:
 
 
 def agree_to_measure(sources: Sequence[OpenedSource], data: DataOptions, measurement: Measurement | None) -> None:
-    """Say what opened sources cost, where they are remote, as `agree_to_cost`."""
+    """Print the cost of remote sources, as `agree_to_cost`."""
     remote = [one for one in sources if one.series.source is not None and one.series.source.remote]
     seconds = sum((_measuring(one, measurement) for one in remote), 0.0) if measurement else 0.0
     agree_to_cost([one.series.source for one in remote if one.series.source is not None], data.yes, seconds)
