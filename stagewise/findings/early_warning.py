@@ -21,7 +21,7 @@ def predict_onset(
     direction: Direction = "up",
     seed: int = 0,
 ) -> Forecast:
-    """Extrapolate what grows on a plateau to the level at which the plateau ends.
+    """Extrapolate a quantity that grows on a plateau to the level at which the plateau ends.
 
     The forms of growth, and what the interval carries, are those of `statistics.forecast`.
 

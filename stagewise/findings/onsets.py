@@ -54,10 +54,10 @@ def find_onsets(
     and one's own that declare it. An onset is a transition, up or down, that a smooth background (constant, power law,
     exponential, logarithm, or two of them) with noise does not explain. The noise is estimated from the curve:
     correlated between checkpoints, of a level that may change over the run, outliers of up to three checkpoints apart.
-    What noise alone makes of the best of all transitions is simulated; the false discovery rate is 5 % over all curves
-    of the table (Benjamini and Hochberg). It must be at least 0.1 (a hundredth of the curve's range where it declares
-    neither a unit nor bounds, as a logged curve) and three times the noise, have two fifths of its way within a
-    threefold of steps, and be faster, in value per step, than the curve before and after it.
+    The best transition of noise alone is simulated; the false discovery rate is 5 % over all curves of the table
+    (Benjamini and Hochberg). It must be at least 0.1 (a hundredth of the curve's range where it declares neither a unit
+    nor bounds, as a logged curve) and three times the noise, have two fifths of its way within a threefold of steps,
+    and be faster, in value per step, than the curve before and after it.
 
     Args:
         table: of one run, from `measure`.
@@ -75,7 +75,7 @@ def find_onsets(
     the run may have ended before); the `p_value`, and `p_adjusted` for the number of curves; the other numbers that
     decide, as in `transition.Transition`; which `transition` of its curve it is; what was done to the run then, by its
     name as `cause`; the `smallest` change that counts; the `last_step` of the curve; and the offset at which the keys
-    lie, where a head attends to one, as `at_offset`. What a curve does not have is missing.
+    lie, where a head attends to one, as `at_offset`. Values that a curve does not have are missing.
 
     Raises:
         ValueError: no table of measurements, one with an axis named like one of these columns, or a curve with several

@@ -84,7 +84,7 @@ class Replicates(InWords):
         return seed_words.names(self.catalogue, self.quantities)
 
     def words(self) -> str:
-        """Return what was found in how many seeds, when, and in which order, in sentences."""
+        """Return in sentences how many seeds have each event, when, and in which order."""
         names = self.names
         lines = seed_words.events(self.events, len(self.runs), names)
         return "\n".join([*lines, *seed_words.order(self.order, names)])
@@ -161,7 +161,7 @@ Times = dict[str, float]
 
 
 def _changes(found: Stages, roles: pd.DataFrame) -> list[tuple[Event, Times]]:
-    """Return what began in a run, and when with its interval, in order of time."""
+    """Return the events of a run in order of time, each with the interval of its time."""
     if found.onsets.empty:
         return []
     onsets = with_roles(found.onsets[found.onsets["onset"]], roles).sort_values("t50", kind="stable")
@@ -195,8 +195,8 @@ def _numbers(of_runs: Sequence[Sequence[tuple[Event, Times]]]) -> list[list[int]
     """Return for each run which change of its score and direction each of its changes is, counted from 1.
 
     The runs with the most common number of them say when each one comes; those of any other run are assigned to these
-    by their times, so that one that is missing, or is seen besides, does not move the others. What is left over is
-    counted on.
+    by their times, so that one that is missing, or is seen besides, does not move the others. Remaining events are
+    numbered on.
     """
     numbers = [[0] * len(rows) for rows in of_runs]
     for change in {change for rows in of_runs for change, _ in rows}:

@@ -67,8 +67,8 @@ class Stages(InWords):
         run: name of the run.
         table: a row a stage, which is what lies between two transitions: `stage`, its `start` and `end` with intervals
             (`start_lo`, ...), which are those of the transitions there; the first stage starts at the first
-            checkpoint, the last one ends at the last. Of the transition that it starts with: the reference that the
-            model leaves (`left`; empty where onsets alone show it), the step up to which nothing of it had happened
+            checkpoint, the last one ends at the last. Columns of the transition that it starts with: the reference that
+            the model leaves (`left`; empty where onsets alone show it), the step up to which nothing of it had happened
             (`begins`), `t10`, `t50` and `t90` (of the fall in KL to the complete reference up to the next transition;
             without references the medians of its onsets), and whether its onsets follow one another over a period
             (`spread`). With references that are not nested, as n-gram models, the one that it is `closest` to in the
@@ -119,7 +119,7 @@ class Stages(InWords):
 
     @property
     def context(self) -> Context:
-        """What its rows are read with."""
+        """The context in which its rows are read."""
         return Context(self.quantities, self.criteria, self.causes)
 
     def __len__(self) -> int:
