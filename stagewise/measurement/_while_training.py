@@ -14,7 +14,7 @@ from stagewise.table import KEYS, VALUES, head_label
 from stagewise.task import Batch
 
 _Log = Callable[[dict[str, float]], Any]
-"""What numbers are handed to, by name: `trainer.log` of transformers' Trainer, `wandb.log`."""
+"""A function that takes numbers by name: `trainer.log` of transformers' Trainer, `wandb.log`."""
 
 
 def measured_now(

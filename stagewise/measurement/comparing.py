@@ -24,10 +24,10 @@ from stagewise.table import Columns, Quantity
 from stagewise.task import Batch
 
 _SUBSPACES = "QK queries", "QK keys", "OV reads", "OV writes"
-"""Of the residual stream that a head uses: column and row space of W_Q W_K^T, column and row space of W_V W_O."""
+"""Subspaces that a head uses: column and row space of W_Q W_K^T, column and row space of W_V W_O."""
 
 _GROUPS = 20
-"""Of sequences, one of which at a time is left out for an interval."""
+"""Groups of sequences, one of which at a time is left out for an interval."""
 
 _QUANTITIES = {
     "LinearCKA": {"alignment": Quantity("linear CKA of the residual stream", range=(None, 1))},
@@ -36,14 +36,14 @@ _QUANTITIES = {
         "largest_angle": Quantity("largest principal angle", "degrees", (0, 90)),
     },
 }
-"""What `compare_checkpoints` measures, by the name that stands in the column `probe`."""
+"""Quantities of `compare_checkpoints`, by the name that stands in the column `probe`."""
 
 _Subspaces = dict[tuple[int, int, str], np.ndarray]
 """Layer, head and name of a subspace -> an orthonormal basis of it, [model dimension]."""
 
 
 class _Represented(NamedTuple):
-    """What is compared of a checkpoint: the residual stream at the chosen positions, and the heads' subspaces."""
+    """The compared parts of a checkpoint: the residual stream at the chosen positions, and the heads' subspaces."""
 
     streams: Float[Tensor, "layer position model"]
     subspaces: _Subspaces

@@ -60,7 +60,7 @@ def measure(
     to disk checkpoint by checkpoint, and a large table is mapped from a file.
 
     Args:
-        series: the checkpoints; the next one is read while one is measured. Of several series, one table.
+        series: the checkpoints; the next one is read while one is measured. Several series give one table.
         probes: what to measure.
         batch: the fixed probe batch.
         folder: where to keep each checkpoint's rows, from which an interrupted measurement resumes, and one of other
@@ -123,7 +123,7 @@ def check(
     by_hooks: bool = False,
     dtype: Dtype = "float32",
 ) -> None:
-    """Refuse what no table could tell apart, and what the models cannot read: the errors are those of `measure`."""
+    """Refuse series that no table can tell apart, and probes that cannot read the models, as `measure` does."""
     for one in several:
         check_series(one)
     if isinstance(probes, AbstractProbe):
@@ -150,7 +150,7 @@ def check(
 
 
 def check_resources(**resources: Unpack[Resources]) -> None:
-    """Refuse what is not here: the errors are those of `measure`."""
+    """Refuse a device that is not here: the errors are those of `measure`."""
     check_device(resources.get("device", "cpu"))
     check_dtype(resources.get("dtype", "float32"))
     workers, memory = resources.get("workers", 1), resources.get("memory")
@@ -163,7 +163,7 @@ def check_resources(**resources: Unpack[Resources]) -> None:
 def _across(
     series: CheckpointSeries, parts: Sequence[Path], probes: Sequence[AbstractProbe], folder: Path
 ) -> Iterator[Path]:
-    """Write what probes compute from all the checkpoints of one series together."""
+    """Write the rows that probes compute from all the checkpoints of one series together."""
     for probe in probes:
         name = type(probe).__name__
         if type(probe).across is AbstractProbe.across:
