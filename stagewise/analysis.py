@@ -44,7 +44,7 @@ from stagewise.tasks.tokens import own_task
 from stagewise.training import train
 
 _ON_REPEATED: tuple[AbstractProbe, ...] = (AttentionTo(("previous token", "induction")), Copying())
-"""What is measured on the repeated tokens of a task."""
+"""Probes that read the repeated tokens of a task."""
 
 
 def run(
@@ -59,7 +59,7 @@ def run(
     """Train, probe every checkpoint, find the stages and write `report.html`.
 
     Restricted-context models train beside the full one, as many at once as there are workers, and the same processes
-    measure, find the stages and draw. What a killed run had finished is not done again.
+    measure, find the stages and draw. A second call resumes a killed run.
 
     Args:
         recipe: of any task.
