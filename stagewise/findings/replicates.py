@@ -53,20 +53,20 @@ class Replicates(InWords):
             with its interval (`lo`, `hi`). Events are aligned by their fields: boundaries by their reference, onsets by
             their score, its labels, direction and, where runs have different numbers of them, by their times; heads by
             their roles.
-        events: a row an event: in how many `seeds` it was found, whether it `recurs` in half of them or more, the
-            `share` of all with Clopper and Pearson's interval; the geometric mean of 1 + `step` over seeds (less 1)
-            with Student's t interval over seeds (`lo`, `hi`); the interval of one more seed (`new_lo`, `new_hi`); and
-            the standard deviation `between` seeds in log(1 + step), what each run's interval explains taken off.
-            Besides the `least` and the `most` of the seeds, and whether the t interval is `told`: of four seeds or
-            more, where it ends within the run; else the words say the range.
+        events: a row an event: the number of `seeds` with it, whether it `recurs` in half of them or more, the `share`
+            of all with Clopper and Pearson's interval; the geometric mean of 1 + `step` over seeds (less 1) with
+            Student's t interval over seeds (`lo`, `hi`); the interval of one more seed (`new_lo`, `new_hi`); and the
+            standard deviation `between` seeds in log(1 + step), without the part that each run's interval explains.
+            `least` and `most` are the range over seeds; the t interval is `told` in its place with four seeds or more,
+            if it ends within the run.
         order: a row for each two recurring events that follow each other in the mean and share two seeds or more: the
             `share` of these `seeds` in which `before` came before `after`, with its interval; the geometric mean
             `ratio` of their steps with its t interval over seeds; and the `p_value` of the paired t test against "at
             the same time".
         roles: the head of each run that has each role, as `head_roles` returns them.
         catalogue: the events; the frames have their places in it.
-        quantities: what the numbers are that the events were found in.
-        axis: what times are counted in, "steps" or "tokens": that of the stages.
+        quantities: declarations of the quantities in which the events were found.
+        axis: the unit of times, "steps" or "tokens": that of the stages.
     """
 
     runs: tuple[str, ...]
