@@ -81,6 +81,7 @@ release:
 	bare=$$(mktemp -d) && trap 'rm -rf '$$bare EXIT && $(PYTHON) -m venv $$bare/venv \
 	&& $$bare/venv/bin/python -m pip install --quiet build pytest \
 	&& $$bare/venv/bin/python -m build --outdir dist > $$bare/build.log \
+	&& $$bare/venv/bin/python -m pip install --quiet --constraint constraints.txt torch \
 	&& $$bare/venv/bin/python -m pip install --quiet --constraint constraints.txt dist/*.whl \
 	&& cd $$bare && venv/bin/python -m stagewise run markov --steps 20 --no-restricted \
 	&& venv/bin/python -m pytest --quiet --import-mode=importlib --doctest-modules --pyargs stagewise
