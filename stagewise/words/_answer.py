@@ -207,7 +207,10 @@ def _beside(found: Found) -> list[str]:
         *(_episode(row, found.context) for row in episodes),
         *([f"In weights alone, {'; '.join(lines)}."] if lines else []),
         *([f"Beside, and small: {'; '.join(small)}."] if small else []),
-        *(f"The changes of {count(number, 'curve')} at {what} are explained by that." for what, number in explained.items()),
+        *(
+            f"The changes of {count(number, 'curve')} at {what} are explained by that."
+            for what, number in explained.items()
+        ),
         *([f"Done to the run, without a transition: {', '.join(others[:NAMED])}."] if others else []),
     ]
 
