@@ -27,7 +27,11 @@ class _Run(NamedTuple):
     def curves(self) -> dict[int, dict[str, float]]:
         """The scores of each step by name, as "AttentionTo/mass/L0H1/induction", and the number of its `stage`."""
         rows = self.table.assign(name=names_of_rows(self.table), value=self.table["value"].astype(float))
-        scores = {int(step): dict(zip(each["name"], each["value"], strict=True)) for step, each in rows.groupby("step")}
+        scores = {
+            int(step): dict(zip(each["name"], each["value"], strict=True))
+            for step in sorted(set(rows["step"]))
+            for each in [rows[rows["step"] == step]]
+        }
         later = {step: int((self.transitions["start"] <= step).sum()) for step in scores}
         return {step: {"stage": 1.0 + later[step], **scores[step]} for step in scores}
 
@@ -103,7 +107,7 @@ def _to_xarray(run: _Run, out: Path) -> None:
 
 def _arrays(rows: pd.DataFrame, name: str) -> Any:
     """Return one quantity as a dataset; an axis that some rows lack is named after the quantity, "" where it lacks."""
-    axes = [axis for axis in rows if axis not in NO_AXES and rows[axis].notna().any()]
+    axes = [axis for axis in map(str, rows) if axis not in NO_AXES and rows[axis].notna().any()]
     whole = ["step", *(axis for axis in axes if rows[axis].notna().all())]
     partial = [axis for axis in axes if axis not in whole] if rows.duplicated(whole).any() else []
     texts = {
