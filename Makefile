@@ -18,7 +18,7 @@ NUMERICAL_TESTS := $(wildcard $(addprefix tests/, theory models probes measureme
 	test_attention.py test_init.py test_intervention.py test_loss.py test_stacked_training.py test_training*.py \
 	experiments/incremental/test_flow.py)) stagewise
 
-.PHONY: demo test test-tl4 test-processors slow bench torture calibrate answers papers check format docs
+.PHONY: demo test test-tl4 test-processors slow bench torture calibrate answers papers check format docs release
 demo: $(READY)
 	$(BIN)/stagewise run markov --workers 2
 
@@ -73,6 +73,18 @@ docs: .venv-docs/.ready $(READY)
 	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict --quiet
 	$(BIN)/python -m pytest -n 2 -m docs $(CHECKS) tests
 	@echo build/site/index.html
+
+# The sdist and the wheel, into dist, as a user meets them: in a bare environment outside the tree, by a small demo and
+# the examples of all docstrings.
+release:
+	rm -rf dist
+	bare=$$(mktemp -d) && trap 'rm -rf '$$bare EXIT && $(PYTHON) -m venv $$bare/venv \
+	&& $$bare/venv/bin/python -m pip install --quiet build pytest \
+	&& $$bare/venv/bin/python -m build --outdir dist > $$bare/build.log \
+	&& $$bare/venv/bin/python -m pip install --quiet --constraint constraints.txt torch \
+	&& $$bare/venv/bin/python -m pip install --quiet --constraint constraints.txt dist/*.whl \
+	&& cd $$bare && venv/bin/python -m stagewise run markov --steps 20 --no-restricted \
+	&& venv/bin/python -m pytest --quiet --import-mode=importlib --doctest-modules --pyargs stagewise
 
 .venv-docs/.ready: constraints.txt
 	$(PYTHON) -m venv .venv-docs

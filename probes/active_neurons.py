@@ -15,7 +15,7 @@ from stagewise.probe import AbstractProbe, Quantity, Reading, View
 class ActiveNeurons(AbstractProbe):
     """Share of each layer's MLP neurons that are active, above a threshold, at a scored position; and of silent ones.
 
-    `silent` is the share of neurons that are active at no scored position of the batch. Of an activation that is never
+    `silent` is the share of neurons that are active at no scored position of the batch. For an activation that is never
     zero, as GELU, a threshold tells what counts as active.
 
     Args:
@@ -39,7 +39,7 @@ class ActiveNeurons(AbstractProbe):
     threshold: float = 0.0
 
     def hooks(self, architecture: Architecture) -> Iterable[str]:
-        """Name what the neurons of all layers hold."""
+        """Name the hooks of the neurons' activations in all layers."""
         if architecture.config.get("attn_only"):
             raise ValueError("the model has no MLPs, whose neurons ActiveNeurons counts: leave it out")
         return hooks_of("mlp.hook_post", architecture.n_layers)

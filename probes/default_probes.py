@@ -73,7 +73,7 @@ def default_probes(architecture: Architecture, batch: Batch, task: AbstractTask 
 
 
 def _of_predictions(batch: Batch) -> list[AbstractProbe]:
-    """Return what is read off the predictions, less for a regression and where targets are no next tokens."""
+    """Return the probes that read the predictions, fewer for a regression and where targets are no next tokens."""
     chosen: list[AbstractProbe] = []
     if not batch.is_regression:
         chosen.append(probes.Accuracy())

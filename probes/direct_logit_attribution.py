@@ -1,4 +1,4 @@
-"""What each head adds to the logit of the right token by itself."""
+"""Each head's own contribution to the logit of the right token."""
 
 import dataclasses
 from collections.abc import Iterable
@@ -13,11 +13,12 @@ from stagewise.probe import AbstractProbe, Quantity, Reading, View
 
 @dataclasses.dataclass(frozen=True)
 class DirectLogitAttribution(AbstractProbe):
-    """What heads, the rest of each layer and the embedding add to the target's logit over the mean logit of all tokens.
+    """Contributions of heads, the rest of each layer and the embedding to the target's logit over the mean of all
+    tokens.
 
     The final norm is taken with its scale on the whole residual stream, so that the parts add up: heads, `rest` (a
     layer's MLP and biases) and `embedding`, with the biases of norm and unembedding, which no part has, are the logit
-    of the target less the mean logit; before a soft cap, where the model has one. What a head does through later layers
+    of the target less the mean logit; before a soft cap, where the model has one. A head's effect through later layers
     is no part of it: see `HeadAttribution`.
 
     Raises:

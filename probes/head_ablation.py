@@ -1,4 +1,4 @@
-"""What the model loses without each head."""
+"""The model's loss without each head."""
 
 import dataclasses
 import functools
@@ -21,7 +21,7 @@ from stagewise.probe import AbstractProbe, Labels, Quantity, Reading, View
 class HeadAblation(AbstractProbe):
     """Change of the loss, and KL(clean || ablated), both nats, when one head's output is replaced.
 
-    Of a regression the loss is half the squared error and the divergence half the squared distance of the outputs: see
+    For a regression the loss is half the squared error and the divergence half the squared distance of the outputs: see
     `loss.divergence`.
 
     The rows with control = "random head" are the matched control: the expected effect of ablating another head of

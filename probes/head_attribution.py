@@ -1,4 +1,4 @@
-"""What the model would lose without each head, estimated for all heads at once from gradients."""
+"""The model's loss without each head, estimated for all heads at once from gradients."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence

@@ -14,7 +14,7 @@ class KLToReference(AbstractProbe):
 
         KL(A*_{1:i} || model) = mean_t sum_x p_i(x) (log p_i(x) - log q(x))
 
-    Of a regression, half the squared distance of the outputs: see `loss.divergence`.
+    For a regression, half the squared distance of the outputs: see `loss.divergence`.
 
     The references are a task's truncated references, and any others given by `Batch.with_references`: separately
     trained restricted-context models, for example. The smallest one does not identify the stage: a truncated reference

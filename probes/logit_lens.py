@@ -1,4 +1,4 @@
-"""What the residual stream would predict already in front of each layer."""
+"""Predictions of the residual stream in front of each layer."""
 
 import dataclasses
 from collections.abc import Iterable
@@ -16,8 +16,8 @@ class LogitLens(AbstractProbe):
     """Loss and KL(model || lens), both nats, of the residual stream put through the final norm and the unembedding.
 
     Layer l is the stream in front of layer l; l = n_layers is what the last one leaves, where the lens is the model: KL
-    is zero there. Of a regression, half the squared error and half the squared distance: see `loss.divergence`. A final
-    norm and unembedding that do not give the model's own predictions behind the last layer are refused.
+    is zero there. For a regression, half the squared error and half the squared distance: see `loss.divergence`. A
+    final norm and unembedding that do not give the model's own predictions behind the last layer are refused.
 
     Source: nostalgebraist (2020), interpreting GPT: the logit lens, lesswrong.com.
 

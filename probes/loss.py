@@ -10,7 +10,7 @@ from stagewise.probe import AbstractProbe, Quantity, Reading, View
 class Loss(AbstractProbe):
     """Cross-entropy of the scored predictions, and its excess over that of the batch's last (complete) reference.
 
-    Both in nats. The excess is left out where the batch has no references. Of a regression it is half the squared
+    Both in nats. The excess is left out where the batch has no references. For a regression it is half the squared
     error, and that of the complete solution is zero.
 
     Source: Yüksel et al. (2026), arXiv:2602.19143, the excess loss of Figures 4 and 5.

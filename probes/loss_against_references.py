@@ -12,7 +12,7 @@ from stagewise.probe import AbstractProbe, Quantity, Reading, View, chosen
 class LossAgainstReferences(AbstractProbe):
     """The cross-entropy of each reference on the batch's own targets, and the model's less it; nats.
 
-    Of a regression, half the squared error.
+    For a regression, half the squared error.
 
         gap(r) = mean_t ( log p_r(x_{t+1}) - log q(x_{t+1}) ),   below zero where the model predicts better than r
 

@@ -10,7 +10,7 @@ from stagewise.probe import AbstractProbe, Quantity, Reading, View
 class LossByPosition(AbstractProbe):
     """Cross-entropy of the prediction at each position, nats, whether it is scored or not.
 
-    Of a regression half the squared error, at the positions that are scored in every sequence: others have no target.
+    For a regression, half the squared error, at the positions that are scored in every sequence: others have no target.
 
     Source: Olsson et al. (2022), arXiv:2209.11895, the loss by token index.
 

@@ -1,4 +1,4 @@
-"""What the model loses without each layer's MLP."""
+"""The model's loss without each layer's MLP."""
 
 import dataclasses
 from collections.abc import Iterable
@@ -16,9 +16,9 @@ from stagewise.probe import AbstractProbe, Quantity, Reading, View
 class MLPAblation(AbstractProbe):
     """Change of the loss, and KL(clean || ablated), both nats, when what one layer's MLP writes is replaced.
 
-    Of a regression the loss is half the squared error and the divergence half the squared distance of the outputs: see
-    `loss.divergence`. What is replaced is what the layer adds to the residual stream, behind a norm that it may have
-    there. The rows with control = "MLP of another layer" are the control: the mean effect over the other layers' MLPs.
+    For a regression the loss is half the squared error and the divergence half the squared distance of the outputs: see
+    `loss.divergence`. The output to the residual stream is replaced, behind a norm that the layer may have there. The
+    rows with control = "MLP of another layer" are the control: the mean effect over the other layers' MLPs.
 
     Args:
         kinds: of "zero" and "mean" (over the batch, at each position).

@@ -14,7 +14,7 @@ from stagewise.probe import AbstractProbe, Quantity, Reading, View
 class RestrictedContextKL(AbstractProbe):
     """KL(model || the same model with attention restricted to the last c positions), nats, for each context c.
 
-    Of a regression, half the squared distance of the outputs: see `loss.divergence`.
+    For a regression, half the squared distance of the outputs: see `loss.divergence`.
 
     A curve that falls to its minimum and rises again (a turning point) ends the stage in which c positions suffice.
     In a model of several layers each is restricted: see `RestrictContext`.

@@ -1,4 +1,4 @@
-"""What each head writes: its value map against the task's features."""
+"""Each head's output: its value map against the task's features."""
 
 import dataclasses
 from collections.abc import Mapping

@@ -44,7 +44,7 @@ from stagewise.tasks.tokens import own_task
 from stagewise.training import train
 
 _ON_REPEATED: tuple[AbstractProbe, ...] = (AttentionTo(("previous token", "induction")), Copying())
-"""What is measured on the repeated tokens of a task."""
+"""Probes that read the repeated tokens of a task."""
 
 
 def run(
@@ -59,7 +59,7 @@ def run(
     """Train, probe every checkpoint, find the stages and write `report.html`.
 
     Restricted-context models train beside the full one, as many at once as there are workers, and the same processes
-    measure, find the stages and draw. What a killed run had finished is not done again.
+    measure, find the stages and draw. A second call resumes a killed run.
 
     Args:
         recipe: of any task.
@@ -177,26 +177,26 @@ def analyse(source: Any, folder: str | Path | None = None, **choices: Unpack[_Ch
             of these, as from `open_seeds` or in a list, are seeds, with one report on all.
         folder: for the table and the report; None takes one in `runs/`, after the name of the series.
         architecture: what the models are, as `open_series` takes it.
-        branch: of a training with several, as `open_series` takes it.
-        steps: which checkpoints, and `hub`, where downloads go, as `open_series` takes them.
-        task: whose probe batch is measured; None takes `RepeatedTokens` of the model's size.
+        branch: one of several branches of a training, as `open_series` takes it.
+        steps: the checkpoints to open, and `hub`, the folder of downloads, as `open_series` takes them.
+        task: its probe batch is measured; None takes `RepeatedTokens` of the model's size.
         batch: any other probe batch, as `Batch.from_tokens` makes one.
-        sequences: how many of the task, the file of tokens or the text; None takes 64, and fewer of models with a
-            large vocabulary. More take more time, and no more memory than `memory` allows.
+        sequences: their number, from the task, the file of tokens or the text; None takes 64, and fewer for models with
+            a large vocabulary. More sequences take more time, but no more memory than `memory` allows.
         tokens: a file of token sequences to measure on: `checkpoints.token_files.read_sequences`.
-        relations: of these tokens, as "previous token", "offset 31" or "module:function"; none takes all five of
+        relations: those of these tokens, as "previous token", "offset 31" or "module:function"; none takes all five of
             `text.token_relations.RELATIONS`.
         text: a file of text to measure on in place of repeated tokens, or several: `tasks.text.text_task`.
         tokenizer: of the text: a tokenizer.json, a folder that holds one, or a repository of the hub that does; None
             takes the one beside the checkpoints.
         probes: what to measure, or a function that chooses as `default_probes` does, which None takes.
         extra_probes: what to measure in addition.
-        executor: whose workers measure the checkpoints, as in `measure`; None takes processes here.
+        executor: its workers measure the checkpoints, as in `measure`; None takes processes here.
         resources: device, dtype, workers, memory and progress, as in `measure`.
 
     Raises:
-        ValueError: a checkpoint cannot be read or does not fit the model, in which case only what lets a second call
-            resume is written; or both a batch and a number of sequences.
+        ValueError: a checkpoint cannot be read or does not fit the model (only the rows from which a second call
+            resumes are written then); or both a batch and a number of sequences are given.
         FileNotFoundError: there is no such text, or no tokenizer for it.
     """
     opening = {name: choices.pop(name) for name in ("architecture", "branch", "steps", "hub") if name in choices}

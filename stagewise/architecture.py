@@ -1,4 +1,4 @@
-"""What a model is: its config, and how its weights start."""
+"""A model as data: its config, and how its weights start."""
 
 import dataclasses
 import math
@@ -22,7 +22,7 @@ else:  # what an architecture takes; what it then has are always fields, and an 
 
 @dataclasses.dataclass(frozen=True)
 class Architecture:
-    """What a model is: its config as plain data, and how its weights start.
+    """A model as data: its config as plain data, and how its weights start.
 
     Args:
         config: a HookedTransformerConfig, a Hugging Face config, what `to_dict()` of one gives, or a dict of the fields

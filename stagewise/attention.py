@@ -140,10 +140,10 @@ class AbstractReadout(Protocol):
         residual: Float[Tensor, "*axes model"],
         targets: Int[Tensor, "*axes"],
     ) -> Float[Tensor, "*axes"]:
-        """Return what a part of the residual stream adds to a target's logit over the mean logit of all tokens."""
+        """Return a part's contribution to a target's logit over the mean logit of all tokens."""
 
     def written(self, layer: int, z: Float[Tensor, "*axes head d_head"]) -> Float[Tensor, "*axes head model"]:
-        """Return what each head of a layer writes into the residual stream."""
+        """Return the output of each head of a layer to the residual stream."""
 
 
 def hooks_of(name: str, n_layers: int) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ RUNTIME = {"device", "dtype", "torch_dtype", "seed", "n_devices"}
 """Fields of a config that say how it was run, not what it is."""
 
 TAKEN = "a HookedTransformerConfig (`model.cfg`), a Hugging Face config, or a dict of the fields of one"
-"""What a config is, in messages."""
+"""Forms of a config, in messages."""
 
 CODE = "auto_map|trust_remote_code|_?(attn|experts)_implementation(_internal)?|quantization_config"
 """Names of a config's fields by which transformers would load code; quantised weights are no numbers to measure."""

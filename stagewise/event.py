@@ -31,7 +31,7 @@ class EventKind(StrEnum):
 
 @dataclasses.dataclass(frozen=True)
 class Event:
-    """What happened in a run. Two events are the same where all fields are.
+    """An event of a run. Two events are the same where all fields are.
 
     Args:
         kind: of the event.

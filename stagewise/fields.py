@@ -53,7 +53,7 @@ def check_fields(part: Any) -> None:
 
 
 _TYPES: dict[type, dict[str, Any]] = {}
-"""What `field_types` found, by class: annotations are resolved once."""
+"""Results of `field_types`, by class: annotations are resolved once."""
 
 
 def field_types(cls: type) -> Mapping[str, Any]:
@@ -127,7 +127,7 @@ def _items_fit(value: collections.abc.Collection[Any], inner: Sequence[Any], des
 
 
 def _in_words(hint: Any) -> str:
-    """Return what a field takes.
+    """Return the values that a field takes.
 
     >>> _in_words(tuple[int, ...] | None)
     'a list of whole numbers, or null'

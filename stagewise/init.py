@@ -32,7 +32,7 @@ Shapes = Mapping[str, Sequence[int]]
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class InitialWeights:
-    """What a model starts from, as data.
+    """An initialisation as data.
 
     Args:
         tensors: every parameter's values, in the requested shapes. A further name, as "blocks.0.hook_resid_mid.w", adds

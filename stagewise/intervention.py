@@ -8,7 +8,7 @@ from stagewise.fields import Count, Natural, check_fields
 
 
 class _AbstractRequest(abc.ABC):  # noqa: B024 - nothing of it is left to its leaves
-    """What a probe asks for, a frozen dataclass.
+    """A change of the forward pass that a probe asks for, a frozen dataclass.
 
     Raises:
         ValueError: a field is of another type, unknown, or out of its range; the message names it.
@@ -49,7 +49,7 @@ class AblateHead(_AbstractRequest):
 
 @dataclasses.dataclass(frozen=True)
 class AblateMLP(_AbstractRequest):
-    """What one layer's MLP adds to the residual stream replaced: by zero, or by its batch mean at each position."""
+    """One layer's MLP, whose output is replaced by zero, or by its batch mean at each position."""
 
     layer: Natural
     kind: Literal["zero", "mean"] = "zero"
@@ -122,18 +122,18 @@ class AttributeEdges(_AbstractRequest):
 
 
 Ablation = AblateHead | AblateMLP
-"""What replaces an activation."""
+"""Interventions that replace an activation."""
 
 Intervention = RestrictContext | Ablation | PatchEdge
 Attribution = AttributeHeads | AttributeEdges
-"""What is estimated from gradients."""
+"""Interventions that are estimated from gradients."""
 
 Edit = tuple[Intervention, ...]
-"""What one pass changes: all of these together."""
+"""The interventions of one pass, all together."""
 
 
 def ablations(edit: Edit) -> list[Ablation]:
-    """List what an edit replaces, or reads as replaced.
+    """List the heads and MLPs that an edit replaces, or reads as replaced.
 
     >>> ablations((RestrictContext(2), AblateHead(0, 1), PatchEdge(1, 0, "K", AblateHead(0, 2))))
     [AblateHead(layer=0, head=1, kind='zero', direction=None), AblateHead(layer=0, head=2, kind='zero', direction=None)]

@@ -28,7 +28,7 @@ def training_loss(
     outputs: Float[Tensor, "prediction output"],
     targets: Int[Tensor, " prediction"] | Float[Tensor, "prediction output"],
 ) -> Float[Tensor, ""]:
-    """Return what training minimises: cross-entropy (nats) of logits, half the squared error of target vectors."""
+    """Return the loss of training: cross-entropy (nats) of logits, half the squared error of target vectors."""
     if targets.is_floating_point():
         return squared_error(outputs, targets).mean()
     return F.cross_entropy(outputs, targets)
@@ -122,7 +122,7 @@ class ScoredPredictions:
     ) -> tuple[Float[Tensor, " batch"], Float[Tensor, " batch"]]:
         """Return the mean loss of each sequence under other predictions, and their mean KL(these || those), nats.
 
-        Of a regression half the squared error and half the squared distance: see `divergence`.
+        A regression has half the squared error and half the squared distance: see `divergence`.
 
         Args:
             blocks: of consecutive rows, logits (or log-probabilities, or outputs); each is read at once.
@@ -154,7 +154,7 @@ class ScoredPredictions:
 
 
 class Effect(NamedTuple):
-    """What an edit does to each sequence.
+    """The effect of an edit on each sequence.
 
     Args:
         loss_change: of the mean loss of the scored predictions, nats; of a regression half the squared error.
@@ -167,7 +167,7 @@ class Effect(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class EditedPass:
-    """What an edit does, reduced to a number a sequence: the predictions themselves are not kept.
+    """The effect of an edit, reduced to a number a sequence: the predictions themselves are not kept.
 
     Args:
         loss: mean loss of the scored predictions, nats; of a regression half the squared error.

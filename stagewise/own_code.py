@@ -65,7 +65,7 @@ def allow(modules: Mapping[str, str]) -> None:
 
 
 def import_named(name: str) -> Any:
-    """Return what a person names as "module:name" or "path/file.py:name", None if there is no such thing in it.
+    """Return the object that a person names as "module:name" or "path/file.py:name"; None if it does not exist.
 
     The module is an installed one, comes from the current folder, or is the file.
 
@@ -95,7 +95,7 @@ def module_of(place: str) -> str:
 
 
 def known(name: str, purpose: str) -> Any:
-    """Return what data name as "module:name", None if the module has no such thing.
+    """Return the object that data name as "module:name"; None if the module does not have it.
 
     Data import nothing: the module belongs to this library, or a person has imported or named it.
 

@@ -31,10 +31,10 @@ CONTROL = re.compile(
 """Characters that move a cursor, turn the direction of a text, break its lines unseen, are half of one, or unseen."""
 
 MARKS = 4
-"""Of the marks over and under one letter, more than any language writes: those above them would cover other lines."""
+"""Marks over and under one letter, more than any language writes: those above them would cover other lines."""
 
 UP = "\x1b[A"
-"""What progress bars move up a line by."""
+"""The sequence by which progress bars move up a line."""
 
 
 def visible(text: str) -> str:
@@ -84,7 +84,7 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
 
 
 def instead_of(name: str, names: Iterable[str]) -> str:
-    """Return what follows a name that is none of some names: the nearest of them, and all of them.
+    """Return the words that follow an unknown name: the nearest known one, and all of them.
 
     >>> instead_of("los", ["loss", "rate"])
     ' (did you mean loss?); there are loss, rate'

@@ -27,7 +27,7 @@ class Seeds:
 class ClampHead:
     """A head that training holds from a step on. Up to the checkpoint of that step the run is the one without it.
 
-    What is held is part of the weights, so that every later checkpoint is the model that was trained:
+    Held weights are part of the checkpoint, so that every later checkpoint is the model that was trained:
 
     - "out": the head writes nothing: W_O is zero, and its other weights stay as they are.
     - "weights": all its weights stay as they are.
@@ -136,7 +136,7 @@ class TrainPlan:
                 raise ValueError(f"`states` are steps that are saved too, got {unsaved}: add them to `save`")
 
     def rate_factor(self, step: int) -> float:
-        """Return what part of its value a rate has at an update, counted from 0.
+        """Return the part of its value that a rate has at an update, counted from 0.
 
         >>> plan = TrainPlan(steps=10, warmup=4, cooldown=2)
         >>> [plan.rate_factor(step) for step in (0, 1, 3, 7, 8, 9)]

@@ -36,8 +36,8 @@ class Reading:
 
     Where the first axis is "batch", the values are one a sequence, of this one alone: the engine averages them, and
     resamples the sequences for the interval. A `statistic` is computed from the averages, in each resample anew; the
-    axes name its result. What does not exist in every sequence, as the attention to an earlier copy of a token where
-    no token comes twice, says so by `exists`: means and resampled means are over the other sequences. Without "batch"
+    axes name its result. `exists` marks the sequences in which a quantity exists, as the attention to an earlier copy
+    of a token does where a token comes twice: means and resampled means are over the other sequences. Without "batch"
     values are of all sequences together: unless they are `means`, the probe is given the whole batch at once.
 
     Args:
@@ -47,8 +47,8 @@ class Reading:
         labels: names of the entries of each axis, except layer and head.
         statistic: a function of the batch means; None is the mean itself.
         means: whether values without "batch" are means over the sequences, which slices of a large batch add up to.
-        exists: which values exist, batch first, sizes of 1 for axes that make no difference; None for all. What exists
-            in no sequence has no row.
+        exists: which values exist, batch first, sizes of 1 for axes that make no difference; None for all. A quantity
+            that exists in no sequence has no row.
 
     Raises:
         TypeError: the values are no tensor.
@@ -112,8 +112,8 @@ class View:
 
     Where the batch does not fit into memory a probe is given slices of it, one after the other, and what it reads of
     each sequence is put together. A probe that compares sequences with each other, as with their mean, says
-    `of_all_sequences = True`, and is given all of them at once. Of a probe of one's own that does not say so this is
-    tried on a few sequences at each checkpoint.
+    `of_all_sequences = True`, and is given all of them at once. For your own probe that does not say so, this is tried
+    on a few sequences at each checkpoint.
 
     Args:
         step: optimiser updates so far.
@@ -153,7 +153,7 @@ class View:
         return mean_scored(prediction_loss(self.log_probs, self.batch.targets), self.batch.scored)
 
     def effects(self, edits: Sequence[Edit]) -> Effect:
-        """Return what edits do that the probe lists in `edits`, one a column."""
+        """Return the effects of the edits that the probe lists in `edits`, one a column."""
         passes = [self.edited[edit] for edit in edits]
         changes = [each.loss - self.loss for each in passes]
         return Effect(torch.stack(changes, 1), torch.stack([each.kl for each in passes], 1))

@@ -18,7 +18,7 @@ import cloudpickle
 from stagewise import own_code
 
 ROWS = 100_000
-"""Of a table, for each process that reads it: some ten seconds of a report, and two to start."""
+"""Rows of a table for each process that reads it: some ten seconds of a report, and two to start."""
 
 
 @contextlib.contextmanager
@@ -133,7 +133,7 @@ def call_elsewhere(
 def map_elsewhere(
     executor: concurrent.futures.Executor, function: Callable[[Any], Any], items: Iterable[Any]
 ) -> Generator[Any]:
-    """Yield what a function returns for each item, in their order; whoever stops early cancels the others.
+    """Yield a function's results for each item, in their order; whoever stops early cancels the others.
 
     Args:
         executor: whose workers call the function, each with one thread.

@@ -42,9 +42,9 @@ class Recipe:
         plan: how it is trained. Device and dtype are arguments of `train`, and the seed is `plan.seeds.init`: a line
             says so where a config holds others.
         schedules: by the path of a field, as in {"task.p": Ramp(0.8, 0.0, start=0, stop=2000)}, what it is in training
-            as a function of the step. Of the task any field, and of the plan `learning_rate` (with the entries of
-            `rates` that equal it), `weight_decay`, `momentum`, `batch_size`, `draw` and `seeds.data`; whole numbers are
-            rounded. The model is measured on the task as it stands in `task`, whatever it is trained on.
+            as a function of the step. It has any field of the task, and of the plan `learning_rate` (with the entries
+            of `rates` that equal it), `weight_decay`, `momentum`, `batch_size`, `draw` and `seeds.data`; whole numbers
+            are rounded. The model is measured on the task as it stands in `task`, whatever it is trained on.
 
     Raises:
         ValueError: a field is of another type, the model has too few positions or tokens for the task, the config
@@ -117,14 +117,14 @@ class Recipe:
         return part
 
     def at(self, step: int) -> "Recipe":
-        """Return what an update is made by: the recipe with the values that schedules give their fields there."""
+        """Return the recipe of an update: the recipe with the values that schedules give their fields there."""
         recipe = dataclasses.replace(self, schedules=None) if self.schedules else self
         for path, schedule in (self.schedules or {}).items():
             recipe = _replaced(recipe, path.split("."), schedule.at(step), path)
         return recipe
 
     def rates(self, rate: float, step: int) -> dict[str, float]:
-        """Return what an optimiser's group, whose rate is one of the plan, has at an update: rate, decay, momentum."""
+        """Return the rate, decay and momentum at an update of an optimiser's group, whose rate is one of the plan."""
         now = self.at(step).plan
         own = now.learning_rate if rate == self.plan.learning_rate else rate
         return {"lr": own * now.rate_factor(step), "weight_decay": now.weight_decay, "momentum": now.momentum}
@@ -197,7 +197,7 @@ def describe(value: Any) -> Any:
 
 
 def type_name(cls: type) -> str:
-    """Return what a class is called in run.json: its name, and of one that only one place has its module too.
+    """Return the name of a class in run.json; with its module if only one place has the class.
 
     That is an experiment of this library, or another one.
 
@@ -211,7 +211,7 @@ def type_name(cls: type) -> str:
 
 
 def rebuild(described: Any, classes: Iterable[type] = ()) -> Any:
-    """Return what `describe` was given.
+    """Return the value that `describe` was given.
 
     Args:
         described: plain data.
@@ -285,7 +285,7 @@ def _checked(cls: Any, name: str, kinds: tuple[type, ...], purpose: str) -> type
 
 
 def _advice(name: str, reason: ImportError) -> str:
-    """Say what to do about a class that cannot be imported."""
+    """Return the remedy for a class that cannot be imported."""
     module = name.rpartition(":")[0]
     if module.endswith(".py"):
         return f"Is {module} there, and what it imports?"
@@ -311,7 +311,7 @@ def differences(expected: Any, recorded: Any, path: str = "") -> list[_Differenc
     >>> print(*differences({"plan": {"steps": 9}}, {"plan": {"steps": 8}}))
     plan.steps: 9 requested, 8 on disk
 
-    Of long lists the ends are shown, and how many entries they have:
+    Long lists are shown by their ends and number of entries:
 
     >>> print(*differences({"save": list(range(9))}, {"save": [0, 8]}))
     save: [0, 1, ..., 8] (9) requested, [0, 8] on disk

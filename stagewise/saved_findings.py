@@ -96,8 +96,8 @@ def load_stages(
 ) -> Stages | None:
     """Return the stages of a measured run: those saved beside its table if they belong to it, else found and saved.
 
-    What the run's own record says was done to it (`checkpoints.causes`) is a cause; where there is no folder, what a
-    logged learning rate in the table says.
+    Changes in the run's own record (`checkpoints.causes`) are causes; where there is no folder, changes of a logged
+    learning rate in the table.
 
     Args:
         source: a run folder, or its table.
@@ -174,7 +174,7 @@ def familiarity_in(folder: Path) -> BatchFamiliarity | None:
 
 
 def _saved(kind: type[_Finding], folder: Path, rows: pd.DataFrame) -> _Finding | None:
-    """Return what is saved of a kind of finding, if this code found it in these very rows; else None."""
+    """Return the saved findings of a kind, if this code found them in these very rows; else None."""
     path = folder / _PLACES[kind][0]
     if not path.exists():
         return None

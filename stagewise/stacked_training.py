@@ -151,7 +151,7 @@ def _paired_parameters(stacked: torch.optim.Optimizer, own: torch.optim.Optimize
 
 
 def rule_of(recipe: Recipe) -> str:
-    """Return what an optimiser's updates depend on, as text."""
+    """Return the settings that decide an optimiser's updates, as text."""
     fields = ("optimiser", "learning_rate", "warmup", "cooldown", "weight_decay", "momentum", "rates")
     schedules = {path: schedule for path, schedule in (recipe.schedules or {}).items() if path.startswith("plan.")}
     return json.dumps(describe({**{field: getattr(recipe.plan, field) for field in fields}, **schedules}))

@@ -37,7 +37,7 @@ _BAR = "{desc} {percentage:3.0f}%|{bar}| {elapsed}, {remaining} left"
 
 @runtime_checkable
 class AbstractExecutor(Protocol):
-    """What a sweep needs of an executor."""
+    """The interface of an executor for a sweep."""
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Any:
         """Call the function later; return something with `done`, `result`, `exception` and `cancel`."""
@@ -155,7 +155,7 @@ def _values(setting: Mapping[str, Any]) -> str:
 
 
 def run_each(run: Callable[..., Result], cases: Sequence[Any], workers: int, *, progress: bool) -> list[Result]:
-    """Return what `run(case, progress=...)` gives of each case, in their order; what is kept of a case it keeps itself.
+    """Return the results of `run(case, progress=...)` in the order of the cases; `run` itself keeps files of a case.
 
     One process shows a bar for each run, several show one for all of them.
     """
@@ -172,7 +172,7 @@ def _run(
     bar: "tqdm[Any]",
     cost: Callable[[Mapping[str, Any]], int | float],
 ) -> list[tuple[Mapping[str, Any], BaseException]]:
-    """Run what is missing, and keep each result; return the settings that failed, and why."""
+    """Run the missing settings, and keep each result; return the settings that failed, and why."""
     home, calls = here(), [(path, setting, functools.partial(function, **setting)) for path, setting in missing]
     futures = {executor.submit(call_elsewhere, call, home, named()): (path, setting) for path, setting, call in calls}
     waiting, failed = set(futures), list[tuple[Mapping[str, Any], BaseException]]()

@@ -29,7 +29,7 @@ NO_AXES = {*KEYS, *VALUES, "tokens", "seed", "nested"}
 """Columns that are no axes: they do not tell the curves of one run apart."""
 
 TEXT = "str" if int(pd.__version__.split(".")[0]) > 2 else "string"
-"""Type of an axis of text, which may be missing. Of pandas 3's "string" a mask, as `table["kind"] == "zero"`, cannot be
+"""Type of an axis of text, which may be missing. A mask of pandas 3's "string", as `table["kind"] == "zero"`, cannot be
 combined with that of an axis of whole numbers; "str" of pandas 2 makes text of what is missing."""
 
 _WHOLE = {
@@ -43,7 +43,7 @@ _COUNTED = {"batch", "time", "layer", "head"}
 
 
 class Role(StrEnum):
-    """What a quantity is to findings, which ask a table for it and know no probe by name."""
+    """The role of a quantity for findings, which ask a table for it and know no probe by name."""
 
     LOSS = "loss"
     """Cross-entropy of the scored predictions, nats: one number a checkpoint."""
@@ -303,14 +303,14 @@ def check_labels(names: Sequence[str], quantity: str, labels: Mapping[str, Seque
 
 
 def check_columns(names: Iterable[str], what: str) -> None:
-    """Refuse what is no table of measurements."""
+    """Refuse a frame that is no table of measurements."""
     if missing := [name for name in (*KEYS, NUMBERS[0]) if name not in set(names)]:
         hint = "`stagewise.read_log` makes a table of logged curves"
         raise ValueError(f"{what} is no table of measurements: it has no column {', '.join(missing)}; {hint}")
 
 
 def check_table(table: object, instead: str) -> None:
-    """Refuse what is no frame, or no table of measurements, and say what takes a run folder instead."""
+    """Refuse a value that is no table of measurements, and name the function that takes a run folder."""
     if not isinstance(table, pd.DataFrame):
         raise ValueError(f"a table is what `measure` returns, got {type(table).__name__}; {instead}")
     check_columns(table.columns, "what is given")

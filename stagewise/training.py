@@ -27,7 +27,7 @@ from stagewise.recipe import Recipe, TrainPlan
 from stagewise.task import Batch
 
 Log = Callable[[Metrics], object]
-"""What takes the numbers of an update, by name."""
+"""A function that takes the numbers of an update, by name."""
 
 _STEADIER = "lower the learning rate or clip the gradient"
 """Advice where training diverges."""

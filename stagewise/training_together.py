@@ -174,7 +174,7 @@ def _train(runs: Sequence[_Run], dtype: Dtype, progress: bool) -> list[_Run]:
 
 
 def _shape(recipe: Recipe) -> dict[str, Any]:
-    """Return what runs have in common that are trained together."""
+    """Return the common settings of runs that are trained together."""
     plan, schedules = recipe.plan, recipe.schedules or {}
     batch = recipe.task.sample(_EXAMPLES, plan.seeds.data)
     return {

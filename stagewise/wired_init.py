@@ -28,8 +28,8 @@ class OneHotInit(AbstractInit):
             0, they are one by symmetry: their gradients are averaged, or else rounding would part them late.
         value_scale: W_V = 0, or "xavier". Two layers of zeros have no gradient at all.
 
-    Source: Yüksel et al. (2026), arXiv:2602.19143, the minimal architecture of Figures 1, 4 and 11. What layers pass on
-    to each other in Figure 11 is not recorded: here it is all D coordinates.
+    Source: Yüksel et al. (2026), arXiv:2602.19143, the minimal architecture of Figures 1, 4 and 11. The part that
+    layers pass on in Figure 11 is not recorded: here it is all D coordinates.
     """
 
     query_scale: float | Literal["xavier"] = 1e-3

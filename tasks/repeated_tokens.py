@@ -31,8 +31,8 @@ class RepeatedTokens(AbstractTask):
     - `induction`: t - lag + 1, what followed it there,
     - `first token`: 0,  `self`: t.
 
-    Of these, previous token, first token and self hold in the first part too, except at position 0, which has no
-    earlier key: `along` of `AttentionTo` reads all queries of a relation, `mass` the scored ones.
+    Previous token, first token and self hold in the first part too, except at position 0, which has no earlier key:
+        `along` of `AttentionTo` reads all queries of a relation, `mass` the scored ones.
 
     The references are the uniform distribution, the uniform one over the tokens of the sequence, and the copy.
 

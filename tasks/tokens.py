@@ -87,7 +87,7 @@ class Tokens(AbstractTask):
 
     @property
     def read(self) -> Sequences:
-        """What was read of the file; it is read once."""
+        """The contents of the file, which is read once."""
         return _read(self.file, self.length + 1)
 
     def _counted(self) -> Bool[Tensor, "sequence pos"]:

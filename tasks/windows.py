@@ -43,7 +43,7 @@ def window_positions(batch: Batch, context: int) -> _WindowPositions:
 
 
 def window_scored(batch: Batch, positions: _WindowPositions) -> Bool[Tensor, "row pos"]:
-    """Return what is scored in each window: its last position, and in one that begins with its sequence all that is."""
+    """Return the scored positions of each window: its last one, and all in a window that begins with its sequence."""
     inner = torch.arange(positions.position.shape[1])
     counts = (inner == inner[-1]) | (positions.position[:, :1] == 0)
     return batch.scored[positions.sequence[:, None], positions.position] & counts

@@ -68,6 +68,12 @@ def test_types_are_published() -> None:
     assert "py.typed" in SETUPTOOLS["package-data"]["stagewise"]
 
 
+@pytest.mark.parametrize("line", ["CITATION.cff version: {}", "CHANGELOG.md ## {} (", "docs/stable.md stagewise {} is"])
+def test_every_page_has_the_version_of_the_package(line: str) -> None:
+    page, _, words = line.partition(" ")
+    assert words.format(PROJECT["project"]["version"]) in (ROOT / page).read_text(encoding="utf8")
+
+
 def test_every_data_file_beside_the_code_is_packaged() -> None:
     data = {
         path.relative_to(ROOT / "stagewise").as_posix()

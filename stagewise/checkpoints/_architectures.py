@@ -1,4 +1,4 @@
-"""What the models of a series are, from whatever its owner has: a config of any kind, a model, a file, a name."""
+"""The models of a series, from a config of any kind, a model, a file, a name."""
 
 import json
 import math
@@ -20,7 +20,7 @@ TAKEN = (
     "a HookedTransformerConfig, a model, a dict of a config's fields, a JSON file of them, a Hugging Face config, or "
     "the name of a model that TransformerLens knows"
 )
-"""What `architecture_from` takes, in messages."""
+"""Forms of a config that `architecture_from` takes, in messages."""
 
 
 def architecture_from(given: Any) -> Architecture:
@@ -113,11 +113,11 @@ def read_off(weights: Mapping[str, Tensor], name: str, known: Mapping[str, Any])
 
 
 ASSUMED = {"attention_dir": "causal", "use_attn_scale": True, "parallel_attn_mlp": False, "eps": 1e-5}
-"""What weights do not show, as TransformerLens takes it where a config does not say."""
+"""Fields that weights do not show, with TransformerLens's default values."""
 
 
 def _positions(weights: Mapping[str, Tensor]) -> dict[str, Any]:
-    """Return what weights, and the buffers beside them, say of positions."""
+    """Return the kind of positions that weights, and the buffers beside them, show."""
     learnt, sines = weights.get("pos_embed.W_pos"), weights.get("blocks.0.attn.rotary_sin")
     mask = weights.get("blocks.0.attn.mask")
     if learnt is not None:

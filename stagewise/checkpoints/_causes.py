@@ -1,4 +1,4 @@
-"""What was done to a run while it trained, by its records: where its learning rate warmed up or changed abruptly."""
+"""Changes of a run while it trained, by its records: where its learning rate warmed up or changed abruptly."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -24,7 +24,7 @@ Cause = int | tuple[int, int]
 
 
 def causes_of(folder: Path) -> dict[str, Cause]:
-    """Return what the record of a measured run names, as {"the learning rate's cool-down": 3000}, and what was named.
+    """Return the causes of a measured run, as {"the learning rate's cool-down": 3000}: its record's, and those named.
 
     Raises:
         ValueError: the record cannot be read.
@@ -47,7 +47,7 @@ def _causes(written: Mapping[str, Any]) -> dict[str, Cause]:
 
 
 def name_causes(folder: Path, causes: Mapping[str, Cause]) -> None:
-    """Write what a person knows was done to a measured run beside its table, with what was named before."""
+    """Write a person's causes beside a measured run's table, with those named before."""
     run_folder.write_json(folder / NAMED, {**_named(folder), **causes})
 
 

@@ -16,13 +16,13 @@ LIST = "SHA256SUMS"
 
 LINE = re.compile(r"([0-9a-f]{64})  (?!\.{1,2}$)([^/\x00-\x1f\x7f\ufffd]+)")
 CUT_OFF = re.compile(r"[0-9a-f]{0,64} {0,2}")
-"""What a full disk leaves of a line: no damage, since the file of that name was not written."""
+"""A line that a full disk cut off: no damage, since the file of that name was not written."""
 
 
 def record(path: Path, digest: str) -> None:
-    """List what a file will hold, before it gets its name: a process killed between both leaves no false alarm.
+    """List a file's contents before it gets its name: a process killed between both leaves no false alarm.
 
-    What it held before stays listed, and so do the files of other processes that write here: a line is added in one
+    Earlier contents stay listed, and so do the files of other processes that write here: a line is added in one
     piece, behind all others.
     """
     if digest in listed(path.parent).get(path.name, ()):
@@ -71,7 +71,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def _damage_of_list(folder: Path) -> str:
-    """Return what is wrong with a folder's list itself, empty of one that is whole: it may be damaged as any file.
+    """Return the fault of a folder's list itself, which may be damaged as any file; empty if it is whole.
 
     A line is no line of a list, or has a file's digest under a name that is not there, while nothing lists the file.
     """
@@ -130,7 +130,7 @@ def faults(folder: Path) -> Iterator[tuple[Path, str]]:
 def remove_damaged(folder: Path) -> None:
     """Remove the damaged files of a folder of intermediate results, which are then made again; warnings name them.
 
-    Of a damaged list the whole lines stay, and what it does not list any more is removed: nothing can check it.
+    A damaged list keeps its whole lines. Files that it does not list any more are removed: nothing can check them.
     """
     for path, why in faults(folder):
         if path.name != LIST:

@@ -20,8 +20,8 @@ def chosen_steps(steps: Sequence[int], choice: Choice, name: str) -> list[int]:
 
     Args:
         steps: of all checkpoints.
-        choice: see `Choice`. The number of checkpoints includes the first and the last one. Of "from:to:every", whose
-            parts may each be left out, the checkpoint nearest to each step is taken.
+        choice: see `Choice`. The number of checkpoints includes the first and the last one. "from:to:every", whose
+            parts may each be left out, takes the checkpoint nearest to each step.
         name: of the series, for errors.
 
     Raises:

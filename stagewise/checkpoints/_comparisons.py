@@ -22,7 +22,7 @@ def at_entry(kind: Kind, *entries: Entry, **details: Any) -> Finding:
 def read_each(
     source: Source, entries: Iterable[Entry], read: Callable[[Entry], T]
 ) -> tuple[dict[Entry, T], list[Finding]]:
-    """Return what is read of each checkpoint, and the findings of those of which nothing can be read.
+    """Return the reading of each checkpoint, and the findings of those that cannot be read.
 
     Raises:
         OSError: a hub does not answer, which ends the audit.

@@ -86,7 +86,7 @@ def _text(plain: Any) -> str:
 
 
 def _plain(value: object) -> Any:
-    """Return what JSON can hold, the same for equal values; types that JSON lacks are tagged."""
+    """Return the value as JSON can hold it, the same for equal values; types that JSON lacks are tagged."""
     torch = sys.modules.get("torch")  # stages and reports do without it
     if torch is not None and isinstance(value, torch.Tensor):
         flat = value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()

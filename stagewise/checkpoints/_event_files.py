@@ -9,7 +9,7 @@ NAMED = "tfevents"
 """In the name of every event file."""
 
 HERE = "."
-"""What TensorBoard calls the run of the files that lie in the source itself, not in a folder of it."""
+"""TensorBoard's name for the run of the files in the source itself, not in a folder of it."""
 
 EVERYTHING = {"scalars": 0, "tensors": 0}
 """How many values of a tag are kept: all. TensorBoard draws a sample."""

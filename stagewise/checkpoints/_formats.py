@@ -16,7 +16,7 @@ from stagewise.checkpoints._pickles import UNREADABLE, Stub, stub_of
 from stagewise.fields import MEMORY
 
 ADAPTER = "adapter_config.json"
-"""What peft writes beside an adapter."""
+"""The file that peft writes beside an adapter."""
 
 _OTHERWISE = (
     *("alpha_pattern", "use_dora", "use_qalora", "use_bdlora", "lora_bias", "alora_invocation_tokens", "arrow_config"),
@@ -28,7 +28,7 @@ _CHANGED_BASE = ("pissa", "olora", "corda", "loftq", "lora_ga")
 """Beginnings of `init_lora_weights` by which peft changes the weights that it adapts before it trains."""
 
 SHARDS = ".metadata"
-"""What torch.distributed.checkpoint writes beside its shards."""
+"""The file that torch.distributed.checkpoint writes beside its shards."""
 
 BY_NAME = "save its arrays by name with `safetensors.numpy.save_file`"
 
@@ -59,7 +59,7 @@ REFUSALS = {
     "TorchScript archive": "is TorchScript: save `torch.jit.load(path).state_dict()` with `torch.save`",
     "Unsupported operand 149": "is a pickle of protocol 4 or later: save it as `torch.save` does, pickle_protocol=2",
 }
-"""What torch says of whole files that its reader of weights alone does not read -> what the file is, and what to do."""
+"""torch's words for whole files that its reader of weights refuses -> the kind of file, and the remedy."""
 
 MAGIC = b"\x8a\nl\xfc"
 """In the first bytes of torch's old format, which is a pickle, too."""
@@ -91,7 +91,7 @@ def is_safetensors(path: Path) -> bool:
 
 
 def converter(names: Iterable[str]) -> str:
-    """Return what converts weights that others wrote, by their files' names, in words; empty where none is known.
+    """Return the converter of weights that others wrote, by their files' names, in words; empty where none is known.
 
     >>> converter(["params.npz"]).partition(":")[0]
     'params.npz holds weights of NumPy'

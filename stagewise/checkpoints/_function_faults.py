@@ -32,11 +32,11 @@ USUAL_RISE = 3.0
 
 
 Elsewhere = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
-"""What calls a function for each item in other processes, and returns its values in their order, as `map` does."""
+"""A function that calls another one for each item in other processes, and returns its values in their order, as `map`."""
 
 
 class Computed(NamedTuple):
-    """What a checkpoint computes on the batch: the mean loss in nats, and a sketch of its predictions."""
+    """A checkpoint's output on the batch: the mean loss in nats, and a sketch of its predictions."""
 
     entry: Entry
     loss: float

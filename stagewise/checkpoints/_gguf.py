@@ -51,7 +51,7 @@ def _weights(path: Path) -> dict[str, Tensor]:
 
 
 def _read(path: Path, kind: str) -> Any:
-    """Read what transformers makes of a file.
+    """Read a file by transformers.
 
     Raises:
         FileNotFoundError: it is gone.

@@ -11,7 +11,7 @@ from stagewise.checkpoints._log_lines import read_lines
 from stagewise.checkpoints.names import read_names
 
 METRICS, META, NAME = "metrics", "meta.yaml", "tags/mlflow.runName"
-"""What MLflow calls the folder of a run's metrics, the file beside it, and the file with the run's name."""
+"""MLflow's names for the folder of a run's metrics, the file beside it, and the file with the run's name."""
 
 TEXTS = (".log", ".out", ".txt")
 """Endings of files that trainers print to."""

@@ -46,10 +46,10 @@ KEYS = (
     *("num_steps", "train_step", "train step", "updates", "update", "iteration", "iterations", "iter", "step", "steps"),
     *("_step", "it", "batch", "s"),
 )
-"""What tools call the step, in lower case; those that count the optimiser's updates come first."""
+"""Tools' names for the step, in lower case; those that count the optimiser's updates come first."""
 
 COUNTS_BATCHES = {"iteration", "iterations", "iter", "it", "batch", "s"}
-"""Of these, those that stand behind "step" where a line has both: several batches make an update."""
+"""Those of these names that stand behind "step" where a line has both: several batches make an update."""
 
 AT = re.compile(r".*\bat (?:step|iteration|iter|update)", re.IGNORECASE)
 """A step within words, as Megatron's "validation loss at iteration 1000"."""
@@ -92,7 +92,7 @@ def read_lines(path: Path) -> pd.DataFrame:
 
     A line tells its step by one of `KEYS`. A dictionary, or a line of names and numbers alone, without one has that of
     the line, or the progress bar, before it. Steps that begin anew in each epoch count on, where the lines tell how
-    many an epoch has. What is taken for the step, and which lines and names are left out, is said in a warning.
+    many an epoch has. A warning names the column of steps, and the lines and names that are left out.
 
     Raises:
         ValueError: no line tells a step, or steps begin anew in epochs of no known length.
@@ -173,7 +173,7 @@ def _epoch_length(lines: Sequence[_Line]) -> int:
 
 
 def _parse(text: str) -> _Line:
-    """Return what a line holds.
+    """Return the values of a line.
 
     >>> _parse("step:100/1750 train_loss:4.1234 train_time:12345ms")
     _Line(values={'train_loss': 4.1234}, key='step', step=100.0, total=1750, whole=True)

@@ -19,13 +19,13 @@ COMMENTS = 20
 """Lines that begin with "#" or "%" at most before the columns of a file."""
 
 SEPARATORS = (",", "\t", ";", "|")
-"""What separates columns; where none of them does, spaces do."""
+"""Signs between columns; where there is none of them, spaces separate columns."""
 
 GROUPED = r"\s*[-+]?(?:[1-9]\d{0,2}(?:\.\d{3})+|\d+)(?:,\d+)?\s*%?\s*"
 """A number with a comma for its decimals, and a point between its thousands if anything."""
 
 EVENT = ("wall time", "step", "value")
-"""What TensorBoard's download as JSON has in a row, without names."""
+"""The columns of TensorBoard's download as JSON, which has no names."""
 
 
 def is_table(text: str) -> bool:
@@ -64,7 +64,7 @@ def read_separated(text: str) -> pd.DataFrame:
 
 
 def _head(lines: list[str]) -> tuple[str, str, list[str]]:
-    """Return what separates columns, the line of their names, and the lines below it."""
+    """Return the sign between columns, the line of their names, and the lines below it."""
     first = next((at for at, line in enumerate(lines[:COMMENTS]) if not line.startswith(("#", "%"))), 0)
     header, *values = lines[first:] or [""]
     separator = max(SEPARATORS, key=header.count)

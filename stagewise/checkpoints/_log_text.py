@@ -8,7 +8,7 @@ BEGINNING = 4096
 """Bytes of a file by which it is known to be no text."""
 
 COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
-"""What a terminal is told between the letters: colours, and where to write."""
+"""Control sequences of a terminal: colours, and where to write."""
 
 
 def text_of(path: Path) -> str:

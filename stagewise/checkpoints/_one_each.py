@@ -14,7 +14,7 @@ from stagewise.checkpoints.names import GIVE_PARSE, Coordinates, Parse, told
 from stagewise.checkpoints.sources import Entry, Source, names_of, of_path
 
 REPOSITORY = r"[\w.-]+/[\w.-]+"
-"""What a repository of the hub is called: "owner/name"."""
+"""The name of a repository of the hub: "owner/name"."""
 
 
 def expanded(name: str) -> list[str]:
@@ -73,6 +73,6 @@ def _is_remote(name: str) -> bool:
 
 
 def _common_name(names: Sequence[str]) -> str:
-    """Return what all names begin with, without what belongs to the step."""
+    """Return the common beginning of all names, without any part of the step."""
     same = "".join(each[0] for each in itertools.takewhile(lambda each: len(set(each)) == 1, zip(*names, strict=False)))
     return re.sub(r"([-_./]*(step|checkpoint|ckpt|iter)?[-_./]*\d*)$", "", same) or names[0]

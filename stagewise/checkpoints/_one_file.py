@@ -13,7 +13,7 @@ from stagewise.checkpoints.names import GIVE_PARSE, Coordinates, Parse, is_step,
 from stagewise.checkpoints.sources import Source, in_memory, of_path
 
 STEPS = ("step", "iter", "epoch")
-"""What stands in the key of the steps beside a list of checkpoints, the best first."""
+"""Parts of the key of the steps beside a list of checkpoints, the best first."""
 
 
 def in_file(path: Path, parse: Parse | str | None = None) -> Source:

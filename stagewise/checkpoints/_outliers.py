@@ -15,7 +15,7 @@ clean series of the tests no weight of 256 entries exceeds 2.7.
 """
 
 LONGEST = 1e9
-"""What a detour between equal neighbours counts as."""
+"""The length of a detour between equal neighbours."""
 
 FEW = 64.0
 """And so many times more, divided by the number of entries: few directions fall together by chance."""
@@ -110,7 +110,7 @@ def _rounded_to_zero(path: WeightPath, row: int) -> float:
 
 
 ENDS = ((-1, slice(None, -1)), (0, slice(1, None)))
-"""Of the last and of the first checkpoint: its index, and the strides that are not its own."""
+"""The index of the last and of the first checkpoint, and the strides that are not its own."""
 
 
 def end_growth(paths: Sequence[WeightPath]) -> tuple[float, float]:

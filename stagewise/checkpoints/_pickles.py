@@ -1,4 +1,4 @@
-"""What is in a file of `torch.save`, read without running any of it: checksums, and the names that it would call.
+"""The contents of a file of `torch.save`, read without running any of it: checksums, and the names that it would call.
 
 `pickletools` reads the pickles. torch's own list, `get_unsafe_globals_in_checkpoint`, is of zip archives of pickle
 protocol 2 alone. fickling names nothing in a damaged file, and nothing in one that is long.
@@ -44,7 +44,7 @@ UNREADABLE = (
     *(RuntimeError, UnpicklingError, EOFError, ValueError, LookupError),
     *(AssertionError, AttributeError, TypeError, OverflowError, MemoryError, struct.error, zipfile.BadZipFile),
 )
-"""What `torch.load` raises for a damaged file, depending on where it is truncated; the old format raises more kinds."""
+"""Errors of `torch.load` for a damaged file, by the place where it is truncated; the old format raises more kinds."""
 
 UNPACKED = 10
 """How many times as large as an archive what is in it may be; torch packs nothing."""
@@ -117,13 +117,13 @@ def _looked_up(stream: io.BytesIO) -> Iterator[str]:
 
 
 class Stub:
-    """What stands for an object that is no plain data: what the file says of it, and nothing that runs.
+    """A substitute for an object that is no plain data: the file's record of it, and nothing that runs.
 
     Its classes are made by `inert`, one a name, and called in the place of what has the name.
     """
 
     name = ""
-    """Of what it stands for, as in __main__.GPTConfig."""
+    """The name of the object, as in __main__.GPTConfig."""
 
     def __init__(self, *given: Any, **_: Any) -> None:
         """Keep the arguments; by a class's own way to be made again there may be none."""
@@ -143,7 +143,7 @@ CONTAINERS: dict[str, type] = {"collections.defaultdict": dict, "collections.deq
 """Names that are made anew as plain data."""
 
 GROWS = re.compile(r"Can only (SETITEM|append|extend).*class '(?P<name>[\w.<>]+)'")
-"""What torch says where entries are put into a stub, which then stands for a mapping or a sequence."""
+"""torch's message where entries are put into a stub, which then stands for a mapping or a sequence."""
 
 
 def load_inertly(path: Path) -> Any:
@@ -182,7 +182,7 @@ def _renamed(name: str) -> str:
 
 
 def stub_of(name: str, plain: type | None = None) -> Any:
-    """Return what stands for a name that a pickle would look up: a `Stub`, or what makes plain data in its place."""
+    """Return the substitute for a name that a pickle would look up: a `Stub`, or a maker of plain data."""
     module, _, own = name.rpartition(".")
     known = {"__module__": module, "__qualname__": own, "name": name}  # by which torch knows it
     if plain is None:

@@ -30,7 +30,7 @@ LEVELS = 256
 
 
 class Sketch(NamedTuple):
-    """What the audit keeps of a weight.
+    """The part of a weight that the audit keeps.
 
     Args:
         numbers: a linear map of the entries, with random signs, that keeps distances; of a small weight the entries.
@@ -87,7 +87,7 @@ def _sketch(weight: Tensor, numbers: np.ndarray) -> Sketch:
 
 
 def _rounding(sample: Tensor) -> str:
-    """Return what non-zero entries were rounded to; empty where nothing tells."""
+    """Return the type that non-zero entries were rounded to; empty where nothing tells."""
     if len(sample) < ENOUGH:
         return ""
     for kind in (torch.bfloat16, torch.float16):

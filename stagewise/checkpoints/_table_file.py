@@ -47,7 +47,7 @@ class TableFile:
 
     @property
     def provenance(self) -> dict[str, Any]:
-        """What decided the measurement; empty of a table that was written by something else."""
+        """The settings of the measurement; empty for a table that another program wrote."""
         known: dict[str, Any] = json.loads((self._schema.metadata or {}).get(PROVENANCE, b"{}"))
         return known
 

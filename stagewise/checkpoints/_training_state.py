@@ -17,7 +17,7 @@ from stagewise.checkpoints._parquet_files import read_parquet
 from stagewise.plan import TrainPlan
 
 Metrics = dict[str, int | float]
-"""Of one update: step, loss, gradient_norm."""
+"""Numbers of one update: step, loss, gradient_norm."""
 
 AGAIN = "Restore it, or delete it and train again: that starts over, and gives the same bits"
 """Advice for a damaged file of a run."""
@@ -229,7 +229,7 @@ _OTHER_WAYS = {
     "draws": "on a version of this library whose task drew other sequences from the same seed",
     "pass": "on a version of this library, or with a dtype, that takes sums in another order",
 }
-"""What makes an unfinished run resume with other bits, by the entry of its state that says so."""
+"""Reasons why an unfinished run resumes with other bits, by the entry of its state that says so."""
 
 
 def check_way(folder: Path, way: Mapping[str, object], fix: str) -> None:

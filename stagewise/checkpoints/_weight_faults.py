@@ -24,7 +24,7 @@ SAME_SCALE = 1.1
 
 
 class _Read(NamedTuple):
-    """What one reading of a checkpoint leaves."""
+    """The result of reading a checkpoint once."""
 
     sketch: Mapping[str, Sketch]
     step: int | None

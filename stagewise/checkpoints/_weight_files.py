@@ -52,7 +52,7 @@ TRAINING = re.compile(
     r"|sampler|training_args)(?![a-z])|opt_?\d+\.\w+$"
     r"|.*[-_.](optims?|optimi[sz]er|(lr_?)?scheduler)(_states?)?(_?rank_?\d+)?\.\w+$"
 )
-"""What the names of files begin, or end, with that hold the state of a training beside its weights."""
+"""Beginnings and ends of the names of files with a training's state, beside its weights."""
 
 NAMED_SIZES = {"n_layers", "d_model", "n_ctx", "d_vocab"}
 """Fields by which the config of a HookedTransformer is known."""
@@ -61,10 +61,10 @@ STEPS = ("global_step", "step", "iteration", "iter", "iter_num", "steps")
 """Keys under which they put the step."""
 
 WRAPPED = "module."
-"""What data parallelism puts before the names of all weights."""
+"""The prefix that data parallelism gives to the names of all weights."""
 
 INSIDE = re.compile(r"(_orig_mod|_fsdp_wrapped_module|_checkpoint_wrapped_module)\.")
-"""What compilation, sharding and recomputed activations put into names, at any depth."""
+"""Parts that compilation, sharding and recomputed activations put into names, at any depth."""
 
 AT_THE_TOP = ("unembed.W_U", "unembed.weight", "lm_head.weight", "embed_out.weight")
 """Names that end a model's own: what stands before one of them is the attribute of a module that holds the model."""
@@ -76,7 +76,7 @@ HEADS = re.compile(
 """Names of weights that others put beside a model's own: heads for a value or a class, adapters, prompts."""
 
 BASE_LAYER = ".base_layer"
-"""What peft puts into the names of weights that an adapter changes."""
+"""The part that peft puts into the names of weights that an adapter changes."""
 
 LIGHTNING = "pytorch-lightning_version"
 """The key that tells a checkpoint of Lightning, whose names begin with the attribute that holds the model."""
@@ -168,7 +168,7 @@ def missing_shard(names: Iterable[str]) -> str | None:
 
 
 class Contents(NamedTuple):
-    """What the files of one checkpoint hold.
+    """The contents of the files of one checkpoint.
 
     Args:
         weights: by name.
@@ -346,7 +346,7 @@ def not_finite(state: State) -> tuple[str, ...]:
 
 
 def load_file(path: Path, fix: str = RESTORE, *, inertly: bool = False) -> Any:
-    """Load what a .safetensors file or one of `torch.save` holds, on the CPU. Pickled files run no code.
+    """Load the contents of a .safetensors file or one of `torch.save`, on the CPU. Pickled files run no code.
 
     Args:
         path: the file.

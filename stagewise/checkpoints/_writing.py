@@ -99,7 +99,7 @@ def _in_its_place(path: Path) -> Iterator[Path]:
     """Give a place in a temporary folder beside a path; at the end what was written there is moved to the path.
 
     Whatever libraries write there beside a file goes with the folder (safetensors has temporary files of its own), and
-    so does all after any error, whose reason is said. What killed processes left is removed first.
+    so does all after any error, whose reason is said. Remains of killed processes are removed first.
     """
     check_inside(path)
     place = _partial(path) / path.name

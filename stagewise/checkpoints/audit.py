@@ -25,7 +25,7 @@ VOLATILE = {"_name_or_path", "transformers_version", "torch_dtype", "dtype", "us
 """Fields of a config that may change without changing the model."""
 
 TRAINED_TO, SAVED_EVERY = "max_steps", "save_steps"
-"""What Trainer writes of its plan beside every checkpoint."""
+"""Fields of its plan that Trainer writes beside every checkpoint."""
 
 NO_FAULTS = (Kind.RATE_JUMP, Kind.LEFT_ASIDE)
 
@@ -34,7 +34,7 @@ MOST_DUE = 1000
 
 
 class Deep(NamedTuple):
-    """What every checkpoint is run on: the models of the series, one batch, a device; and where, if not here."""
+    """Inputs of every checkpoint's run: the models of the series, one batch, a device; and where, if not here."""
 
     architecture: Architecture
     batch: Batch
@@ -128,7 +128,7 @@ def _told_of(folder: Path, conventions: Collection[str], steps: Collection[int])
 
 
 def _of_records(source: Source) -> Iterator[Finding]:
-    """Compare what the trainer wrote beside the weights: its step, and how far and how often it meant to save."""
+    """Compare the trainer's records beside the weights: its step, and how far and how often it meant to save."""
     records, faults = read_each(source, source.entries, lambda entry: entry.record() or {})
     yield from faults
     steps = {entry: record[STEP] for entry, record in records.items() if is_step(record.get(STEP))}

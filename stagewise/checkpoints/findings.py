@@ -53,7 +53,7 @@ class Kind(enum.StrEnum):
     OUTLYING_WEIGHTS = "outlying weights"
     """Weights lie far from their path at this checkpoint alone: changed, or of another training."""
     OUTLYING_FUNCTION = "outlying function"
-    """What the model computes lies far from the others' at this checkpoint alone, whatever its weights look like."""
+    """The model's output lies far from the others' at this checkpoint alone, whatever its weights look like."""
     OTHER_RUN = "other run"
     """From this checkpoint on the series continues from unrelated weights."""
     RATE_JUMP = "change of rate"
@@ -101,7 +101,7 @@ class Finding:
 
     @property
     def message(self) -> str:
-        """What exactly is wrong, in a sentence.
+        """The exact fault, in a sentence.
 
         >>> Finding(Kind.MISSING_STEP, (300,), branch="stage1").message
         'step 300 of stage1 is missing'

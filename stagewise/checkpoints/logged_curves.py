@@ -22,25 +22,25 @@ from stagewise.plain_text import plain_name
 from stagewise.table import Quantity, check_steps, declare, tidy
 
 LOGGED = "Logged"
-"""What stands in the place of a probe."""
+"""The name in the place of a probe's."""
 
 FILES = (".csv", ".tsv", ".parquet", ".jsonl", ".json")
 """Endings of files of curves."""
 
 SHORT = ("it", "batch", "s")
-"""Of `log_lines.KEYS`, those that are steps in a line of text alone; of a table they may be anything."""
+"""Those of `log_lines.KEYS` that are steps in a line of text alone; in a table they may be anything."""
 
 STEPS = tuple(name for name in KEYS if name not in SHORT)
-"""What tools call the column of steps, in lower case."""
+"""Tools' names for the column of steps, in lower case."""
 
 RUNS = ("run", "run_id", "run id", "run_name", "seed", "trial", "experiment")
-"""What columns are called that tell runs apart, in lower case."""
+"""Names of columns that tell runs apart, in lower case."""
 
 UNIT = re.compile(r"\s*[\[(][^\])]*[\])]$")
 """A unit behind the name of a column, in brackets."""
 
 PARTS = ("split", "phase", "mode", "stage", "subset", "partition")
-"""What columns are called that tell on which data the values of a row are, in lower case."""
+"""Names of columns that tell on which data a row was measured, in lower case."""
 
 DENSE, ENDED = 0.9, 3
 """Part of the rows in which a curve has a value, and rows without one behind the last, from which on it has ended."""
@@ -49,10 +49,10 @@ MOSTLY = 0.5
 """Part of a run's span from which on it lies beside another, and does not continue it; of a column, that is numbers."""
 
 NAMES = ("metric", "name", "key", "tag", "variable", "quantity", "curve")
-"""What the column of the curves' names is called in a log of a row a value, in lower case."""
+"""Names of the column of the curves' names in a log with one value a row, in lower case."""
 
 VALUE = "value"
-"""What the column of the values is called there, in lower case."""
+"""The name of the column of the values there, in lower case."""
 
 CLOCKS = (
     *("epoch", "wall time", "timestamp", "_timestamp", "_runtime", "total_flos"),
@@ -68,7 +68,7 @@ BANDS = ("__MIN", "__MAX")
 """Ends of the names of columns that Weights & Biases exports beside a curve: its smoothing's extremes."""
 
 INDEX = "Unnamed: 0"
-"""What pandas calls the index of a frame that it wrote to a file."""
+"""pandas's name for the index of a frame that it wrote to a file."""
 
 MOST = 400
 """Values of a curve; of one that has more, neighbouring ones are averaged."""
@@ -78,7 +78,7 @@ GROWTH, FINER = 0.03, 10
 deviation of their noise shrinks by the root of that, and more could be taken for an onset."""
 
 CHECKPOINT = r"checkpoint-\d+"
-"""What Trainer calls the folder of a checkpoint."""
+"""Trainer's name for the folder of a checkpoint."""
 
 ENDS = 5
 """A curve goes up if the median of this part of its values is larger at its end than at its start: a fifth."""
@@ -96,15 +96,15 @@ def read_log(
             .json, or the `trainer_state.json` of transformers' Trainer; or TensorBoard's event files, one or a folder;
             a folder of MLflow's, or with a JSON file a step; the `history` of a run of Weights & Biases; or the text
             that a trainer prints (`log_lines.read_lines`). Or a row a value: a column "metric" (or what tools call it)
-            and one "value" beside the steps. What a curve has no value of at a step is missing; scalar tensors are
+            and one "value" beside the steps. A curve without a value at a step has no row there; scalar tensors are
             numbers. Text, times, epochs, and extremes that Weights & Biases exports beside a curve are left out, with a
             warning where text stands among numbers. Where a log goes back to an earlier step, as a resumed run's does,
-            the later values count from there on, with a warning. Of a curve with more than 400 values neighbouring ones
-            are averaged, fewer at its start than at its end. Where runs lie beside each other a column "run", "seed" or
-            the like tells them apart, or names "RUN - CURVE", as Weights & Biases exports them.
+            the later values count from there on, with a warning. A curve with more than 400 values has neighbouring
+            ones averaged, fewer at its start than at its end. Where runs lie beside each other a column "run", "seed"
+            or the like tells them apart, or names "RUN - CURVE", as Weights & Biases exports them.
         steps: the column of steps; None for "step", or what tools call it, and of two that which counts the optimiser's
             updates, with a warning.
-        run: the name of the run; None takes the file's. Of several runs each has that of its column.
+        run: the name of the run; None takes the file's. Each of several runs has the name in its column.
 
     Returns the rows of `measure`'s tables, with "Logged" for the probe and a quantity a column; what a curve does over
     the run, up or down, counts as its progress; a learning rate makes none.
@@ -180,8 +180,8 @@ def _a_column_a_part(frame: pd.DataFrame, at: Any) -> pd.DataFrame:
 def _a_row_a_value(frame: pd.DataFrame, at: Any) -> pd.DataFrame:
     """Turn columns called "RUN - CURVE", as Weights & Biases exports several runs, into a row a value.
 
-    Either name may hold " - " itself: of both ways to part them, that by which each run has each curve. What is called
-    otherwise belongs to every run.
+    Either name may hold " - " itself: of both ways to part them, that by which each run has each curve. Columns of
+    other names belong to every run.
     """
     columns = [str(name) for name in frame.columns.drop(at) if _is_curve(str(name))]
     ways = [

@@ -13,7 +13,7 @@ from operator import index
 from typing import Any, NamedTuple
 
 ENDINGS = (".safetensors", ".pt", ".pth", ".bin", ".ckpt", ".pth.tar")
-"""Of files that hold weights."""
+"""Endings of files that hold weights."""
 
 UNITS = {"": 1, "K": 10**3, "M": 10**6, "B": 10**9, "G": 10**9, "T": 10**12}
 
@@ -36,7 +36,7 @@ KINDS = {
     "percent": r"pct|percent",
     "other": r"v|ver|version|d|dim|width|depth|h|heads?|l|layers?|ctx|len|k|phase|stage|ingredient",
 }
-"""What a word says that the number behind it counts; what it says in front of one, as in 1000steps, is the same."""
+"""Units that a word gives to the number behind it, or in front of it, as in 1000steps."""
 
 COPY = r"(?i)(?<![a-z])(?:last|latest|best|final|init|initial|tmp|temp|ema|swa)(?![a-z])"
 """Words of copies beside the checkpoints of a series, whatever number they have, as Lightning's last-v1."""
@@ -49,7 +49,7 @@ DIGITS = re.compile(r"\d+")
 BEFORE = re.compile(r"(?P<word>[A-Z]?[a-z]+|[A-Z]+)?(?P<gap>[^A-Za-z\d]*)$")
 BEHIND = re.compile(r"[-_ ]?(?P<word>[A-Za-z]{2,})(?![A-Za-z]|[-_=]?\d)")
 BESIDE = re.compile(r"(?i)(?<![a-z])(?:(?:global|train|training|opt|optimi[sz]er|num|val|valid|test|eval)[-_]?)+$")
-"""What may stand before a word, as in global_step and val_loss."""
+"""Words that may stand before such a word, as in global_step and val_loss."""
 
 TIME = r"[-_T](?:[0-2]\d[-_:][0-5]\d(?:[-_:][0-5]\d)?|[0-2]\d[0-5]\d[0-5]\d)(?!\d)"
 DATE = re.compile(rf"(?<!\d)(?:19|20)\d\d([-_]?)[01]\d\1[0-3]\d(?!\d)(?:{TIME})?")
@@ -57,7 +57,7 @@ CLOCK = re.compile(r"1[4-9]\d{5}(?!000)\d{3}")
 """Seconds since 1970, of these years; a number of steps that large is round."""
 
 AGAIN = re.compile(r"-v\d+(?=\.[a-z]+$|$)")
-"""What Lightning puts behind a name that it has written before."""
+"""The ending that Lightning puts behind a name that it has written before."""
 
 TRAINING = re.compile(r"(?i)[-_. ]((?:seed|stage|phase)[-_= ]?\d+|seed[-_][a-z].*)")
 """A training behind a step, where a repository or a folder holds several."""
@@ -66,7 +66,7 @@ FEW = 3
 """Names from which on they tell that what stands before each step is none of a training's."""
 
 COUNTS = {"epoch": "epochs", "tokens": "tokens", "other": "something else than updates", "percent": "percent"}
-"""What stands for steps where no name has a number of updates."""
+"""Units that take the place of steps where no name has a number of updates."""
 
 
 class Coordinates(NamedTuple):
@@ -138,7 +138,7 @@ class Reading(NamedTuple):
 
 
 def is_step(value: Any) -> bool:
-    """Whether what a file records is a number that a step, or a count of tokens, can be.
+    """Tell whether a recorded value is a number that a step, or a count of tokens, can be.
 
     >>> is_step(300), is_step(10**30), is_step(True)
     (True, False, False)

@@ -18,7 +18,7 @@ SIZES = {name: name for name in ("n_layer", "n_head", "n_embd", "vocab_size")} |
 """nanoGPT's names of the sizes -> those of a GPT-2 config."""
 
 WITHOUT_EFFECT = {"bias", "dropout"}
-"""What else it saves: whether there are biases is seen in the weights, and probes drop nothing out."""
+"""Other fields that it saves: weights show whether there are biases, and probes drop nothing out."""
 
 FIRST = "transformer.h.0.attn.c_attn.weight"
 MATRICES = ("attn.c_attn", "attn.c_proj", "mlp.c_fc", "mlp.c_proj")

@@ -43,7 +43,7 @@ STATES = "states"
 
 TABLE = "tables/measurements.parquet"
 REPEATED = "tables/repeated-tokens.parquet"
-"""What was measured on repeated random tokens, beside a task's own probe batch."""
+"""The table of repeated random tokens, beside that of a task's own probe batch."""
 
 INTERVENTIONS = "tables/interventions.parquet"
 COMPARISONS = "tables/comparisons.parquet"
@@ -54,14 +54,14 @@ SAMPLED = "tables/sampled"
 """Local learning coefficients of checkpoints: the table, and each one, from which an interrupted sampling resumes."""
 
 BATCH = "tables/batch.json"
-"""What a report needs to know of the probe batch: where relations lie, which queries are scored, which references."""
+"""The record of the probe batch for a report: where relations lie, which queries are scored, which references."""
 
 EXAMPLE = "tables/example.json"
 """One sequence as text, and what heads attend to in it at each boundary of stages and at the end."""
 
 REPORT = "report.html"
 ANALYSIS, SOURCE = "analysis.json", "parts/source.json"
-"""What `analyse` writes of checkpoints trained elsewhere: in place of run.json, and whose measurements it has."""
+"""Records that `analyse` writes of checkpoints trained elsewhere: one in place of run.json, one of the source."""
 
 
 def checkpoint_file(folder: Path, step: int) -> Path:
@@ -170,7 +170,7 @@ def read_run(folder: Path, name: str = RUN) -> dict[str, Any]:
 
 
 def read_record(folder: Path) -> dict[str, Any]:
-    """Read what was measured: run.json, or the analysis.json of checkpoints that were trained elsewhere.
+    """Read the record of the measured run: run.json, or the analysis.json of checkpoints that were trained elsewhere.
 
     Raises:
         FileNotFoundError: there is neither.

@@ -48,7 +48,7 @@ PART = "a part of one model"
 
 TRAINER = "trainer_state.json"
 STEP, TOKENS = "global_step", "num_input_tokens_seen"
-"""What Trainer counts: the tokens where its arguments say `include_num_input_tokens_seen`; zero otherwise."""
+"""Trainer's counters: the tokens where its arguments say `include_num_input_tokens_seen`; zero otherwise."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -95,7 +95,7 @@ class Entry:
 
     @cached_property
     def recorded(self) -> Mapping[str, int]:
-        """What the trainer counted, of `STEP` and `TOKENS`; empty where it wrote nothing, or nothing that is read."""
+        """The trainer's counts, `STEP` and `TOKENS`; empty where it wrote none that can be read."""
         try:
             record = self.record() or {}
         except (ValueError, OSError):  # the weights may be whole: the audit names the file
@@ -149,7 +149,7 @@ class Source:
             object.__setattr__(self, "entries", tuple(ascending))
 
     def log(self) -> list[Mapping[str, Any]]:
-        """Return what transformers' Trainer logged until the last checkpoint; nothing where that is not to be read."""
+        """Return the log of transformers' Trainer until the last checkpoint; empty where it cannot be read."""
         try:
             record = self.entries[-1].record() if self.entries else None
         except ValueError:  # the audit names it

@@ -14,7 +14,7 @@ OWN = "STAGEWISE_SUITES"
 
 
 class Suite(NamedTuple):
-    """What is known of the repositories of a suite.
+    """The known facts of the repositories of a suite.
 
     Args:
         repositories: a pattern of their names, as EleutherAI/pythia-*.

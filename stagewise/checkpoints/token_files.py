@@ -13,8 +13,8 @@ from stagewise.checkpoints._pickles import NotOnlyWeightsError
 from stagewise.checkpoints._weight_files import load_file
 
 NAMES = ("input_ids", "tokens")
-"""What sequences are called in a file with several tensors or columns; LABELS are the targets that count, MASK is
-0 at padding."""
+"""Names of sequences in a file with several tensors or columns; LABELS are the targets that count, MASK is 0 at
+padding."""
 
 LABELS = "labels"
 MASK = "attention_mask"
@@ -24,7 +24,7 @@ IGNORED = -100
 FORMATS = ".pt, .npy, .safetensors, nanoGPT's .bin, or a folder that `datasets.Dataset.save_to_disk` wrote"
 
 SEEN, ALIKE, OFTEN = 256, 4, 0.1
-"""Of so many first rows, tokens alike that a row ends in, and the part of rows that do, which look like padding."""
+"""Rows that are read for padding, equal tokens at a row's end, and the part of rows with them, that look like it."""
 
 Rows = Sequence[np.ndarray] | np.ndarray
 """Rows of tokens: an array where they have one length."""
@@ -49,7 +49,7 @@ class Sequences(NamedTuple):
 
     @property
     def left_out(self) -> str:
-        """What was cut or left out of the file, in words; empty for nothing."""
+        """The parts of the file that were cut or left out, in words; empty for none."""
         n, length = self.tokens.shape
         cut = f"rows of up to {self.longest} tokens are cut to the first {length}" if self.longest > length else ""
         short = f"{self.rows - n} of {self.rows} rows are shorter than {length} tokens and left out"
@@ -59,8 +59,8 @@ class Sequences(NamedTuple):
 def read_sequences(path: str | Path, longest: int) -> Sequences:
     """Read sequences of tokens, none longer than `longest`.
 
-    One long row of tokens, [token] or [1, token], is divided into such sequences. Of rows of several lengths those as
-    long as half of them are, at least, are taken, up to that length.
+    One long row of tokens, [token] or [1, token], is divided into such sequences. Rows of several lengths are cut to
+    their median length; shorter ones are left out.
 
     Args:
         path: a tensor or an array, alone or named `input_ids` or `tokens`, with `labels` where some positions do not

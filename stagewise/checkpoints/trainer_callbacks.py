@@ -17,7 +17,7 @@ LIGHTNING = ("lightning.pytorch", "pytorch_lightning")
 """The two names of one library; a program uses one of them."""
 
 Numbers = Callable[[Any], Mapping[str, float]]
-"""What is watched: a function of the model as it is, as `measurement._while_training.watched` makes one of probes."""
+"""The watched quantities: a function of the model as it is, as `measurement._while_training.watched` makes."""
 
 
 @dataclasses.dataclass

@@ -21,7 +21,7 @@ from stagewise.cli._sources import agree_to_measure, measuring, opened_source
 from stagewise.plain_text import file_part
 
 SIZE, SEED = "{size}", "{seed}"
-"""What stands in a name for the size of a model, and for its seed."""
+"""Places in a name for the size of a model, and for its seed."""
 
 
 def atlas(

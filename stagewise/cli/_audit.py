@@ -68,7 +68,7 @@ def _jobs(checkpoints: "Source") -> Path:
 def deep_of(
     source: str, checkpoints: "Source", architecture: str | None, own_task: list[str] | None, device: str = "cpu"
 ) -> "Deep":
-    """Return what checkpoints are run on: their run's own task, the one that is named, or repeated random tokens."""
+    """Return the task whose batch checkpoints are run on: their run's own, the named one, or repeated random tokens."""
     from stagewise.checkpoints.audit import Deep
     from stagewise.checkpoints.run_folder import RUN
     from stagewise.checkpoints.sources import architecture_of

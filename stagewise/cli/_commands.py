@@ -23,7 +23,7 @@ from stagewise.own_code import ignore_local_look, safe_path
 from stagewise.plain_text import PlainStream, shortened
 
 TOO_LARGE = "can't allocate memory|out of memory"
-"""What torch says in a RuntimeError where Python would raise a MemoryError."""
+"""torch's words in a RuntimeError where Python would raise a MemoryError."""
 
 
 def command(function: Callable[..., None]) -> Callable[..., None]:

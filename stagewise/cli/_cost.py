@@ -1,4 +1,4 @@
-"""What a remote series costs, told before its weights are downloaded; much of it needs a yes."""
+"""The cost of a remote series, told before its weights are downloaded; a high one needs a yes."""
 
 import sys
 import time
@@ -27,7 +27,7 @@ PASSES = 10
 def agree_to_cost(
     sources: "Sequence[Source]", yes: bool, measuring: float = 0.0, heads: "Sequence[Source]" = ()
 ) -> None:
-    """Say what downloading and measuring remote sources takes; where that is much, ask, or refuse in a script.
+    """Print the cost of downloading and measuring remote sources; where it is high, ask, or refuse in a script.
 
     Args:
         sources: the chosen checkpoints; those that lie on this machine cost no download, and nothing is said.

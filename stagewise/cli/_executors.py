@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from stagewise.sweeping import AbstractExecutor
 
 JOBS = ".jobs"
-"""Of submitit, beside the run folders of a sweep, and none of what a shell finds as `FOLDER/*/`."""
+"""The folder of submitit, beside the run folders of a sweep; a shell's `FOLDER/*/` does not find it."""
 
 
 @contextlib.contextmanager

@@ -58,7 +58,7 @@ def intervene(
 def compare_and_print(
     folder: Path, recipe: "Recipe", branches: "Sequence[Branch]", *, dry: bool, **how: Any
 ) -> "pd.DataFrame | None":
-    """Print what branches cost and, unless that is all, how much later transitions come in them; return these rows."""
+    """Print the cost of branches and, unless that is all, the delays of transitions in them; return these rows."""
     from stagewise.checkpoints.run_folder import unfinished
     from stagewise.cli._sources import print_report
     from stagewise.replay._branches import compare, cost

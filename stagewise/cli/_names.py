@@ -1,4 +1,4 @@
-"""What the command line calls tasks and probes: short names of the catalogue, or module:Class for one's own."""
+"""Names of tasks and probes on the command line: short names of the catalogue, or module:Class for one's own."""
 
 import re
 import sys

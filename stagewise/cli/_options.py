@@ -306,7 +306,7 @@ def read_memory(memory: str | None, option: str = "--memory") -> int | None:
 
 @dataclass(frozen=True)
 class Measurement:
-    """What is measured, and how: the options of `measure`, `report` and `run` together."""
+    """Choices for a measurement: the options of `measure`, `report` and `run` together."""
 
     passes: PassOptions
     chosen: ProbeOptions = ProbeOptions()

@@ -38,7 +38,7 @@ def relations(
 
 
 def _line(row: Mapping[Any, Any], batch: "Batch") -> str:
-    """Say what a head attends to, how much that explains, and where in two sequences."""
+    """Return the relation of a head in words, how much it explains, and where in two sequences."""
     from stagewise.table import head_label
 
     parts = [

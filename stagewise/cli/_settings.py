@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from stagewise.recipe import Recipe
 
 SCHEDULES = {cls.__name__: cls for cls in (Ramp, Steps, Cycle, Shuffled)}
-"""What a value may be called as, in Ramp(0.8, 0, start=0, stop=2000)."""
+"""Functions of the step that a value may call, as in Ramp(0.8, 0, start=0, stop=2000)."""
 
 _COMMA = re.compile(r",(?=(?:[^()]|\((?:[^()]|\([^()]*\))*\))*$)")
 """Between values: none of those within the brackets of a schedule."""

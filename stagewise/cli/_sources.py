@@ -1,4 +1,4 @@
-"""Where what the command line names is measured: the folder of one source's table, one report on several seeds."""
+"""Where a source of the command line is measured: the folder of one source's table, one report on several seeds."""
 
 import contextlib
 import os
@@ -52,7 +52,7 @@ def print_report(folder: Path) -> None:
 
 
 def name_causes_of(folders: Sequence[Path], causes: Sequence[str] | None) -> None:
-    """Write what the command line says was done to measured runs beside their tables."""
+    """Write the causes of the command line beside the tables of measured runs."""
     from stagewise.checkpoints._causes import name_causes
     from stagewise.checkpoints.run_folder import table_file
 
@@ -216,7 +216,7 @@ def seen_by(executor: str | None, source: str) -> str:
 
 
 def agree_to_measure(sources: Sequence[OpenedSource], data: DataOptions, measurement: Measurement | None) -> None:
-    """Say what opened sources cost, where they are remote, as `agree_to_cost`."""
+    """Print the cost of remote sources, as `agree_to_cost`."""
     from stagewise.measurement._passes import only_circuits
     from stagewise.probes.default_probes import chosen_probes
 

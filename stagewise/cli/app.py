@@ -7,7 +7,7 @@ from stagewise.cli._audit import audit
 from stagewise.cli._branch import branch
 from stagewise.cli._commands import Command, command
 from stagewise.cli._densify import densify
-from stagewise.cli._findings import compare, lineage, stages
+from stagewise.cli._findings import compare, export, lineage, stages
 from stagewise.cli._intervene import intervene
 from stagewise.cli._llc import llc
 from stagewise.cli._relations import relations
@@ -25,7 +25,7 @@ app = typer.Typer(
 )
 app.add_typer(run_app, name="run")
 for _verb in (
-    *(audit, stages, lineage, compare, trajectory, relations, llc),
+    *(audit, stages, lineage, compare, export, trajectory, relations, llc),
     *(densify, branch, intervene, sweep, suites, atlas, train, measure, report),
 ):
     app.command(cls=Command)(command(_verb))

@@ -32,7 +32,7 @@ class Comparison(InWords):
         events: a row an event: the `event` by its place in `catalogue` and its `kind`, its `step` in the first run
             with its 95 % interval (`lo`, `hi`) and in the second one (`other`, `other_lo`, `other_hi`); how many steps
             `later` it came in the second, and between which numbers, if both intervals hold (`later_lo`, `later_hi`).
-            What one of the runs does not have is missing.
+            Values that one of the runs does not have are missing.
         roles: the head of each run that has each role, as `paired_roles` returns them.
         unknown: why no stages can be found in a run, by its name, where it has too few checkpoints: what it does not
             have may have come all the same.
@@ -55,7 +55,7 @@ class Comparison(InWords):
         return words.names(self.catalogue, self.quantities, self.roles, self.runs[1])
 
     def words(self) -> str:
-        """Return what came, in sentences: in both runs first, boundaries and then what differs most; count the rest."""
+        """Return the events in sentences: those of both runs first, then the largest differences; count the rest."""
         return "\n".join(words.comparison(self.events, self.names, self.runs, self.unknown))
 
     @property

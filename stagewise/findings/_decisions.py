@@ -13,9 +13,9 @@ AHEAD = 1
 def coincidence(one: Transition, causes: Causes, steps: np.ndarray) -> str:
     """Return the cause with its step that may have begun a transition, the last one before t10; else nothing.
 
-    What a cause does is seen later: a gap before that of t10, or as long as from t10 to t50, are near enough. What
-    happened when half of the way was made did not begin it: t50's interval is the end, t50 where that is open. In a
-    cause that lasts some steps lies what was half-way then.
+    An effect is seen later than its cause: a gap before that of t10, or as long as from t10 to t50, is near enough. A
+    change at half of the way did not begin it: t50's interval is the end, t50 where that is open. In a cause that lasts
+    some steps lies what was half-way then.
     """
     (early, begins, _), (middle, lo, hi), _ = one.times
     u = np.log1p(steps)

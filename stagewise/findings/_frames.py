@@ -25,11 +25,11 @@ class InWords(abc.ABC):
     """Findings that are printed, and shown in a notebook, as sentences."""
 
     axis: str = "steps"
-    """What its times are counted in: "steps" or "tokens"."""
+    """The unit of its times: "steps" or "tokens"."""
 
     @abc.abstractmethod
     def words(self) -> str:
-        """Return what was found in sentences, a line each."""
+        """Return the findings in sentences, one a line."""
 
     def __str__(self) -> str:
         with counted_in(self.axis):

@@ -43,7 +43,7 @@ LAST = 5
 
 
 class Readings(NamedTuple):
-    """What was read of every head at every checkpoint.
+    """The readings of every head at every checkpoint.
 
     `patterns` are square roots of masses by feature, `outputs` of [-1, 1], both [step, head, feature]; `extra` is what
     noise adds to the squared distance between two patterns: its mean, and its deviation.

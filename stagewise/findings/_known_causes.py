@@ -1,4 +1,4 @@
-"""What was done to a run, at a step or over some steps, and which of it what a curve did coincides with."""
+"""Changes of a run, at a step or over some steps, and which of them coincides with a change of a curve."""
 
 import math
 import numbers
@@ -39,7 +39,7 @@ def _step(name: str, at: Any) -> int | float | tuple[int | float, int | float]:
 def cause_within(causes: Causes, lo: int | float, hi: int | float, at: int | float) -> str:
     """Return the name of the cause with a step from `lo` to `hi`; else nothing.
 
-    Of several the last one up to `at` is named, and of those after it the first.
+    If there are several, the last one up to `at` is named, and the first after it.
 
     >>> cause_within({"a restart": 2910, "the learning rate's drop to 0.001": 3000}, 2900, 3100, at=3000)
     "the learning rate's drop to 0.001"

@@ -1,4 +1,4 @@
-"""What the model could do before and after each transition: the levels of the curves that are of all of it."""
+"""The model's abilities before and after each transition: levels of the curves of the whole model."""
 
 import itertools
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What a logged learning rate says was done to its run: causes of what its curves do, in a table of `read_log`."""
+"""Causes in a logged learning rate: changes of the run that its curves may follow, in a table of `read_log`."""
 
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def causes_in(table: pd.DataFrame) -> Causes:
     """Return warm-ups and jumps of the learning rates in a table of one run's logged curves, as `of_log` does.
 
-    Of rates that change alike, as those of groups of parameters, each change is named once.
+    Where rates of groups of parameters change alike, each change is named once.
 
     >>> from stagewise import read_log
     >>> causes_in(read_log({"step": range(0, 100, 10), "lr": [1e-3] * 5 + [1e-4] * 5}))

@@ -1,4 +1,4 @@
-"""What models of different sizes have in common: when the first of their heads did something."""
+"""Milestones of models of different sizes: when the first of their heads did something."""
 
 import dataclasses
 from collections.abc import Sequence

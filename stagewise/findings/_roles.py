@@ -164,7 +164,7 @@ def _assignment(heads: np.ndarray, roles: np.ndarray) -> tuple[np.ndarray, float
 
 
 def _readings(runs: dict[str, pd.DataFrame], heads: Sequence[Sequence[Head]]) -> list[np.ndarray]:
-    """Return what was read of each run's heads, every quantity over its deviation: [head, quantity and step] each."""
+    """Return the readings of each run's heads, every quantity over its deviation: [head, quantity and step] each."""
     curves = [_curves(rows, of_run) for rows, of_run in zip(runs.values(), heads, strict=True)]
     common = [key for key in curves[0] if all(key in one for one in curves)]
     first, last = max(one["step"].min() for one in runs.values()), min(one["step"].max() for one in runs.values())

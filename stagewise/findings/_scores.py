@@ -51,8 +51,8 @@ ROUNDINGS, TYPES = 2.0, (np.float16, np.float32, np.float64)
 class Curve(NamedTuple):
     """A curve of a run: its probe, quantity and labels by axis, its rows in the order of the steps, what it is.
 
-    Of a head's attention to a relation that the tokens decide, also the `offset` at which all its keys may lie; of its
-    largest attention over offsets, the offset that it is at.
+    A head's attention to a relation that the tokens decide also has the `offset` at which all its keys may lie; its
+    largest attention over offsets has its offset.
     """
 
     probe: str
@@ -89,7 +89,7 @@ class Curve(NamedTuple):
     def thresholds(self, criteria: StageCriteria) -> StageCriteria:
         """Return the thresholds for this curve, of finite numbers; a tenth of its range stands for a missing unit.
 
-        What its type of number does not resolve is no change either.
+        A change below the resolution of its type of number is none either.
         """
         if self.log or self.declared.unit or None not in self.declared.range:
             return criteria

@@ -80,9 +80,9 @@ def transitions_of(
     first reference: of the first stage. All other onsets are divided into periods of change: one is a transition.
     Two onsets are of one where both curves are under way (10 to 90 %) for half of the shorter time of the two, or where
     their intervals overlap. A curve that leaves its level and comes back while others are under way, as the loss while
-    one head takes over from another, is of theirs, and does not count for its time. What is read from weights alone
-    joins a transition, and is none; shares of heads' attention that change by less than `growth` are none without a
-    larger change. Where another reference becomes the closest one is a transition, too, or joins the one under way.
+    one head takes over from another, is of theirs, and does not count for its time. A quantity of weights alone joins a
+    transition, and is none; shares of heads' attention that change by less than `growth` are none without a larger
+    change. Where another reference becomes the closest one is a transition, too, or joins the one under way.
 
     Args:
         onsets: from `find_onsets`.
@@ -198,7 +198,7 @@ def fall_times(steps: np.ndarray, values: np.ndarray) -> dict[str, float]:
 def _with_windows(onsets: pd.DataFrame, steps: np.ndarray) -> pd.DataFrame:
     """Return onsets with the log(1 + step) between which each is under way, or of its interval where that is wider.
 
-    What is seen at one gap between checkpoints lies anywhere in it: a window is no narrower. That of a curve which is
+    An event at one gap between checkpoints lies anywhere in it: a window is no narrower. That of a curve which is
     away while others are under way (`on_the_way`) is all of the time that it is away.
     """
     columns = (*TIMES, "t50_lo", "t50_hi")

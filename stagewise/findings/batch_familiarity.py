@@ -28,7 +28,7 @@ class Familiarity(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True)
 class BatchFamiliarity:
-    """What the loss of a series says of its probe batch. Losses in nats.
+    """The familiarity of a probe batch, by the loss of the series on it. Losses in nats.
 
     Args:
         verdict: known; or foreign: the last model predicts it no better than a guess, or worse than the first did; or

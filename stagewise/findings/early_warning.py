@@ -21,7 +21,7 @@ def predict_onset(
     direction: Direction = "up",
     seed: int = 0,
 ) -> Forecast:
-    """Extrapolate what grows on a plateau to the level at which the plateau ends.
+    """Extrapolate a quantity that grows on a plateau to the level at which the plateau ends.
 
     The forms of growth, and what the interval carries, are those of `statistics.forecast`.
 
@@ -30,8 +30,8 @@ def predict_onset(
         level: the least and the largest value at which the plateau may end, equally likely in between.
         until: readings up to this step are used.
         since: readings from this step on are used; before it a loss falls from its initial value to the plateau, and a
-            score may fall before it rises. When a plateau begins is nothing to an exponential; attention and a theory
-            count their time from step 0.
+            score may fall before it rises. The begin of a plateau does not matter to an exponential; attention and a
+            theory count their time from step 0.
         growth: the form; attention lies between 0 and 1, anything else takes "exponential".
         theory: a table of attention to one relation, to take in its place, from before the plateau's end to beyond it.
         direction: "down" for what falls, as a loss.

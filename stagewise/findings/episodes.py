@@ -49,7 +49,7 @@ TRAIN, HELD_OUT = {"train", "training", "trl"}, {"val", "valid", "validation", "
 
 
 class EpisodeKind(StrEnum):
-    """What happened beside transitions."""
+    """Events beside transitions."""
 
     SPIKE = "spike"
     """A curve suddenly leaves what it had reached (`before`) for its peak (`after`), and comes back."""

@@ -77,9 +77,9 @@ def find_lineage(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> Line
     """Follow the kinds of attention pattern of one run from checkpoint to checkpoint.
 
     A kind is a group of heads, one or more, whose patterns (by feature, else attention by offset or by relation) are
-    alike; `kinds.kinds_of` describes how they are grouped and followed. What lasts fewer than two
-    checkpoints (`dwell`) is passed over, and so are kinds that are there for fewer than five, on the way to others.
-    Between two checkpoints heads move from kind to kind:
+    alike; `kinds.kinds_of` describes how they are grouped and followed. A state of fewer than two checkpoints (`dwell`)
+    is passed over, and so are kinds of fewer than five, on the way to others. Between two checkpoints heads move from
+    kind to kind:
 
     - birth: heads leave the pattern that most started with, a diffuse one, for one that no head had;
     - split: heads leave another kind, which stays, for one that no head had;

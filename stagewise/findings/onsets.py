@@ -50,32 +50,32 @@ def find_onsets(
 ) -> pd.DataFrame:
     """Decide for every score of a table whether it has an onset, and when; a curve may have several.
 
-    Followed are the quantities for which the table declares up or down as progress: those of the library's probes,
-    and one's own that declare it. An onset is a transition, up or down, that a smooth background (constant, power law,
-    exponential, logarithm, or two of them) with noise does not explain. The noise is estimated from the curve:
-    correlated between checkpoints, of a level that may change over the run, outliers of up to three checkpoints apart.
-    What noise alone makes of the best of all transitions is simulated; the false discovery rate is 5 % over all curves
-    of the table (Benjamini and Hochberg). It must be at least 0.1 (a hundredth of the curve's range where it declares
-    neither a unit nor bounds, as a logged curve) and three times the noise, have two fifths of its way within a
-    threefold of steps, and be faster, in value per step, than the curve before and after it.
+    It follows the quantities for which the table declares up or down as progress: those of the library's probes, and
+    yours that declare it. An onset is a transition, up or down, that a smooth background (constant, power law,
+    exponential, logarithm, or two of them) with noise does not explain. The noise is estimated from the curve: it may
+    be correlated, its level may change over the run, and outliers of up to three checkpoints are set apart. The best
+    transition of noise alone is simulated; the false discovery rate is 5 % over all curves of the table (Benjamini and
+    Hochberg). An onset is at least 0.1 (a hundredth of the range of a curve without unit and bounds, as a logged one)
+    and three times the noise. It has two fifths of its way within a threefold of steps, and is faster, in value per
+    step, than the curve before and after it.
 
     Args:
         table: of one run, from `measure`.
         criteria: the thresholds.
-        causes: steps at which something was done to the run, or its first and last step, as {"the warm-up": (0, 500)};
-            a transition there names it, and is no onset where no head changes by `criteria.growth` then, and it is no
-            faster than a ramp: the schedule alone explains that. None takes the changes of a logged learning rate in a
+        causes: steps at which the run was changed, or the first and last step of a change, as {"the warm-up": (0,
+            500)}. A transition there names its cause. It is no onset if it is no faster than a ramp and no head changes
+            by `criteria.growth`: the schedule alone explains it. None takes the changes of a logged learning rate in a
             table of `read_log`.
-        executor: whose processes search; None searches here. The onsets are the same.
+        executor: its processes search; None searches here. The onsets are the same.
 
-    Returns a row a transition, the first one first, and one for each curve without any: its `probe`, its `quantity` and
-    its labels on every axis; the `verdict` (`OnsetVerdict`); whether it is an `onset`, and a `transient` one, half of
-    which was lost again by the end; the levels `before`, `after` and at the `last` checkpoint; `t10`, `t50`, `t90`,
-    steps at which 10, 50 and 90 % of the way were made, each with a 95 % interval (`t50_lo`, `t50_hi`; infinite where
-    the run may have ended before); the `p_value`, and `p_adjusted` for the number of curves; the other numbers that
-    decide, as in `transition.Transition`; which `transition` of its curve it is; what was done to the run then, by its
-    name as `cause`; the `smallest` change that counts; the `last_step` of the curve; and the offset at which the keys
-    lie, where a head attends to one, as `at_offset`. What a curve does not have is missing.
+    Returns a row for each transition in order of time, and one for each curve without any. Columns name the curve:
+    `probe`, `quantity`, labels on every axis. The `verdict` (`OnsetVerdict`) says whether it is an `onset`; a
+    `transient` one lost half of its change by the end. Levels are those `before`, `after` and at the `last` checkpoint.
+    `t10`, `t50`, `t90` are the steps at 10, 50 and 90 % of the way, each with a 95 % interval (`t50_lo`, `t50_hi`;
+    infinite where the run may have ended before). `p_adjusted` is the `p_value` adjusted for the number of curves;
+    `transition.Transition` has the other numbers that decide. Further columns are the number of the `transition` in its
+    curve, the `cause`, the `smallest` change that counts, the `last_step` of the curve, and `at_offset`, where all keys
+    of a head's relation lie. Values that a curve lacks are missing.
 
     Raises:
         ValueError: no table of measurements, one with an axis named like one of these columns, or a curve with several

@@ -53,20 +53,20 @@ class Replicates(InWords):
             with its interval (`lo`, `hi`). Events are aligned by their fields: boundaries by their reference, onsets by
             their score, its labels, direction and, where runs have different numbers of them, by their times; heads by
             their roles.
-        events: a row an event: in how many `seeds` it was found, whether it `recurs` in half of them or more, the
-            `share` of all with Clopper and Pearson's interval; the geometric mean of 1 + `step` over seeds (less 1)
-            with Student's t interval over seeds (`lo`, `hi`); the interval of one more seed (`new_lo`, `new_hi`); and
-            the standard deviation `between` seeds in log(1 + step), what each run's interval explains taken off.
-            Besides the `least` and the `most` of the seeds, and whether the t interval is `told`: of four seeds or
-            more, where it ends within the run; else the words say the range.
+        events: a row an event: the number of `seeds` with it, whether it `recurs` in half of them or more, the `share`
+            of all with Clopper and Pearson's interval; the geometric mean of 1 + `step` over seeds (less 1) with
+            Student's t interval over seeds (`lo`, `hi`); the interval of one more seed (`new_lo`, `new_hi`); and the
+            standard deviation `between` seeds in log(1 + step), without the part that each run's interval explains.
+            `least` and `most` are the range over seeds; the t interval is `told` in its place with four seeds or more,
+            if it ends within the run.
         order: a row for each two recurring events that follow each other in the mean and share two seeds or more: the
             `share` of these `seeds` in which `before` came before `after`, with its interval; the geometric mean
             `ratio` of their steps with its t interval over seeds; and the `p_value` of the paired t test against "at
             the same time".
         roles: the head of each run that has each role, as `head_roles` returns them.
         catalogue: the events; the frames have their places in it.
-        quantities: what the numbers are that the events were found in.
-        axis: what times are counted in, "steps" or "tokens": that of the stages.
+        quantities: declarations of the quantities in which the events were found.
+        axis: the unit of times, "steps" or "tokens": that of the stages.
     """
 
     runs: tuple[str, ...]
@@ -84,7 +84,7 @@ class Replicates(InWords):
         return seed_words.names(self.catalogue, self.quantities)
 
     def words(self) -> str:
-        """Return what was found in how many seeds, when, and in which order, in sentences."""
+        """Return in sentences how many seeds have each event, when, and in which order."""
         names = self.names
         lines = seed_words.events(self.events, len(self.runs), names)
         return "\n".join([*lines, *seed_words.order(self.order, names)])
@@ -161,7 +161,7 @@ Times = dict[str, float]
 
 
 def _changes(found: Stages, roles: pd.DataFrame) -> list[tuple[Event, Times]]:
-    """Return what began in a run, and when with its interval, in order of time."""
+    """Return the events of a run in order of time, each with the interval of its time."""
     if found.onsets.empty:
         return []
     onsets = with_roles(found.onsets[found.onsets["onset"]], roles).sort_values("t50", kind="stable")
@@ -195,8 +195,8 @@ def _numbers(of_runs: Sequence[Sequence[tuple[Event, Times]]]) -> list[list[int]
     """Return for each run which change of its score and direction each of its changes is, counted from 1.
 
     The runs with the most common number of them say when each one comes; those of any other run are assigned to these
-    by their times, so that one that is missing, or is seen besides, does not move the others. What is left over is
-    counted on.
+    by their times, so that one that is missing, or is seen besides, does not move the others. Remaining events are
+    numbered on.
     """
     numbers = [[0] * len(rows) for rows in of_runs]
     for change in {change for rows in of_runs for change, _ in rows}:

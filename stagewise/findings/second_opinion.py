@@ -6,7 +6,7 @@ import pandas as pd
 from stagewise.findings._scores import curves_of
 
 PARAMETERS = 3
-"""Of each further segment: offset, slope, and where it begins."""
+"""Parameters of each further segment: offset, slope, and where it begins."""
 
 SHORTEST = 3
 """Checkpoints of a segment."""

@@ -65,35 +65,33 @@ class Stages(InWords):
 
     Args:
         run: name of the run.
-        table: a row a stage, which is what lies between two transitions: `stage`, its `start` and `end` with intervals
-            (`start_lo`, ...), which are those of the transitions there; the first stage starts at the first
-            checkpoint, the last one ends at the last. Of the transition that it starts with: the reference that the
-            model leaves (`left`; empty where onsets alone show it), the step up to which nothing of it had happened
-            (`begins`), `t10`, `t50` and `t90` (of the fall in KL to the complete reference up to the next transition;
-            without references the medians of its onsets), and whether its onsets follow one another over a period
-            (`spread`). With references that are not nested, as n-gram models, the one that it is `closest` to in the
-            stage. With nested references, the `reference` that the model comes close to in the stage, with KL to that
-            at the run's first checkpoint, at the end of the stage, and where it was lowest (`kl_first`, `kl_end`,
-            `kl_lowest`).
+        table: a row for each stage between two transitions: `stage`, its `start` and `end` with the intervals
+            (`start_lo`, ...) of these transitions; the first stage starts at the first checkpoint, the last one ends at
+            the last. Columns of the transition that it starts with: the reference that the model leaves (`left`; empty
+            where onsets alone show it), the last step before any of it (`begins`), `t10`, `t50` and `t90` (of the fall
+            in KL to the complete reference up to the next transition; without references the medians of its onsets),
+            and whether its onsets follow one another over a period (`spread`). With references that are not nested, as
+            n-gram models, the one that it is `closest` to in the stage. With nested references, the `reference` that
+            the model comes close to in the stage, with KL to that at the run's first checkpoint, at the end of the
+            stage, and where it was lowest (`kl_first`, `kl_end`, `kl_lowest`).
         turning_points: a row a curve of KL: its name as `reference`, the fields of `turning_points.Turn`, the
             `slowdown` of learning there (0: it stopped, 1: no slower than around), the `verdict` (`TurnVerdict`),
-            whether it is a stage `boundary`, what was done to the run then, by its name as `cause`, and `ends_stage`,
-            the number of the stage whose end it marks.
+            whether it is a stage `boundary`, the `cause`, and `ends_stage`, the number of the stage whose end it marks.
         events: a row a change of a head: `layer`, `head`, the relation `before` and `after` ("diffuse" where none has
             half of the share), and the two checkpoints between which that was.
         onsets: a row a score, as `find_onsets` returns it; `starts_stage` is the number of the stage whose transition
             an onset belongs to, missing for those of the first stage and for weights that change on their own.
         levels: a row a stage and curve of the whole model, with its level before and after it: `levels_of`.
         episodes: a row a spike, divergence, overfitting or late generalisation: `episodes_of`.
-        power: without any transition, a row a curve of the whole model with the smallest change that would have been
+        power: without any transition, a row for each curve of the whole model, with the smallest change that could be
             found in it: `power_of`.
         visible: the first and the last step at which a transition can be half-way and be seen.
         references: the nested references of the table, none where it has none.
         criteria: the thresholds in use.
-        digest: of the rows that they were found in.
-        causes: what was done to the run, with its step, or its first and last one.
-        quantities: what the numbers are that were searched for onsets.
-        axis: what its times are counted in: "steps", or "tokens" where `counted` returned it.
+        digest: identifies the rows in which they were found.
+        causes: changes of the run, each with its step, or its first and last one.
+        quantities: declarations of the quantities that were searched for onsets.
+        axis: the unit of its times: "steps", or "tokens" where `counted` returned it.
     """
 
     run: str
@@ -119,7 +117,7 @@ class Stages(InWords):
 
     @property
     def context(self) -> Context:
-        """What its rows are read with."""
+        """The context in which its rows are read."""
         return Context(self.quantities, self.criteria, self.causes)
 
     def __len__(self) -> int:
@@ -190,7 +188,7 @@ def find_stages(
     causes: Causes | None = None,
     executor: concurrent.futures.Executor | None = None,
 ) -> Stages:
-    """Find the transitions of one run, and the stages between them, in all that was measured.
+    """Find the transitions of one run, and the stages between them, in all its measurements.
 
     With references, a transition begins where KL(reference || model) has its minimum, one reference after the other.
     Such a turning point counts if the reference was approached, if the rise cannot be noise on a curve that
@@ -201,8 +199,8 @@ def find_stages(
     well, no stage ends.
 
     Onsets of scores (`find_onsets`) that are half-way during such a transition belong to it; all others are transitions
-    of their own, with or without references: `transitions_of`. So is where another one of several references that are
-    not nested, as n-gram models, becomes the closest one for good.
+    of their own, with or without references: `transitions_of`. Where references are not nested, as n-gram models,
+    another one that becomes the closest for good is a transition, too.
 
     Args:
         table: from `measure`, of one run, with KL to references or scores; the shares of relations in the
@@ -210,10 +208,10 @@ def find_stages(
         references: the nested references, the complete one last; None takes those that the task names, in the
             table's column `nested`, if these are two or more.
         criteria: the thresholds; the numbers named here are their defaults.
-        causes: steps at which something was done to the run, as {"the learning-rate drop": 3000}, or its first and
-            last step, as {"the warm-up": (0, 500)}; a transition then names it, and is none where the schedule alone
+        causes: steps at which the run was changed, as {"the learning-rate drop": 3000}, or the first and last step of a
+            change, as {"the warm-up": (0, 500)}. A transition then names its cause, and is none if the schedule alone
             explains it: `find_onsets`. None takes the changes of a logged learning rate in a table of `read_log`.
-        executor: whose processes look for the onsets; None looks for them here.
+        executor: its processes look for the onsets; None looks for them here.
 
     Raises:
         ValueError: no such rows, several runs, or fewer than four checkpoints with references.

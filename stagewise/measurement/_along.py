@@ -27,10 +27,10 @@ from stagewise.table import Columns
 from stagewise.task import Batch
 
 SUBSPACES = "QK queries", "QK keys", "OV reads", "OV writes"
-"""Of the residual stream that a head uses: column and row space of W_Q W_K^T, column and row space of W_V W_O."""
+"""Subspaces of the residual stream that a head uses: column and row space of W_Q W_K^T, column and row space of W_V W_O."""
 
 GROUPS = 20
-"""Of sequences, one of which at a time is left out for an interval."""
+"""Groups of sequences, one of which at a time is left out for an interval."""
 
 TOGETHER = 8
 """Checkpoints of one task of an executor, which reads the last one, and the one before them, too."""
@@ -40,7 +40,7 @@ Subspaces = dict[tuple[int, int, str], np.ndarray]
 
 
 class Represented(NamedTuple):
-    """What is compared of a checkpoint, the residual stream and the heads' subspaces; and its place, as one vector."""
+    """A checkpoint for comparisons: its residual stream, the heads' subspaces, and its place, as one vector."""
 
     streams: Float[Tensor, "layer position model"]
     subspaces: Subspaces
@@ -57,7 +57,7 @@ class Seen(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Along:
-    """What is read of each checkpoint.
+    """Readings of each checkpoint along a series: its comparisons with others, and its place.
 
     Args:
         series: the checkpoints.
@@ -79,7 +79,7 @@ class Along:
             check_batch(self.batch, self.series.architecture, (), f"the series {self.series.name}")
 
     def seen(self, executor: concurrent.futures.Executor | None, progress: bool, doing: str) -> list[Seen]:
-        """Return what is seen of each checkpoint with finite weights, in their order; the others are warned of."""
+        """Return the rows and the place of each checkpoint with finite weights, in their order; the others are warned of."""
         steps, found, title = range(len(self.series)), list[Seen](), f"{self.series.name}: {doing}"
         spans = [steps[start : start + TOGETHER] for start in steps[::TOGETHER]]
         there = None if executor is None else map_elsewhere(executor, self._listed, spans)

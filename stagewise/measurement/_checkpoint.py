@@ -46,7 +46,7 @@ with TransformerLens's hooks."""
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Plan:
-    """What every checkpoint of a series is measured by.
+    """The settings by which every checkpoint of a series is measured.
 
     The batch goes through in slices, but for the kinds of probes that need the `whole` of it, as they are found. With
     `by_hooks` edited passes are run with hooks even where the lean pass agrees. The dtype is that of matrix products;
@@ -78,7 +78,7 @@ class Checkpoint:
 
 
 class _Readings(NamedTuple):
-    """What was read at a checkpoint.
+    """The readings at a checkpoint.
 
     Args:
         of: what each probe read, by the name of its kind.
@@ -92,7 +92,7 @@ class _Readings(NamedTuple):
 
 
 def readings(plan: Plan, checkpoint: Checkpoint) -> _Readings:
-    """Return what each probe reads at a checkpoint."""
+    """Return each probe's readings at a checkpoint."""
     if plan.slices > 1:
         plan.whole.update(type(probe).__name__ for probe in plan.probes if probe.of_all_sequences)
         plan.whole.update(_of_no_slice(dataclasses.replace(plan, dtype="float32"), checkpoint))
@@ -121,7 +121,7 @@ def readings(plan: Plan, checkpoint: Checkpoint) -> _Readings:
 def _of_no_slice(plan: Plan, checkpoint: Checkpoint) -> Iterator[str]:
     """Name the kinds of one's own probes whose readings of a few sequences are not those of their halves together.
 
-    What is computed across sequences would depend on the memory that is free. The library's own probes do not.
+    Else quantities across sequences would depend on the memory that is free. The library's own probes do not.
     """
     few = plan.batch[:_FEW]
     halves = cut(few, 2)
@@ -155,7 +155,7 @@ def _equal(one: Reading, other: Reading) -> bool:
 
 
 def _effects(edits: tuple[Edit, ...], slices: "_Slices") -> dict[Edit, Effect]:
-    """Return what each edit does to every sequence of the batch."""
+    """Return the effect of each edit on every sequence of the batch."""
     change, kl = (reading.values.unbind(1) for reading in slices.read_further(_FurtherEdits(edits)))
     return dict(zip(edits, map(Effect, change, kl), strict=True))
 

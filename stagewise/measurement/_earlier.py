@@ -36,7 +36,7 @@ OF_PROBES = "of probes"
 """Key in what a part records: the columns, and the way of the edited passes, of each probe's rows."""
 
 _PROCESS = secrets.token_hex()
-"""Of this process, in the identity of code and objects that no other process can be sure to have the same of."""
+"""This process's part in the identity of code and objects that no other process is sure to share."""
 
 
 class Rows(NamedTuple):

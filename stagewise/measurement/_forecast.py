@@ -14,7 +14,7 @@ _MUCH = 0.2
 
 
 class Cost(NamedTuple):
-    """What a checkpoint took, seconds, and of it each probe's, by the name of its kind: see `_checkpoint._Readings`."""
+    """Seconds of a checkpoint, and each probe's part of them, by the name of its kind: see `_checkpoint._Readings`."""
 
     seconds: float
     of_probes: Mapping[str, float]

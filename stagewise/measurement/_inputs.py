@@ -1,4 +1,4 @@
-"""What a measurement refuses, and what it marks: batches, edits, readings and weights that give no number."""
+"""Checks of a measurement: batches, edits, readings and weights that give no number are refused or marked."""
 
 import warnings
 from collections.abc import Iterable, Iterator
@@ -19,7 +19,7 @@ _NOT_FINITE = "not_finite"
 
 
 def check_series(series: object) -> None:
-    """Refuse what is no series of checkpoints, as the path of one."""
+    """Refuse a value that is no series of checkpoints, as the path of one."""
     if not isinstance(series, CheckpointSeries):
         raise ValueError(f"a series is what `stagewise.open_series` returns, got {type(series).__name__}")
 
@@ -68,7 +68,7 @@ def _check_widths(batch: Batch, architecture: Architecture, of: str) -> None:
 
 
 def checked_readings(probe: AbstractProbe, given: Any, sequences: int) -> list[Reading]:
-    """Return what a probe read of so many sequences."""
+    """Return the checked reading of a probe on so many sequences."""
     name = type(probe).__name__
     readings: list[Any] = list(given) if isinstance(given, Iterable) else [None]
     if not all(isinstance(each, Reading) for each in readings):

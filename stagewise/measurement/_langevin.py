@@ -109,7 +109,7 @@ def local_learning_coefficient(
 
         LLC = n beta (E[L(w)] - L(w*)),   w ~ exp(-n beta L(w) - (g / 2) |w - w*|^2)
 
-    Of a quadratic loss it is half the number of directions in which the loss curves; of a singular one it is smaller
+    For a quadratic loss it is half the number of directions in which the loss curves; for a singular one it is smaller
     than half the number of parameters. Away from a minimum it may be negative, and means less.
 
     Args:

@@ -69,7 +69,7 @@ class _Weights(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Measurement:
-    """What is measured of each checkpoint of a series, and where its rows go."""
+    """The measurement of each checkpoint of a series, and the place of its rows."""
 
     series: CheckpointSeries
     plan: Plan
@@ -124,7 +124,7 @@ class Measurement:
     def _measured(self, plan: Plan, weights: _Weights) -> tuple[Rows, Mapping[str, float]]:
         """Return the rows of some probes at a checkpoint, and each probe's seconds.
 
-        Of weights that are not finite the one row that marks them.
+        Weights that are not finite give the one row that marks them.
         """
         step, state = weights.step, weights.state
         where, labels = f"step {step} of {self.series.name!r}", checkpoint_labels(self.series, step)
@@ -256,7 +256,7 @@ def _measure_in_worker(handed: bytes | Path, step: int) -> _Part:
 
 
 class _Here(threading.local):
-    """What a thread measures: a model holds one checkpoint at a time, so that threads cannot share it."""
+    """The models of one thread: a model holds one checkpoint at a time, so that threads cannot share it."""
 
     handed: bytes | Path | None = None
     measurement: Measurement | None = None
@@ -266,7 +266,7 @@ _HERE = _Here()
 
 
 def _opened(handed: bytes | Path) -> Measurement:
-    """Read what this thread measures, once."""
+    """Return the models of this thread, loaded once."""
     if _HERE.measurement is None or _HERE.handed != handed:
         pickled = handed if isinstance(handed, bytes) else handed.read_bytes()
         _HERE.handed, _HERE.measurement = handed, pickle.loads(pickled)

@@ -27,7 +27,7 @@ PASSES = "edited passes"
 """Key in that of a checkpoint's rows: the way of its edited passes, as in `_checkpoint._Readings`."""
 
 ANEW = "delete it, and the same call measures its checkpoint again"
-"""What to do with a part that is damaged."""
+"""The remedy for a damaged part."""
 
 _AT_ONCE = 2**20
 """Bytes that are read together: a frame costs milliseconds however few its rows are."""
@@ -135,8 +135,8 @@ def _mapped(parts: Sequence[Path], columns: Sequence[str]) -> pd.DataFrame:
 def _kinds(columns: Sequence[str]) -> dict[str, str]:
     """Return the type of each array of numbers.
 
-    Of a column of whole numbers a byte a row says where they are missing; one of arrays has the cells of all its rows,
-    and how many a row has.
+    A column of whole numbers has a byte a row that tells where they are missing; one of arrays has the cells of all its
+    rows, and their number in each.
     """
     arrays = [name for name in columns if name in ARRAYS]
     values = {name: "f8" if type_of(name) == "float64" else "i8" for name in columns if _is_number(name)}
@@ -189,7 +189,7 @@ def _numbers_in(file: IO[bytes], kind: str) -> np.ndarray:
 
 
 def _column(name: str, text: pa.Table, numbers: Mapping[str, np.ndarray]) -> Any:
-    """Return what pandas holds as a column: nothing of it is read yet, but for the lengths of arrays."""
+    """Return the type of a column in pandas: nothing of it is read yet, but for the lengths of arrays."""
     if name in ARRAYS:
         return _views(numbers[name], numbers[_length(name)])
     if type_of(name) == "Int64":

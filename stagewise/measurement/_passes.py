@@ -160,7 +160,7 @@ class SlicePasses:
         return LeanPass(self.weights.fold(), self.activations, self.batch.scored, self.replacement)
 
     def _blocks(self, edit: Edit) -> Iterator[Float[Tensor, "row token"]]:
-        """Return what the edited pass predicts at the scored positions, a block of rows at a time."""
+        """Return the predictions of the edited pass at the scored positions, a block of rows at a time."""
         patches = [part for part in edit if isinstance(part, PatchEdge)]
         if patches and len(patches) < len(edit):
             raise ValueError("edges are patched by themselves: an edit with a `PatchEdge` holds nothing else")
@@ -196,10 +196,10 @@ class SlicePasses:
 
 
 class _OnDemand(Mapping[_Key, _Value]):
-    """What a probe may ask for: edited passes, or estimates from gradients."""
+    """Passes that a probe may ask for: edited ones, or estimates from gradients."""
 
     def __init__(self, requests: Iterable[_Key], run: Callable[[_Key], _Value]) -> None:
-        """Remember what may be asked for, and how it is run."""
+        """Keep the edits that may be asked for, and the way in which each is run."""
         self._requests, self._run = dict.fromkeys(requests), cache(run)
 
     def __getitem__(self, request: _Key) -> _Value:

@@ -1,4 +1,4 @@
-"""What a table was measured with: its probes by name and in words, and the same ones made anew."""
+"""The probes of a table: by name, in words, and made anew."""
 
 import ast
 import dataclasses
@@ -19,7 +19,7 @@ PROBES = "probes"
 
 
 def in_words(probes: Iterable[AbstractProbe]) -> dict[str, str]:
-    """Return what a table records of its probes.
+    """Return a table's records of its probes.
 
     >>> in_words([catalogue.Loss(), catalogue.QKOffset(offset=2)])
     {'Loss': 'Loss()', 'QKOffset': 'QKOffset(offset=2, positions=None)'}
@@ -28,7 +28,7 @@ def in_words(probes: Iterable[AbstractProbe]) -> dict[str, str]:
 
 
 def recorded_probes(folder: Path) -> dict[str, str]:
-    """Return what the table of a run folder records of its probes; nothing where there is no table."""
+    """Return the records of the probes in the table of a run folder; nothing where there is no table."""
     file = TableFile(folder / TABLE)
     if not file.path.exists():
         return {}
@@ -53,7 +53,7 @@ def recorded_sequences(folder: Path) -> int | None:
 
 
 def recorded_dtype(folder: Path) -> Dtype:
-    """Return what the products of the table of a run folder were computed in; float32 where it does not say it."""
+    """Return the type in which the products of a run folder's table were computed; float32 where none is recorded."""
     file = TableFile(folder / TABLE)
     dtype: Dtype = file.provenance.get("dtype", "float32") if file.path.exists() else "float32"
     return dtype

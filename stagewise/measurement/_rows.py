@@ -103,7 +103,7 @@ def columns(reading: Reading, weights: np.ndarray, quantity: Quantity | None = N
 class _Means(NamedTuple):
     """Means over the sequences that have a value: of all, of each resample, and how many these are.
 
-    What no sequence has is 0, for a statistic, as the attention on keys that are not there is.
+    A quantity that no sequence has is 0 for a statistic, as is the attention on missing keys.
     """
 
     value: Float[np.ndarray, " *axes"]
@@ -173,7 +173,7 @@ def _map_rows(reading: Reading) -> Columns:
 
 
 def checkpoint_labels(series: CheckpointSeries, step: int) -> dict[str, Any]:
-    """Return what every row of a checkpoint says of it: run and step, and tokens and seed where they are known."""
+    """Return the columns that every row of a checkpoint has: run and step, and tokens and seed where they are known."""
     known = {"run": series.name, "step": step, "tokens": series.tokens.get(step), "seed": series.seed}
     return {name: label for name, label in known.items() if label is not None}
 

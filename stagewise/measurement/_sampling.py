@@ -46,7 +46,7 @@ _MINUTE = 60.0
 
 
 class _Cost(NamedTuple):
-    """What a sampling takes: checkpoints, coefficients that are not there yet, updates, and seconds of an update."""
+    """The cost of a sampling: checkpoints, coefficients that are missing, updates, and seconds of an update."""
 
     checkpoints: int
     coefficients: int
@@ -66,7 +66,7 @@ class _Cost(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Sampling:
-    """What is sampled of each checkpoint of a series, and where it is kept."""
+    """The sampling of each checkpoint of a series, and the place of its results."""
 
     series: CheckpointSeries
     batch: Batch
@@ -96,7 +96,7 @@ class Sampling:
         return self.sampler.chains * (self.sampler.burn_in + self.sampler.draws)
 
     def cost(self) -> _Cost:
-        """Return what is left to do, after a few updates of two checkpoints that say how long one takes."""
+        """Return the remaining cost, after a few updates of two checkpoints, by which an update is timed."""
         known = [] if self._kept is None else [path.name.rpartition("-")[0] for path in self._kept.glob("*.json")]
         missing = [step for step in self.series.steps for part in self.parts if _stem(step, part) not in known]
         seconds = self._seconds() if missing else 0.0

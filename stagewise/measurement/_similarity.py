@@ -103,7 +103,7 @@ def _least(products: Float[Tensor, "group row column"]) -> np.ndarray:
 def principal_angles(one: Float[np.ndarray, "d m"], other: Float[np.ndarray, "d n"]) -> np.ndarray:
     """Return the principal angles of two subspaces in degrees, largest first: the columns are bases of them.
 
-    Of two random subspaces of few dimensions among many they are near 90; of two that share a direction one is 0.
+    Two random subspaces of few dimensions among many have angles near 90; two that share a direction have one of 0.
 
     Source: Björck & Golub (1973), Numerical Methods for Computing Angles Between Linear Subspaces.
 

@@ -14,7 +14,7 @@ from stagewise.table import KEYS, VALUES, head_label
 from stagewise.task import Batch
 
 _Log = Callable[[dict[str, float]], Any]
-"""What numbers are handed to, by name: `trainer.log` of transformers' Trainer, `wandb.log`."""
+"""A function that takes numbers by name: `trainer.log` of transformers' Trainer, `wandb.log`."""
 
 
 def measured_now(
@@ -30,8 +30,14 @@ def measured_now(
             open_series([(step, model)], architecture=architecture), list(probes), batch, resamples=1, progress=False
         )
     model.train(training)
-    rows = pd.DataFrame(table[table["value"].notna()]).drop(columns=[*VALUES[1:], "tokens", "nested"], errors="ignore")
-    return {_name(row): float(row["value"]) for row in rows.to_dict("records")}
+    rows = table[table["value"].notna()]
+    return dict(zip(names_of_rows(rows), map(float, rows["value"]), strict=True))
+
+
+def names_of_rows(rows: pd.DataFrame) -> list[str]:
+    """Name each row of a table by its probe, quantity and labels."""
+    labels = rows.drop(columns=[*VALUES, "tokens", "nested"], errors="ignore")
+    return [_name(row) for row in labels.to_dict("records")]
 
 
 def watched(probes: Sequence[AbstractProbe], batch: Batch, architecture: Any = None) -> Numbers:
@@ -46,7 +52,7 @@ def watched(probes: Sequence[AbstractProbe], batch: Batch, architecture: Any = N
 
 
 def _name(row: Mapping[Any, Any]) -> str:
-    labels = {name: label for name, label in row.items() if name not in (*KEYS, "value") and not pd.isna(label)}
+    labels = {name: label for name, label in row.items() if name not in KEYS and not pd.isna(label)}
     of_head = {"layer", "head"} <= labels.keys()
     parts = [head_label(int(labels.pop("layer")), int(labels.pop("head")))] if of_head else []
     return "/".join([row["probe"], row["quantity"], *parts, *map(str, labels.values())])

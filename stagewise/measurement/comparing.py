@@ -21,7 +21,7 @@ _QUANTITIES = {
         "largest_angle": Quantity("largest principal angle", "degrees", (0, 90)),
     },
 }
-"""What `compare_checkpoints` measures, by the name that stands in the column `probe`."""
+"""Quantities of `compare_checkpoints`, by the name that stands in the column `probe`."""
 
 
 def compare_checkpoints(

@@ -55,33 +55,33 @@ def measure(
 ) -> pd.DataFrame:
     """Run the probes on every checkpoint of the series and return one tidy table.
 
-    A checkpoint costs one clean pass, and for each different edit what it changes: see `models._lean`. The batch goes
-    through in slices that fit into a budget of memory. Every probe reads the same numbers as if it ran alone. Rows go
-    to disk checkpoint by checkpoint, and a large table is mapped from a file.
+    A checkpoint costs one clean pass, and for each different edit the part that it changes: see `models._lean`. The
+    batch goes through in slices that fit into a budget of memory. Every probe reads the same numbers as if it ran
+    alone. Rows go to disk checkpoint by checkpoint, and a large table is mapped from a file.
 
     Args:
-        series: the checkpoints; the next one is read while one is measured. Of several series, one table.
+        series: the checkpoints; the next one is read while one is measured. Several series give one table.
         probes: what to measure.
         batch: the fixed probe batch.
-        folder: where to keep each checkpoint's rows, from which an interrupted measurement resumes, and one of other
-            probes takes those of the probes that both have; rows of another batch, or of another version of a probe's
-            code, are not reused.
+        folder: keeps each checkpoint's rows. An interrupted measurement resumes from them, and a measurement with other
+            probes reuses those of common probes; rows of another batch, or another version of a probe's code, are not
+            reused.
         save: where to write the table too, as Parquet.
         resamples: bootstrap resamples of the batch's sequences, for the 95 % intervals; 0 gives none.
         device: where to run the model.
-        dtype: of the matrix products of all passes. Under "bfloat16" weights, and whatever sums or normalises, stay in
-            float32: log-probabilities, losses, divergences, what probes compute, and probes of the weights alone.
+        dtype: of the matrix products of all passes. Under "bfloat16" weights, sums and norms stay in float32:
+            log-probabilities, losses, divergences, the probes' own computations, and probes of the weights alone.
         memory: bytes that the passes of a slice may take, or those of a single sequence where it takes more; None
             takes a quarter of what is free, a sixth of a gigabyte at most.
         workers: processes of one thread, each with a checkpoint at a time. The rows are the same, in the same order.
-        executor: in place of these processes, as in `sweeping.sweep`; its workers see the folder. How many it has is
-            said by `workers`, for the memory and for what the measurement will take.
+        executor: in place of these processes, as in `sweeping.sweep`; its workers see the folder. `workers` is their
+            number, for the memory and the estimate of time.
         by_hooks: run every edited pass with TransformerLens's hooks, even where lean passes give the same numbers.
         progress: show a bar.
 
     Raises:
-        ValueError: a probe asks for what the batch or the model does not have, or a kind of probe comes twice; there is
-            no such device or dtype; memory or workers are less than one, or resamples less than zero.
+        ValueError: a probe asks for a part that the batch or the model lacks, or a kind of probe comes twice; an
+            unknown device or dtype; memory or workers are less than one, or resamples less than zero.
     """
     several = [series] if isinstance(series, CheckpointSeries | str | Path) else list(series)
     check(several, probes, batch, by_hooks=by_hooks, dtype=dtype)
@@ -123,7 +123,7 @@ def check(
     by_hooks: bool = False,
     dtype: Dtype = "float32",
 ) -> None:
-    """Refuse what no table could tell apart, and what the models cannot read: the errors are those of `measure`."""
+    """Refuse series that no table can tell apart, and probes that cannot read the models, as `measure` does."""
     for one in several:
         check_series(one)
     if isinstance(probes, AbstractProbe):
@@ -150,7 +150,7 @@ def check(
 
 
 def check_resources(**resources: Unpack[Resources]) -> None:
-    """Refuse what is not here: the errors are those of `measure`."""
+    """Refuse a device that is not here: the errors are those of `measure`."""
     check_device(resources.get("device", "cpu"))
     check_dtype(resources.get("dtype", "float32"))
     workers, memory = resources.get("workers", 1), resources.get("memory")
@@ -163,7 +163,7 @@ def check_resources(**resources: Unpack[Resources]) -> None:
 def _across(
     series: CheckpointSeries, parts: Sequence[Path], probes: Sequence[AbstractProbe], folder: Path
 ) -> Iterator[Path]:
-    """Write what probes compute from all the checkpoints of one series together."""
+    """Write the rows that probes compute from all the checkpoints of one series together."""
     for probe in probes:
         name = type(probe).__name__
         if type(probe).across is AbstractProbe.across:

@@ -24,7 +24,7 @@ _QUANTITIES = {
         "drift_of_head": Quantity(f"change of the {_LABEL} of the head's weights within the chains"),
     },
 }
-"""What `learning_coefficients` measures, by the name that stands in the column `probe`."""
+"""Quantities of `measure_learning_coefficients`, by the name that stands in the column `probe`."""
 
 
 def measure_learning_coefficients(
@@ -44,7 +44,7 @@ def measure_learning_coefficients(
     samples, when all trained weights are sampled, or one head's with all others as they are. Intervals are over chains.
     `drift` and `drift_of_head` say how far the chains still move: see `Coefficient`. A checkpoint takes chains *
     (burn_in + draws) steps of training, and as many for each head: choose checkpoints, as by `series[::8]`. Compare
-    what was sampled alike: the height depends on the sampler and on the batch.
+    only coefficients that were sampled alike: the height depends on the sampler and on the batch.
 
     Args:
         series: the checkpoints.

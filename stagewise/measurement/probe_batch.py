@@ -13,10 +13,10 @@ from stagewise.task import AbstractTask, Batch
 from stagewise.tasks import RepeatedTokens
 
 _SEQUENCES = 64
-"""Of the probe batch of checkpoints that were trained elsewhere, which may be large."""
+"""Sequences of the probe batch of checkpoints that were trained elsewhere, which may be large."""
 
 _RUN_SEQUENCES = 400
-"""Of the probe batch of a run: 95 % intervals of a small model's loss are then about 0.05 nats wide."""
+"""Sequences of the probe batch of a run: 95 % intervals of a small model's loss are then about 0.05 nats wide."""
 
 _NUMBERS = 10**7
 """Log-probabilities of one pass that are worth having; with a large vocabulary the batch is smaller."""

@@ -39,7 +39,7 @@ _QUERIES = 0.01
 """Part of all queries that have keys of a relation, at least."""
 
 _ALIKE = 0.97
-"""Of two relations that explain as much as this part of the other, the one of fewer keys is proposed."""
+"""A relation that explains this part of another is proposed before it if it has fewer keys."""
 
 _REFINED = 4
 """Relations of each head whose latest and earliest keys are tried too."""
@@ -258,8 +258,8 @@ def propose_relations(
 
     Args:
         series: from any source; of a model in memory, `open_series([(0, model)])`.
-        batch: sequences of tokens; None takes `RepeatedTokens` of the model's size. Of long sequences the first 256
-            positions are read, and of many the first.
+        batch: sequences of tokens; None takes `RepeatedTokens` of the model's size. Reads the first 256 positions of
+            long sequences, and the first ones of many.
         step: of the checkpoint; None takes the last.
         device: where to run the model.
 

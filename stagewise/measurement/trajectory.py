@@ -25,7 +25,7 @@ _QUANTITIES = {
         "explained": Quantity("share of the variance of the run", range=(0, 1)),
     },
 }
-"""What `trajectory` measures, by the name that stands in the column `probe`."""
+"""Quantities of `measure_trajectory`, by the name that stands in the column `probe`."""
 
 
 def measure_trajectory(

@@ -176,7 +176,7 @@ def _attention(
 
 
 def values_by_key(model: Model, layer: int, values: Tensor) -> Float[Tensor, "batch key kv_head d_head"]:
-    """Return what a layer's hook_v shows with the axes of all others: latent attention's has the heads first."""
+    """Return a layer's hook_v with the axes of all others: latent attention's has the heads first."""
     return values.transpose(1, 2) if f"blocks.{layer}.attn.hook_kv_latent" in model.hook_dict else values
 
 

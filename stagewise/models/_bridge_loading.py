@@ -18,7 +18,7 @@ from stagewise.models._model import Bridge
 from stagewise.models._wrapping import wrapped
 
 _WRAPPER = "._original_component"
-"""What a bridge adds to the name of each module that it wraps."""
+"""The part that a bridge adds to the name of each module that it wraps."""
 
 
 class _Source(NamedTuple):
@@ -79,7 +79,7 @@ def _shapes(state: Mapping[str, Tensor]) -> Mapping[str, torch.Size]:
 
 
 def _sources(bridge: Bridge, state: Mapping[str, Tensor]) -> Mapping[str, _Source] | None:
-    """Return what each weight beneath a bridge is among those that were just loaded; None where that is uncertain."""
+    """Return each weight beneath a bridge as the one just loaded that it equals; None where that is uncertain."""
     hf = bridge.original_model
     beneath, prefix = hf.state_dict(), f"{getattr(hf, 'base_model_prefix', '')}."
     saved_as = {name.removeprefix(prefix): name for name in state}

@@ -79,13 +79,13 @@ class Clamps:
         self.restore()
 
     def restore(self) -> None:
-        """Put what is held back in its place: an update moves it by weight decay and momentum, too."""
+        """Put the held weights back in their place: an update moves it by weight decay and momentum, too."""
         with torch.no_grad():
             for one in self._all():
                 self._put(one.name, parameters(self.model)[one.name].data, one.head, one.value)
 
     def without_gradients(self) -> None:
-        """Leave what is held out of the gradients, and so out of their norm."""
+        """Leave the held weights out of the gradients, and so out of their norm."""
         for one in self._all():
             if (gradient := parameters(self.model)[one.name].grad) is not None:
                 self._put(one.name, gradient, one.head, torch.zeros_like(one.value))
@@ -94,7 +94,7 @@ class Clamps:
         return [one for several in self.held.values() for one in several]
 
     def _names(self, clamp: ClampHead) -> list[str]:
-        """Return what a clamp holds; keys and values that heads share train on."""
+        """Return the weights that a clamp holds; keys and values that heads share train on."""
         named = parameters(self.model)
         names = [f"blocks.{clamp.layer}.attn.{part}" for part in _HELD[clamp.kind]]
         return [name for name in names if name in named]

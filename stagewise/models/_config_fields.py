@@ -16,17 +16,17 @@ NATIVE = _EVERYWHERE | {
     *("final_rms", "gated_mlp", "n_key_value_heads", "attention_dir", "attn_scores_soft_cap", "output_logits_soft_cap"),
     *("rotary_dim", "rotary_base", "rotary_adjacent_pairs"),
 }
-"""What the model of transformer-lens 4 computes with."""
+"""Fields that the model of transformer-lens 4 computes with."""
 
 TRAINING = _EVERYWHERE | {"use_attn_scale", "scale_attn_by_inverse_layer_idx"}
-"""What the training pass computes with."""
+"""Fields that the training pass computes with."""
 
 NOT_MEASURED = (
     *("attention_dir", "num_experts", "clip_qkv", "rotary_base_local", "rotary_scaling_factor", "load_in_4bit"),
     *("use_qk_norm", "use_logn_attn", "use_attention_sinks"),
     *("use_NTK_by_parts_rope", "use_yarn_rope", "use_dynamic_ntk_rope"),
 )
-"""What the measuring pass does not compute with, and its comparison with a model's predictions may miss."""
+"""Fields that the measuring pass does not compute with, and its comparison with a model's predictions may miss."""
 
 WITHOUT_EFFECT = frozenset(
     [

@@ -1,8 +1,8 @@
 """Edges between heads: how the loss changes when one head reads another one's mean in place of what it wrote.
 
 Every head of a layer reads its own copy of the residual stream, three of them: for its queries, its keys and its
-values. In the clean pass they are equal. What a change of one of them does to the loss is an edge's effect, exactly;
-what all of them do is estimated from their gradients, in one backward pass.
+values. In the clean pass they are equal. An edge's exact effect is that of a change of one of them on the loss; the
+effects of all are estimated from their gradients, in one backward pass.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,10 +25,10 @@ from stagewise.models._model import Model
 from stagewise.models._precision import Dtype, products_in, widened
 
 _Copies = Float[Tensor, "batch copy head pos model"]
-"""What the heads of a layer read: copy 0 for queries, 1 for keys, 2 for values."""
+"""Inputs of the heads of a layer: copy 0 for queries, 1 for keys, 2 for values."""
 
 _COPIES = "QKV"
-"""What each copy is read by."""
+"""The reader of each copy."""
 
 _Patches = Mapping[int, Sequence[tuple[int, int, Float[Tensor, "batch pos model"]]]]
 """By layer: a copy and a head, and what is added to what the head reads there."""
@@ -62,7 +62,7 @@ def edges(
     scored: Bool[Tensor, "batch pos"],
     dtype: Dtype = "float32",
 ) -> _Edges:
-    """Return what every edge is worth to each sequence's loss, nats: from gradients, or patched one by one."""
+    """Return every edge's worth to each sequence's loss, nats: from gradients, or patched one by one."""
     x = activations[INPUT].clone()
     n_layers, n_heads = len(weights.layers), weights.n_heads
     changes = {
@@ -141,7 +141,7 @@ def _last(
     patches: _Patches,
     copies: list[Tensor] | None = None,
 ) -> Float[Tensor, "batch pos model"]:
-    """Return what comes out of the last layer, from the residual stream in front of a layer."""
+    """Return the last layer's output, from the residual stream in front of a layer."""
 
     def attention(number: int, x: Tensor) -> tuple[Tensor, Tensor]:
         # One stream for every head and use: equal until one of them is patched, or asked for a gradient of its own.
@@ -159,7 +159,7 @@ def _last(
 
 
 def _heads(weights: LeanWeights, layer: Layer, read: _Copies) -> Heads:
-    """Return what each head attends with, from its own copies."""
+    """Return each head's queries, keys and values, from its own copies."""
     normed, shared = layer.ln1(read), weights.n_heads // weights.n_kv_heads
     sizes = [weights.n_heads * weights.d_head, *2 * [weights.n_kv_heads * weights.d_head]]
     pairs = zip(torch.split(layer.W_QKV, sizes, -1), torch.split(layer.bias_qkv, sizes), strict=True)

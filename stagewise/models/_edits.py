@@ -1,4 +1,4 @@
-"""What an edit does to an activation: attention restricted to the last positions, a head's output replaced."""
+"""Effects of edits on activations: attention restricted to the last positions, a head's output replaced."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -22,7 +22,7 @@ _FACTORS = ("pattern", "values")
 """Kinds of ablations that replace one factor of z."""
 
 Replacement = Callable[[Ablation], Float[Tensor, "#batch pos written"]]
-"""What an ablated head's output z, or what an ablated MLP writes, is replaced by."""
+"""The replacement of an ablated head's output z, or of an ablated MLP's output."""
 
 
 class NothingLeftError(ValueError):
@@ -48,7 +48,7 @@ def restrict_scores(scores: Float[Tensor, "*axes query key"], context: int) -> F
 def restrict_pattern(pattern: Float[Tensor, "*axes query key"], context: int) -> Float[Tensor, "*axes query key"]:
     """Set a pattern outside the context to 0, after the softmax, and renormalise: equal to `restrict_scores`.
 
-    What the rows lack of one is the mass of an attention sink, which stays within every context.
+    Rows sum to less than one where an attention sink has the rest, which stays within every context.
     """
     inside, total, least = _within(pattern, context)
     if not bool((total > least).all()):
@@ -97,9 +97,9 @@ def _within(pattern: Tensor, context: int) -> tuple[Tensor, Tensor, float]:
 def replacement(
     part: Ablation, clean: Mapping[str, Tensor], mean: Mapping[str, Tensor] | None = None, *, checked: bool = False
 ) -> Float[Tensor, "#batch pos written"]:
-    """Return what a head's z is replaced by: zeros, its clean mean, the previous sequence's, or a factor's mean.
+    """Return the replacement of a head's z: zeros, its clean mean, the previous sequence's, or a factor's mean.
 
-    What an MLP writes is replaced by zeros, or by its clean mean.
+    An MLP's output is replaced by zeros, or by its clean mean.
 
     With a direction it is z itself, moved as far that way as the ablation would move it.
 
@@ -120,7 +120,7 @@ def replacement(
 def directed(
     part: AblateHead, z: Float[Tensor, "batch pos d_head"], ablated: Float[Tensor, "#batch pos d_head"]
 ) -> Float[Tensor, "#batch pos d_head"]:
-    """Return what z is replaced by: what the ablation puts there, or z moved as far in the ablation's direction."""
+    """Return the replacement of z: the ablation's, or z moved as far in the ablation's direction."""
     if part.direction is None:
         return ablated
     distance = (ablated - z).norm(dim=-1, keepdim=True)
@@ -178,7 +178,7 @@ def _mean(
 
 
 def mlp_hook(layer: int) -> str:
-    """Name what a layer's MLP adds to the residual stream."""
+    """Return the hook of the MLP's output to the residual stream in a layer."""
     return f"blocks.{layer}.hook_mlp_out"
 
 

@@ -13,8 +13,8 @@ from stagewise.models._held_attention import evenly, of_last
 from stagewise.models._model import Config
 
 FirstLayer = Literal["residual stream", "rows", "tables", "tables to the outputs"]
-"""What the first layer is read from: the embedded sequences; the projection of each token and position; tables of
-scores and of what heads write; tables of what they write through W_U, where nothing follows."""
+"""Inputs of the first layer: the embedded sequences; the projection of each token and position; tables of scores and of
+heads' outputs; tables of these through W_U, where nothing follows."""
 
 _READS = 10
 """How often a row must be read, on average, for its projection to take less time than that of each position."""

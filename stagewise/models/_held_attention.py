@@ -107,7 +107,7 @@ def _hooked(model: Model, layer: int, keys: Bool[Tensor, "head query key"]) -> A
 
 
 def _of_native(keys: Bool[Tensor, "head query key"]) -> Any:
-    """Return what holds the pattern of a native bridge's attention, whose scores no hook reaches."""
+    """Return the holder of the pattern of a native bridge's attention, whose scores no hook reaches."""
 
     def hold_pattern(attention: Any, arguments: tuple[Tensor, ...], named: dict[str, Any]) -> Any:
         x = named["hidden_states"] if "hidden_states" in named else arguments[0]

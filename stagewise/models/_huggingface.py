@@ -21,7 +21,7 @@ _CONSTANTS = (".attention.bias", ".attention.masked_bias", ".attn.bias", ".attn.
 
 MISSING, UNKNOWN = ": missing", ": not a parameter of the model"
 _KINDS = (MISSING, UNKNOWN)
-"""What weights that do not fit are, beside those of another shape or type."""
+"""Kinds of weights that do not fit, beside those of another shape or type."""
 
 _MOST_MODULES = 200_000
 """Modules that a model has at most: no published one has half as many."""

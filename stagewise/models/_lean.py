@@ -45,7 +45,7 @@ class LeanPass:
         return ScoredPositions.of(self.scored)
 
     def residual(self, edit: Edit) -> Float[Tensor, "scored sum"]:
-        """Return what comes out of the last layer at the scored positions in the pass with the edit.
+        """Return the last layer's output at the scored positions in the pass with the edit.
 
         The residual stream, or the logits where the weights are folded.
         """
@@ -76,7 +76,7 @@ class LeanPass:
         return self.queries if number == len(self.weights.layers) - 1 else None
 
     def _before(self, number: int, x: Float[Tensor, "batch pos model"]) -> tuple[Tensor, Heads]:
-        """Return what a layer's attention adds to, and what it attends with."""
+        """Return the input of a layer's residual sum, and its queries, keys and values."""
         return self._entering(number, x), project(self.weights, number, x, self._queries(number))
 
     def _entering(self, number: int, x: Float[Tensor, "batch pos model"]) -> Float[Tensor, "batch query sum"]:
@@ -91,7 +91,7 @@ class LeanPass:
         return self._before(0, x) if heads is None else (self._entering(0, x), heads)
 
     def _clean_layer(self, number: int, shown: bool) -> tuple[Tensor, Tensor, Tensor]:
-        """Return what a layer's attention adds to in the clean pass, its heads' z, and what it writes.
+        """Return the residual stream that a layer's attention adds to in the clean pass, its heads' z, and its output.
 
         An edit takes the z that the clean pass shows where it replaces some of it. An MLP's ablation computes it, even
         where other edits have it shown: its bits would depend on who else asks.
@@ -114,7 +114,7 @@ class LeanPass:
         return {}
 
     def _change(self, number: int, ablated: list[AblateHead], z: Tensor) -> Tensor:
-        """Return what the ablations add to what the layer's attention writes."""
+        """Return the ablations' change of the layer's attention output."""
         change = torch.zeros((), device=self.scored.device)
         for part in ablated:
             difference = self._replaced(part) - z[:, :, part.head]

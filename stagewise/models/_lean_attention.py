@@ -23,7 +23,7 @@ _SHORT = 32
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Heads:
-    """What a layer attends with."""
+    """Queries, keys and values of a layer."""
 
     q: Float[Tensor, "batch head query d_head"]
     k: Float[Tensor, "batch head key d_head"]
@@ -45,7 +45,7 @@ class Heads:
 def project(
     weights: LeanWeights, number: int, x: Float[Tensor, "batch pos model"], queries: ScoredPositions | None
 ) -> Heads:
-    """Return what a layer attends with, queries at the given positions alone (None for all)."""
+    """Return a layer's queries, keys and values, queries at the given positions alone (None for all)."""
     layer, length = weights.layers[number], x.shape[1]
     q, k, v = _projected(weights, layer, layer.ln1(x), queries)
     # Keys turn by every position's angle, queries by those of the positions at which they are computed.
@@ -59,7 +59,7 @@ def project(
 
 
 def shown(weights: LeanWeights, clean: Mapping[str, Tensor], queries: ScoredPositions | None) -> Heads | None:
-    """Return what the first layer attends with in the clean pass; None where that does not show it."""
+    """Return the first layer's queries, keys and values in the clean pass; None where that does not show them."""
     if weights.shown is None or not clean.keys() >= set(weights.shown):
         return None
     q, k, v = (clean[name] for name in weights.shown)

@@ -18,7 +18,7 @@ from stagewise.models._wrapping import is_bridge
 
 
 def not_covered(model: Model) -> list[str]:
-    """Name what the model's config asks for and the lean pass does not compute with, as far as configs say it.
+    """Name the features of the model's config that the lean pass does not compute with, as far as configs tell.
 
     A comparison of predictions may miss it: a norm of queries where the compared sequences repeat one token, ALiBi
     where its slopes are small, values that are clipped in later sequences alone.
@@ -39,7 +39,7 @@ def not_covered(model: Model) -> list[str]:
 def lean_weights(model: Model, clean: Mapping[str, Tensor], *, mlps: bool = True) -> LeanWeights | None:
     """Read a model's weights for the lean pass; None where some part of it is of no kind that it knows.
 
-    What is returned is not yet known to be all that the model computes with: see `lean.agreeing_weights`.
+    These weights may not be all that the model computes with: see `lean.agreeing_weights`.
 
     Args:
         model: a HookedTransformer, a native bridge, or a bridge around a Hugging Face model.

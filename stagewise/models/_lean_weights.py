@@ -34,7 +34,7 @@ class Layer:
     held: Bool[Tensor, "head query key"] | None = None
 
     def write(self, z: Float[Tensor, "batch query head d_head"]) -> Float[Tensor, "batch query written"]:
-        """Return what attention writes into the residual stream."""
+        """Return attention's output to the residual stream."""
         return widened(F.linear(z.flatten(2), self.W_O.flatten(0, 1).T, self.bias_o))
 
     def behind_attention(
@@ -44,7 +44,7 @@ class Layer:
         return x + (written if self.ln1_post is None else self.ln1_post(written))
 
     def added_by_mlp(self, x: Float[Tensor, "batch query model"]) -> Float[Tensor, "batch query model"] | None:
-        """Return what the MLP adds to the residual stream, from what it reads of it; None without an MLP."""
+        """Return the MLP's output to the residual stream, from its input; None without an MLP."""
         if self.mlp is None or self.ln2 is None:
             return None
         hidden = widened(self.mlp(self.ln2(x)))
@@ -95,7 +95,7 @@ class LeanWeights:
         mlp: Callable[[int, Tensor], Tensor | None] | None = None,
         start: int = 0,
     ) -> Float[Tensor, "batch query sum"]:
-        """Return what comes out of the last layer, from the residual stream in front of layer `start`.
+        """Return the last layer's output, from the residual stream in front of layer `start`.
 
         `mlp` returns what a layer's MLP adds, from the layer's number and what it reads; None takes the weights.
         """
@@ -108,7 +108,8 @@ class LeanWeights:
         return x
 
     def past_last(self, residual: Float[Tensor, "*axes model"]) -> Float[Tensor, "*axes sum"]:
-        """Return what the last layer's attention adds to: the residual stream, or its logits where these are folded."""
+        """Return the input that the last layer's attention adds to: the residual stream, or its logits where these are
+        folded."""
         return widened(F.linear(residual, self.W_U.T, self.bias_u)) if self.folded else residual
 
     def unembedded(self, residual: Float[Tensor, "*axes sum"]) -> Float[Tensor, "*axes token"]:

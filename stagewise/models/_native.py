@@ -214,12 +214,12 @@ def logits_from(model: Bridge, layer: int, x: Tensor, mask: Tensor | None = None
 
 
 def attn_scale(model: Model, layer: int) -> float:
-    """Return what a layer's scores are divided by; transformer-lens 4 takes sqrt(d_head) where none is given."""
+    """Return the divisor of a layer's scores; transformer-lens 4 takes sqrt(d_head) where none is given."""
     if not is_native(model):
         return float(model.blocks[layer].attn.attn_scale)
     return float(model.cfg.attn_scale) if model.cfg.attn_scale > 0 else float(model.cfg.d_head**0.5)
 
 
 def views(named: Mapping[str, Tensor], cfg: Config) -> dict[str, Tensor]:
-    """Return what `parameters` gives in a HookedTransformer's layout; gradients flow back."""
+    """Return the result of `parameters` in a HookedTransformer's layout; gradients flow back."""
     return {name: hooked(name, weight, cfg) for name, weight in named.items()}

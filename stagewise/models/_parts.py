@@ -53,7 +53,7 @@ class Norm(NamedTuple):
     def of_part(
         self, part: Float[Tensor, "*axes model"], whole: Float[Tensor, "*axes model"]
     ) -> Float[Tensor, "*axes model"]:
-        """Return what a part of a vector becomes with the scale of the whole vector, without the norm's shift."""
+        """Return a part of a vector after the norm, with the whole vector's scale, without the norm's shift."""
         if self.kind is None:
             return part
         if self.kind.startswith("RMS"):
@@ -81,7 +81,7 @@ class Mlp(NamedTuple):
         return cls(ACTIVATIONS[act_fn], W_in, b_in, W_out, b_out, weights.get(f"{block}mlp.W_gate"))
 
     def __call__(self, x: Float[Tensor, "*axes model"]) -> Float[Tensor, "*axes model"]:
-        """Return what the MLP writes."""
+        """Return the MLP's output."""
         # TransformerLens adds b_in behind the gate's product.
         if self.W_gate is None:
             hidden = self.act(F.linear(x, self.W_in.T, self.b_in))

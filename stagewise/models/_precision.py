@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 Dtype = Literal["float32", "bfloat16"]
-"""Of matrix products. Weights, and whatever sums or normalises, are in float32 either way."""
+"""The type of matrix products. Weights, and whatever sums or normalises, are in float32 either way."""
 
 NARROW = (torch.bfloat16, torch.float16)
 

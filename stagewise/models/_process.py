@@ -13,7 +13,7 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _KEPT = 2**30
 
 _LIBRARIES = ("torch", "transformer_lens")
-"""What every process that runs models needs and takes seconds to import."""
+"""Libraries that every process with models needs, and takes seconds to import."""
 
 
 def start_method() -> BaseContext:
@@ -29,7 +29,7 @@ def start_method() -> BaseContext:
 
 
 def import_libraries() -> None:
-    """Import what takes seconds, without looking for garbage, and leave it out of every later look.
+    """Import slow libraries without looking for garbage, and leave them out of every later look.
 
     Libraries make a million objects: looking through them takes a fifth of the time of their import, and a second when
     the process ends; and it writes into pages that a worker would share with the server that it is a copy of.
@@ -57,7 +57,7 @@ def one_thread() -> None:
 def _keep_freed_memory() -> None:
     """Keep freed memory for the next tensor, where the C library is glibc.
 
-    What is given back to the system is filled with zeros by it before the next tensor: a tenth to a quarter of the time
+    The system fills returned memory with zeros before the next tensor: a tenth to a quarter of the time
     of edited passes.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None

@@ -1,4 +1,4 @@
-"""What the residual stream says: the final norm and unembedding, and what each head writes, of any model kind."""
+"""Readout of the residual stream: the final norm and unembedding, and each head's output, for any model kind."""
 
 import dataclasses
 import functools
@@ -43,7 +43,7 @@ class Readout:
         residual: Float[Tensor, "*axes model"],
         targets: Int[Tensor, "*axes"],
     ) -> Float[Tensor, "*axes"]:
-        """Return what a part of the residual stream adds to a target's logit over the mean logit of all tokens.
+        """Return a part's contribution to a target's logit over the mean logit of all tokens.
 
         By the norm's scale on the whole residual vector, and before any soft cap: the parts, and the biases of norm and
         unembedding, add up to the model's own.
@@ -58,7 +58,7 @@ class Readout:
         return (self.weights.ln_final.of_part(part, residual) * directions).sum(-1)
 
     def written(self, layer: int, z: Float[Tensor, "*axes head d_head"]) -> Float[Tensor, "*axes head model"]:
-        """Return what each head of a layer writes into the residual stream, without the bias of attention."""
+        """Return each head's output to the residual stream in a layer, without the bias of attention."""
         if not self.adds_heads():
             raise ValueError(
                 "this model multiplies or normalises what attention writes in a way that is not known here, so that "

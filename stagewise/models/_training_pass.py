@@ -155,7 +155,7 @@ def _by_tables(way: _Way, weights: Mapping[str, Tensor], x: Tensor, tokens: Tens
 
 
 def _attention(way: _Way, layer: int, weights: Mapping[str, Tensor], x: Tensor, tokens: Tensor, first: int) -> Tensor:
-    """Return what the heads of a layer write at the positions from `first` on."""
+    """Return the output of a layer's heads at the positions from `first` on."""
     positions = weights["pos_embed.W_pos"][: tokens.shape[1]]
     sources: dict[str, _Read]
     if layer == 0 and way.first_layer == "rows":

@@ -1,6 +1,6 @@
 """Edits tried on a model by their effect, on a few tokens, before any number is read.
 
-What a model's hooks show is not always what its names say. An edit that does not do what it says is refused here.
+A model's hooks do not always show what their names say. An edit that does not do what it says is refused here.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -42,8 +42,8 @@ def check_edits(
     A context of all positions changes nothing. A context of two, or of as many as leave every query some attention, is
     in the first layer its own pattern restricted to them. Heads replaced by themselves change nothing; all heads
     replaced by zero leave attention to write its bias, one head leaves it to write what the others do. An MLP replaced
-    by itself changes nothing; without it its layer leaves the residual stream as it was less what the MLP added. What
-    cannot be seen on a checkpoint's weights, as where attention writes nothing, is tried again on the next ones.
+    by itself changes nothing; without it its layer leaves the residual stream as it was less what the MLP added. Edits
+    without effect on a checkpoint's weights, as where attention writes nothing, are tried again on the next ones.
 
     Raises:
         ValueError: an edit that does not do what it says on this model.
@@ -173,7 +173,7 @@ def _output(module: Any, run: Callable[[], object]) -> Float[Tensor, "1 pos mode
 
 
 def _mapped(model: Model, layer: int, z: Float[Tensor, "1 pos head d_head"]) -> Float[Tensor, "1 pos model"]:
-    """Return what heads write, by the layer's own output projection."""
+    """Return the heads' outputs, by the layer's own output projection."""
     attention = model.blocks[layer].attn
     with torch.no_grad():
         if not is_bridge(model):

@@ -1,7 +1,7 @@
 """A model that weights will be loaded into: built like any other, but for the time that drawing at random takes.
 
-All of its parameters are replaced before anything is read of it. What is not loaded, as masks and tables of rotary
-positions, is computed by the library that builds it, and a bridge is checked, on weights of the usual sizes.
+All of its parameters are replaced before anything is read of it. Buffers that are not loaded, as masks and tables of
+rotary positions, are computed by the library that builds them. A bridge is checked on weights of the usual sizes.
 """
 
 from typing import Any

@@ -40,7 +40,7 @@ def in_hooked_layout(model: Model, name: str, weight: Tensor) -> Tensor:
 
 
 def in_own_layout(model: Model, name: str, weight: Tensor) -> Tensor:
-    """Return what is in a HookedTransformer's layout in the model's own: the inverse of `in_hooked_layout`."""
+    """Return weights of a HookedTransformer's layout in the model's own: the inverse of `in_hooked_layout`."""
     return native.unhooked(name, weight, model.cfg) if native.is_native(model) else weight
 
 

@@ -31,7 +31,7 @@ def name_of(model: object) -> str:
 
 
 _NO_MEMORY = "allocate memory|out of memory"
-"""What torch says in a RuntimeError where Python would raise a MemoryError."""
+"""torch's words in a RuntimeError where Python would raise a MemoryError."""
 
 
 @contextlib.contextmanager

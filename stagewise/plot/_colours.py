@@ -18,7 +18,7 @@ HEADS = (*OKABE_ITO, "#882255", "#999933", "#332288")
 _MARKERS = "os^DvPX<>*"
 
 GREY = "#b9bcc6"
-"""Of lines for comparison."""
+"""The colour of lines for comparison."""
 
 
 def head_colours(table: pd.DataFrame) -> dict[Head, str]:

@@ -23,7 +23,7 @@ _KL_FLOOR = 1e-3
 """Nats below which a log scale shows nothing that matters: a hundredth of the smallest effects reported."""
 
 BLACK = "#222222"
-"""Of curves of the whole model."""
+"""The colour of curves of the whole model."""
 
 
 def loss_curve(
@@ -132,7 +132,7 @@ def family(
 
 
 def theory_curves(ax: Axes, rows: pd.DataFrame, axis: str, colours: dict[object, str]) -> None:
-    """Draw what a theory predicts, dashed, in the colours of the measurement."""
+    """Draw a theory's prediction, dashed, in the colours of the measurement."""
     for label, colour in colours.items():
         line = rows[rows[axis] == label]
         if len(line):

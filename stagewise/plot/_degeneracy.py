@@ -18,11 +18,11 @@ _HEADS = 12
 """Heads that are drawn: those whose coefficient moved most."""
 
 _BELOW = 0.5
-"""Of the largest coefficient: an axis goes no farther below 0, where a coefficient is of no minimum."""
+"""Part of the largest coefficient to which an axis goes below 0, where a coefficient is of no minimum."""
 
 
 def learning_coefficients(table: pd.DataFrame, stages: Stages | None = None) -> Figure:
-    """Draw what `learning_coefficients` returns: the model's, its drift dashed; below it those of single heads, if any.
+    """Draw local learning coefficients: the model's, its drift dashed; below it those of single heads, if any.
 
     Where some are positive the axis ends a little below 0: far from a minimum, as at the start of training, they are
     negative by far and have no such meaning. All are in the table.

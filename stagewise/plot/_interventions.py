@@ -1,4 +1,4 @@
-"""What a transition depends on: how much later each one came where a head was held, or training was changed."""
+"""Dependence of transitions: how much later each one came where a head was held, or training was changed."""
 
 import math
 import textwrap

@@ -17,7 +17,7 @@ _NEAR = 0.5
 
 
 def quantity_of(table: pd.DataFrame, probe: str, name: str) -> Quantity:
-    """Return what the numbers of a quantity are: as the table declares it, or this library's probe of that name.
+    """Return the declaration of a quantity: as the table declares it, or this library's probe of that name.
 
     A quantity without a declaration has its name for a label.
     """

@@ -1,4 +1,4 @@
-"""What curves over training share: a step axis that can show step 0, shaded stages, ribbons, labelled ends."""
+"""Common parts of curves over training: a step axis that can show step 0, shaded stages, ribbons, labelled ends."""
 
 import math
 from collections.abc import Sequence
@@ -55,7 +55,7 @@ def check_one_run(rows: pd.DataFrame) -> None:
 
 
 def step_axis_label(*, linear: bool = True) -> str:
-    """Return what stands below a step axis, which may be linear where it begins."""
+    """Return the label of a step axis, which may be linear where it begins."""
     return headed("step (log scale; linear near 0)" if linear else "step (log scale)")
 
 

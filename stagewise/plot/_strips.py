@@ -42,7 +42,7 @@ def ablation_matrix(
     stages: Stages | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw what ablating each head does at each step, nats: `quantity` is "kl" or "loss_change".
+    """Draw the effect of each head's ablation at each step, nats: `quantity` is "kl" or "loss_change".
 
     Args:
         table: with `HeadAblation` rows.
@@ -84,7 +84,7 @@ def ablation_with_control(
 
 
 def heads_over_training(table: pd.DataFrame, stages: Stages | None = None, ax: Axes | None = None) -> Axes:
-    """Draw what each head attends to at each step: the colour of its relation, the fuller the more it attends there.
+    """Draw each head's attention at each step: the colour of its relation, the fuller the more it attends there.
 
     White is the attention of uniform attention or less, the full colour all of it. Where there are many heads, those
     are shown whose attention to a relation changes most; of one checkpoint those that attend most.

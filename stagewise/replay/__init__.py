@@ -1,1 +1,1 @@
-"""What the exact repetition of a run allows: finer checkpoints, and a branch with a head held, beside its controls."""
+"""Exact repetition of a run: finer checkpoints, and branches with a head held or a recipe changed, beside controls."""

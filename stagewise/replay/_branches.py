@@ -31,7 +31,7 @@ _AXES = ["layer", "head", "kind", "relation", "change", "seed", "step", "transit
 """Columns of the table of delays that tell its rows apart."""
 
 _FIRST = ("head", "change")
-"""What rows say as their control that are none."""
+"""The control in rows that are none themselves."""
 
 
 class Branch(NamedTuple):
@@ -55,7 +55,7 @@ class Branch(NamedTuple):
 
 
 class _Cost(NamedTuple):
-    """What branches take: runs that are trained, their updates in all, and the earliest step of these."""
+    """The cost of branches: runs that are trained, their updates in all, and the earliest step of these."""
 
     runs: int
     updates: int
@@ -90,7 +90,7 @@ def check_start(series: CheckpointSeries, start: int, advice: str) -> None:
 
 
 def cost(folder: Path, branches: Sequence[Branch]) -> _Cost:
-    """Return what branches take, before anything is done; what was done before is not done again.
+    """Return the cost of branches before they are trained; finished ones are not trained again.
 
     A run starts where the newest state before its step was kept, or where it was interrupted.
     """
@@ -114,7 +114,7 @@ def compare(
     """Train branches of a run, and return the delays of its transitions in each: the table of its folder.
 
     Both are measured on the run's own probe batch, and resampled together. A run that is not finished is compared up to
-    its last checkpoint. What was done before is not done again.
+    its last checkpoint. Finished branches are not trained again.
 
     Raises:
         ValueError: no transition comes after the step of a branch; or this version, device, processor or number of

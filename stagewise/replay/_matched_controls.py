@@ -70,7 +70,7 @@ def _controls(clamp: ClampHead, series: CheckpointSeries) -> Iterator[tuple[Clam
 def _matched_head(weights: State, head: Head) -> Head | None:
     """Return the head of the same layer whose W_V W_O has the nearest norm; of another layer where it is alone.
 
-    Of grouped queries each head reads the values of its group; of a model without W_V it is W_O alone.
+    With grouped queries each head reads the values of its group; in a model without W_V it is W_O alone.
 
     Returns None for a model of one head.
 

@@ -1,4 +1,4 @@
-"""What a stage depends on: a run continues from a checkpoint with its recipe changed, and is compared with itself."""
+"""Dependence of stages on the recipe: a run continues from a checkpoint with its recipe changed, beside itself."""
 
 import dataclasses
 import json
@@ -40,7 +40,7 @@ def branch(
     the step, and the same batches in the same order after it, as far as the change leaves them: with no change it is
     the run. Both are measured on the run's own probe batch and compared as `intervene` does. The controls are the same
     change from half of the step on, and no change but the run's own batches in another order, as the noise of any
-    change. What was done before is not done again, and what was interrupted resumes.
+    change. Finished branches are not trained again, and interrupted ones resume.
 
     Args:
         folder: the run folder.

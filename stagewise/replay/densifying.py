@@ -30,7 +30,7 @@ class _Replay(NamedTuple):
 
 
 class _Cost(NamedTuple):
-    """What a densification takes: updates, of so many in the whole run, new checkpoints, and their bytes on disk."""
+    """The cost of a densification: updates, of so many in the whole run, new checkpoints, and their bytes on disk."""
 
     updates: int
     run: int
@@ -157,7 +157,7 @@ def replays_of(missing: Iterable[int], saved: Sequence[int], starts: Sequence[in
 
 
 def cost(folder: Path, steps: Iterable[int]) -> _Cost:
-    """Return what saving these steps takes, before anything is done."""
+    """Return the cost of saving these steps, before anything is done."""
     replays, saved = _planned(folder, steps), open_series(folder).steps
     checkpoints = sum(len(one.steps) for one in replays)
     size = run_folder.checkpoint_file(folder, saved[0]).stat().st_size

@@ -30,7 +30,7 @@ def intervene(
     or the loss has fallen half-way or nine tenths of the way: see `findings.delays`. The controls are the same clamp
     on another head, the one whose values have the nearest norm, and a kick of the head's norm in a random direction.
     A run that is not finished is compared up to its last checkpoint.
-    What was done before is not done again; all delays of a run folder are kept in one table, which its report shows.
+    Finished branches are not trained again; all delays of a run folder are kept in one table, which its report shows.
 
     Args:
         folder: the run folder.

@@ -50,7 +50,7 @@ SPREAD = ("size", "runs", "transitions in each", "events in half of the runs or 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Atlas:
-    """What the sizes of a family have in common, and what not.
+    """Common findings of the sizes of a family, and differences.
 
     Args:
         events: a row a run and event, as in `atlas.parquet`.

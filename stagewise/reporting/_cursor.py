@@ -1,4 +1,4 @@
-"""What the page's step cursor needs to know of a figure: where its step axes are, and the values of their curves."""
+"""Data of a figure for the page's step cursor: where its step axes are, and the values of their curves."""
 
 import html
 import json
@@ -17,7 +17,7 @@ POINTS = 72
 """An inch has, and an SVG of matplotlib counts in them."""
 
 CURVES = 40
-"""Of one set of axes whose values the cursor reads."""
+"""Curves of one set of axes whose values the cursor reads, at most."""
 
 DIGITS = 4
 """Significant ones of a value that the cursor reads."""

@@ -18,7 +18,7 @@ from stagewise.task import AbstractTask, Batch
 from stagewise.tasks import RepeatedTokens
 
 POSITIONS = 64
-"""Of the sequence, the first ones that are shown."""
+"""Positions of the sequence that are shown, from its start."""
 
 
 def write_example(
@@ -31,7 +31,7 @@ def write_example(
 ) -> None:
     """Write the attention in one sequence of the probe batch, for the report of a folder.
 
-    Of many heads those are written whose attention in it moved most over training.
+    If there are many heads, those are written whose attention in it moved most over training.
 
     Args:
         folder: of the run.

@@ -64,13 +64,13 @@ WRITTEN = (100, 40, 24, 16)
 """Letters of a line in a figure: the first number that leaves room for its axes."""
 
 MATH = re.compile(r"(?<!\\)\$(?!\\mathdefault\{)")
-"""What begins a formula that no axis writes by itself: a name is no formula."""
+"""The sign of a formula that no axis writes by itself: a name is no formula."""
 
 SVG_DPI = 72
 """At which matplotlib lays out an SVG."""
 
 DIGITS = 6
-"""Of the places of axes, as parts of the figure: far below a pixel, far above rounding."""
+"""Digits of the places of axes, as parts of the figure: far below a pixel, far above rounding."""
 
 
 class Plot(NamedTuple):
@@ -143,7 +143,7 @@ def svg(figure: Figure, name: str) -> str:
 
 
 def _as_text(figure: Figure, letters: int) -> None:
-    """Let what a figure writes be text in short lines, and no formula."""
+    """Let a figure's text be short lines, and no formula."""
     for axis in (axis for ax in figure.axes for axis in (ax.xaxis, ax.yaxis)):
         if isinstance(formatter := axis.get_major_formatter(), FixedFormatter):
             formatter.seq = [_in_short_lines(str(label), letters) for label in formatter.seq]

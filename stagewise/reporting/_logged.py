@@ -12,7 +12,7 @@ from stagewise.findings._logged_causes import causes_in
 from stagewise.plain_text import file_part
 
 NO_BATCH = {"relations": {}, "size": [], "first_query": 0, "references": []}
-"""What `measured.batch_record` would say of a batch, where there is none; a record has it as `measured.RECORDED`."""
+"""The result of `measured.batch_record` where there is no batch; a record has it as `measured.RECORDED`."""
 
 
 NO_FILE_NAME = r'[\\/:*?"<>|]'
@@ -28,7 +28,7 @@ def logged_folders(source: str | Path, folder: str | Path | None = None, steps: 
 
     Args:
         source: a file, as `read_log` takes it.
-        folder: None takes one in `runs/`, after the file. Of several runs each has a folder in its `runs`, by its name.
+        folder: None takes one in `runs/`, after the file. Each of several runs has a folder in its `runs`, by its name.
         steps: the column of steps, as `read_log` takes it.
 
     Raises:

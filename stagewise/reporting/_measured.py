@@ -1,4 +1,4 @@
-"""What a report is made from: a run's record, its metrics, its table, its stages, and where relations lie.
+"""Inputs of a report: a run's record, its metrics, its table, its stages, and where relations lie.
 
 A section reads its own rows from the table on disk and drops them when it is made: a report takes the memory of its
 largest section, not of the table.
@@ -46,14 +46,14 @@ PROVENANCE = "provenance"
 """Key in that description, of what decided the measurement beside its probes."""
 
 AXES = "steps", "tokens"
-"""What times are written on."""
+"""Axes on which times are written."""
 
 SEQUENCES = 4
 """Sequences of a task to inspect: a relation at other positions in one of them is not outlined in a map."""
 
 
 class Measured(NamedTuple):
-    """What a run folder holds.
+    """The contents of a run folder.
 
     Args:
         run: the record of the run: recipe, versions, and of checkpoints that were trained elsewhere the audit.
@@ -105,13 +105,13 @@ class Measured(NamedTuple):
 
     @property
     def provenance(self) -> Mapping[str, Any]:
-        """What decided the measurement beside its probes: batch, sequences, positions, device, threads, code."""
+        """Settings of the measurement beside its probes: batch, sequences, positions, device, threads, code."""
         recorded = self.run.get(RECORDED, {}).get(PROVENANCE, {})
         return {**recorded, **self.whole.provenance} if isinstance(self.whole, TableFile) else recorded
 
     @property
     def origin(self) -> str:
-        """What a figure of this run says of itself: the run, the batch, the versions, the code."""
+        """Provenance in a figure of this run: the run, the batch, the versions, the code."""
         known = {**self.run.get(RECORDED, {}).get(PROVENANCE, {}), **self.run.get("versions", {})}
         parts = [f"{name} {known[name]}" for name in ("batch", "stagewise", "torch", "git") if name in known]
         return ", ".join([f"run {self.table['run'].iloc[0]}" if len(self.table) else "run", *parts])
@@ -134,7 +134,7 @@ class Measured(NamedTuple):
 
 
 class _BatchOutline(NamedTuple):
-    """What is known of a run's task: where relations lie, its first scored query, its references."""
+    """Known facts of a run's task: where relations lie, its first scored query, its references."""
 
     relations: Mapping[str, np.ndarray]
     first_query: int
@@ -177,7 +177,7 @@ def read_measured(folder: Path, executor: concurrent.futures.Executor | None = N
 def axis_in(
     folder: Path, axis: str, tokens_per_step: int | None = None, otherwise: int | None = None
 ) -> TokenAxis | None:
-    """Return what the times of a measured folder are written on: None for "steps".
+    """Return the axis on which the times of a measured folder are written: None for "steps".
 
     Args:
         folder: of the run.
@@ -216,7 +216,7 @@ def _rows_if_any(path: Path, fix: str) -> pd.DataFrame | None:
 
 
 def _batch_record(batch: "Batch", provenance: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return what a report needs to know of a probe batch, as plain data for the record of a run.
+    """Return the facts of a probe batch for a report, as plain data for the record of a run.
 
     Only relations that lie in the same place in every sequence have an outline; it is written as (query, key) pairs.
     """

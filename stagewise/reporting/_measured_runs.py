@@ -54,7 +54,7 @@ class MeasuredRuns(NamedTuple):
 
     @property
     def foreign(self) -> BatchFamiliarity | None:
-        """What is known of the first run to which its batch is foreign; None where all know theirs."""
+        """The familiarity of the first run to which its batch is foreign; None where all know theirs."""
         return _first_foreign(self.familiarities)
 
     def aligned(self, roles: pd.DataFrame) -> pd.DataFrame:
@@ -166,7 +166,7 @@ def read_runs(folders: Sequence[Path], axis: str = "steps", tokens_per_step: int
 
 
 def over_seeds(seeds: MeasuredRuns) -> tuple[Replicates, pd.DataFrame]:
-    """Return what recurs in runs that differ in their seeds, and the rows of all with roles in place of heads.
+    """Return the findings that recur over seeds, and the rows of all runs with roles in place of heads.
 
     Raises:
         ValueError: the runs' heads differ.
@@ -189,7 +189,7 @@ def seeds_in_words(
 
 
 def _first_foreign(familiarities: Sequence[BatchFamiliarity | None]) -> BatchFamiliarity | None:
-    """Return what is known of the first run to which its batch is foreign; None where all know theirs."""
+    """Return the familiarity of the first run to which its batch is foreign; None where all know theirs."""
     return next((familiarity for familiarity in familiarities if familiarity is not None and familiarity.foreign), None)
 
 

@@ -1,4 +1,4 @@
-"""What the report says in words and HTML tables: the answer, the run, its settings, its stages."""
+"""Words and HTML tables of the report: the answer, the run, its settings, its stages."""
 
 import html
 import re

@@ -1,4 +1,4 @@
-"""What a section of the report is: its title, what it needs, and the function that makes it."""
+"""A section of the report as data: its title, its needs, and the function that makes it."""
 
 import dataclasses
 from collections.abc import Callable
@@ -52,7 +52,7 @@ class Section:
     folded: bool = True
 
     def blocks(self, measured: Measured) -> Blocks:
-        """Return what the section shows of a run; nothing where what it needs was not measured."""
+        """Return the section of a run; nothing where its needs were not measured."""
         if not self.needs:
             return self.make(measured.only(self.reads) if self.reads else measured)
         if not any(measured.has(name) for name in self.needs):
@@ -61,7 +61,7 @@ class Section:
 
     @property
     def missing(self) -> str:
-        """What a report without the section names: the title, and the probes to measure."""
+        """Missing parts that a report without the section names: the title, and the probes to measure."""
         probes = dict.fromkeys(name.partition(".")[0] for name in self.needs)
         return f"{self.title} ({', '.join(probes)})" if probes else self.title
 

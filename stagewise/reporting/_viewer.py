@@ -42,7 +42,7 @@ CIRCUITSVIS_VALUES = 60_000
 """Attention values that are handed to circuitsvis, as text, in all its views together."""
 
 DIGITS = 4
-"""Of these values."""
+"""Digits of these values."""
 
 LETTERS = {"tokens": 40, "heads": 20}
 """At most, of the name of each: circuitsvis writes a head's over its map."""
@@ -52,8 +52,8 @@ def viewer(measured: Measured, stages: Stages | None) -> str:
     """Return the viewer of the mean attention over training as HTML; its script is `report.js`.
 
     The table of what was measured holds the rows of the mean patterns, and no others.
-    Values are rounded to 1/255. What the page cannot hold is left out, and the page says so: long maps are shown in
-    blocks, then heads whose attention moved least are left out, then checkpoints, evenly.
+    Values are rounded to 1/255. Data that the page cannot hold are left out, and the page says so: long maps are shown
+    in blocks, then heads whose attention moved least are left out, then checkpoints, evenly.
     """
     rows = measured.table
     heads, everywhere = heads_in(rows), sorted(int(step) for step in rows["step"].unique())
@@ -102,7 +102,7 @@ def _maps(measured: Measured, steps: Sequence[int], at_once: int = 1) -> Iterato
 
 
 def _in_blocks(maps: np.ndarray, block: int) -> np.ndarray:
-    """Return what a block of keys holds, on average over a block of queries; the last block may be a part of one."""
+    """Return the attention on a block of keys, on average over a block of queries; the last block may be shorter."""
     starts = np.arange(0, maps.shape[-1], block)
     sums = np.add.reduceat(np.add.reduceat(maps, starts, axis=-1), starts, axis=-2)
     sizes = np.diff([*starts, maps.shape[-1]])
@@ -126,7 +126,7 @@ def _thinned(steps: list[int], most: int) -> list[int]:
 
 
 def cursor_over(steps: Sequence[int]) -> dict[str, list[Any]]:
-    """Return what the cursor goes over: the steps, and what each is called."""
+    """Return the steps of the cursor, and the name of each."""
     return {"steps": [*steps], "names": [at(step) for step in steps]}
 
 
@@ -139,7 +139,7 @@ def stage_of(step: int, stages: Stages | None) -> str:
 
 
 class _AttentionView(NamedTuple):
-    """What circuitsvis shows.
+    """The data of a circuitsvis view.
 
     Args:
         tokens: as text, or positions.
@@ -158,9 +158,9 @@ def circuitsvis_view(measured: Measured) -> tuple[str, str]:
     """Return circuitsvis's views at each boundary of stages and at the end: places, and what fills them.
 
     They show one sequence with its tokens as text where there is one that was written for these boundaries, else mean
-    attention by position. The script is the package's own, packed: it works without a network. Of many heads
-    those are shown whose attention moved most; of many boundaries the first ones. The table of what was measured holds
-    the rows of the mean patterns, and no others.
+    attention by position. The script is the package's own, packed: it works without a network. If there are many heads,
+    those are shown whose attention moved most; of boundaries, the first ones. The table of what was measured holds the
+    rows of the mean patterns, and no others.
     """
     steps = sorted(int(step) for step in measured.table["step"].unique())
     chosen = boundary_checkpoints(steps, measured.stages)
@@ -185,7 +185,7 @@ def _view(view: _AttentionView, step: int, name: str, which: str, *, is_open: bo
 
 
 def _of_example(example: Mapping[str, Any] | None, chosen: Sequence[int]) -> _AttentionView | None:
-    """Return what was written of one sequence; None where it is of other checkpoints than these."""
+    """Return the record of one sequence; None where it is of other checkpoints than these."""
     if example is None or [str(step) for step in chosen] != list(example.get("attention", ())):
         return None
     attention = {step: example["attention"][str(step)] for step in chosen}

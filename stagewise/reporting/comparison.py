@@ -141,7 +141,7 @@ def _told_apart(first: Path, second: Path) -> tuple[str, str]:
 def _differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> pd.DataFrame:
     """Return in what two records differ, as text: `setting`, `first`, `second`; a dash for what one does not have.
 
-    What both have comes first. What was found out about a run, its audit say, is no setting.
+    Settings of both runs come first. Findings about a run, as its audit, are no settings.
 
     >>> _differences({"recipe": {"plan": {"steps": 900}}}, {"recipe": {"plan": {"steps": 600}}}).to_numpy().tolist()
     [['plan.steps', '900', '600']]
@@ -196,7 +196,7 @@ def _parts(
 
 
 def _settings_html(settings: pd.DataFrame, names: Sequence[str]) -> str:
-    """Return what both records have as a table, and what one alone has, as the defaults that it spells out, folded."""
+    """Return the fields of both records as a table; those of one alone, as defaults that it spells out, are folded."""
     both = _in_both(settings)
     alone, columns = settings.drop(both.index), ["setting", *names]
     table = html_table(columns, both.to_numpy().tolist()) if len(both) else ""

@@ -118,7 +118,7 @@ def _filled_sections(
 
 
 def _section_html(measured: Measured, folder: Path, foreign: bool, times: TokenAxis | None, section: Section) -> str:
-    """Return what a section shows of a run as HTML, its figures written to the folder too; nothing if nothing."""
+    """Return a section on a run as HTML, and write its figures to the folder too; nothing if it shows nothing."""
     with matplotlib.style.context(["default", LOOK]), written_on(times):  # which another process does not inherit
         origin = f"{measured.origin}. {CAVEAT}" if foreign else measured.origin
         blocks = [

@@ -162,8 +162,8 @@ NULL_TWENTIETHS = (
     (16.2, 20.4, 20.4, 20.4, 22.0),
     (16.8, 16.8, 19.1, 20.6, 23.3),
 )
-"""What the statistic exceeds in one of twenty curves without the transition. Beyond a correlation of .9, where slower
-noise than any that was simulated is estimated, it is larger than simulated."""
+"""The value that the statistic exceeds in one of twenty curves without the transition. Beyond a correlation of .9,
+where slower noise than any that was simulated is estimated, it is larger than simulated."""
 
 TOGETHER = {2: 1.8, 3: 3.2}
 """The statistic of so many transitions at once over that of one, in curves without any: of slow noise, the largest."""
@@ -221,7 +221,7 @@ LEAST_FREE = 0.05
 """Part of a checkpoint that a fit leaves free, at least: the residual of one that decides the fit tells nothing."""
 
 INTERVAL_MARGIN = 0.1
-"""What is added to either side of an interval, in spacings of checkpoints."""
+"""The margin on either side of an interval, in spacings of checkpoints."""
 
 # The search for several transitions.
 
@@ -275,7 +275,7 @@ VALLEY = 0.1
 # Crossings of a level.
 
 CROSSING_QUANTILE = 2.269
-"""What the likelihood ratio of the right place exceeds in one of twenty curves: Banerjee and Wellner (2001)."""
+"""The likelihood ratio that the right place exceeds in one of twenty curves: Banerjee and Wellner (2001)."""
 
 FALLS, WINDOW = 3.0, 5
 """Deviations of the noise by which a running median over so many checkpoints must fall below the level again: what
@@ -304,7 +304,7 @@ FARTHEST = 30.0
 """A plateau so many times as long as what was seen of it is not told from an endless one."""
 
 DRAWS = 200
-"""Of the noise; the growth is fitted to each anew."""
+"""Draws of the noise; the growth is fitted to each anew."""
 
 FORM_ERROR = {"theory": 0.1, "attention": 0.8, "exponential": 1.2}
 """By how much a form of growth is wrong: standard deviation of the log of the remaining steps, set on seeds which

@@ -92,8 +92,8 @@ class StageCriteria:
     """An onset has at least `share` of its way within this ratio of steps."""
 
     share: _Share = 0.4
-    """Of the way, within a ratio `local` of steps: a sigmoid of one decade has 0.48, an abrupt onset with a tail t^-.5
-    has 0.42, an exponential approach 0.38, a sigmoid of two decades 0.25."""
+    """The part of the way within a ratio `local` of steps: a sigmoid of one decade has 0.48, an abrupt onset with a
+    tail t^-.5 has 0.42, an exponential approach 0.38, a sigmoid of two decades 0.25."""
 
     stands_out: _Size = 1.3
     """The least speed within an onset, in value per step, over that before and after it: an exponential approach, a

@@ -80,9 +80,9 @@ def emergence_interval(
 ) -> Interval:
     """Return between which two evaluations a curve without its noise, which only rises, reaches a threshold: 95 %.
 
-    Of a curve that never falls these are the two around its crossing. Of a noisy one they are those between which the
-    closest such curve may cross: its first value past the threshold is early. What comes after a curve fell below the
-    threshold again does not count. Where it may not have crossed by the last evaluation, it is censored.
+    For a curve that never falls these are the two around its crossing. For a noisy one they are those between which the
+    closest such curve may cross: its first value past the threshold is early. Later values do not count after a curve
+    fell below the threshold again. Where it may not have crossed by the last evaluation, it is censored.
 
     Args:
         steps: when it was evaluated, ascending.

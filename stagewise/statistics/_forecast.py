@@ -43,7 +43,7 @@ def forecast(
     direction: Direction = "up",
     seed: int = 0,
 ) -> Forecast:
-    """Extrapolate what grows on a plateau to the level at which the plateau ends.
+    """Extrapolate a quantity that grows on a plateau to the level at which the plateau ends.
 
     Fitted is a form of growth over time, whose unit in steps is what the readings decide:
 

@@ -15,7 +15,7 @@ OPERATIONS: dict[type[ast.AST], Callable[..., Any]] = {
     **{ast.UAdd: operator.pos, ast.USub: operator.neg},
 }
 FUNCTIONS: dict[str, Callable[..., Any]] = {"sqrt": np.sqrt, "exp": np.exp, "log": np.log, "abs": np.abs}
-"""What a term may be made of, beside columns and numbers."""
+"""Functions that a term may have, beside columns and numbers."""
 
 QUOTED = "column_%d_"
 """Name of a column that stands between backticks, as one with a space in it has to."""

@@ -53,7 +53,7 @@ def monotone_crossing(values: np.ndarray, level: float) -> MonotoneCrossing:
 
 
 def _squares(values: np.ndarray, place: int, below: float, level: float) -> float:
-    """Return what the closest curve leaves that never falls, stays below a level before a place, and above it after."""
+    """Return the squares left by the closest rising curve that is below a level before a place, above it after."""
     before, after = values[:place], values[place:]
     left = before - np.minimum(monotone(before), below) if len(before) else before
     right = after - np.maximum(monotone(after), level) if len(after) else after

@@ -1,4 +1,4 @@
-"""What size of change a search would find in a curve: changes of known sizes are put into the curve itself."""
+"""Power of a search: changes of known sizes are put into the curve itself."""
 
 from typing import NamedTuple
 
@@ -27,7 +27,7 @@ def power(
     up: bool,
     largest: float = np.inf,
 ) -> Power:
-    """Return what size of change would be found in a curve; sizes are doubled from the smallest one on.
+    """Return the size of change that would be found in a curve; sizes are doubled from the smallest one on.
 
     Args:
         steps: ascending, `criteria.fewest` or more.

@@ -166,7 +166,7 @@ def fit_interval_censored(
 
 
 def _margin(covariance: np.ndarray, freedom: int | float) -> np.ndarray:
-    """Return what lies on either side of coefficients in 95 %, by Student's t with these degrees of freedom."""
+    """Return the 95 % margin on either side of coefficients, by Student's t with these degrees of freedom."""
     return np.asarray(np.sqrt(np.diag(covariance)[:-1]) * scipy.stats.t.ppf((1 + c.LEVEL) / 2, freedom))
 
 

@@ -49,7 +49,7 @@ class Refined(NamedTuple):
 
 
 class Context(NamedTuple):
-    """What a transition is fitted beside: the curve, the smooth backgrounds, the other transitions."""
+    """Context of a transition's fit: the curve, the smooth backgrounds, the other transitions."""
 
     curve: np.ndarray
     basis: Bases

@@ -17,14 +17,14 @@ PART = 64
 """Transitions that are computed, or whose squares are summed, at a time."""
 
 WHOLE, BACKGROUNDS, PRODUCTS = 32 * 2**20, 6 * 2**20, 12 * 2**20
-"""Bytes that are remembered: of grids, of backgrounds under kinds of noise, and of their products with the grid. Of 400
-checkpoints one takes 17 megabytes, 0.1 to 1, and 0.5 to 2."""
+"""Bytes that are remembered: of grids, of backgrounds under kinds of noise, and of their products with the grid. With
+400 checkpoints one takes 17 megabytes, 0.1 to 1, and 0.5 to 2."""
 
 KEPT = 16 * 2**20
 """Bytes of all these that may stay once a table is searched, for the next one with the same checkpoints."""
 
 Squares = tuple[np.ndarray, np.ndarray, np.ndarray]
-"""Of each curve: the sum of whitened squares that the best fit leaves, its background, its transition."""
+"""For each curve: the sum of whitened squares that the best fit leaves, its background, its transition."""
 
 
 class Bases(NamedTuple):
@@ -117,7 +117,7 @@ def nbytes(result: Any) -> int:
 
 
 def bases(steps: tuple[float, ...], every: int = 1) -> Bases:
-    """Return what is fitted to curves with these steps."""
+    """Return the shapes that are fitted to curves with these steps."""
     whole = _bases(steps)
     return whole if every == 1 else whole._replace(every=every, coarse=whole.coarse[::every])
 
@@ -152,7 +152,7 @@ def whiten(backgrounds: np.ndarray, others: np.ndarray, noise: Noise) -> Whitene
 
 
 def _outside(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """Return what rows have outside orthonormal columns, to length one, or 0 (Gram and Schmidt, twice)."""
+    """Return the parts of rows outside orthonormal columns, to length one, or 0 (Gram and Schmidt, twice)."""
     rest = rows
     for _ in range(2):
         rest = rest - (rest @ columns.T) @ columns
@@ -168,7 +168,7 @@ def scanned(curves: np.ndarray, columns: Whitened, transitions: np.ndarray) -> n
 
 
 def _remaining(values: np.ndarray, columns: Whitened, along: np.ndarray, within: Within) -> np.ndarray:
-    """Return what `scanned` does, from the products of curves and transitions, [curve, transition]."""
+    """Return the result of `scanned`, from the products of curves and transitions, [curve, transition]."""
     # Only what the columns leave of a transition can lower the squares: its part outside them, squared, over its size.
     beside = along - (values @ columns.shared.T) @ within.shared
     gain = (values @ columns.own.T)[..., None] * within.own

@@ -87,7 +87,7 @@ def alike(shapes: Shapes, one: Shapes, u: np.ndarray) -> np.ndarray:
 def grid(steps: tuple[float, ...]) -> Shapes:
     """Return the transitions of the search, between all neighbouring checkpoints that have enough on either side.
 
-    Of many checkpoints not between all: a search takes time and memory in their number times that of places.
+    Many checkpoints do not have one between all: a search takes time and memory in their number times that of places.
     """
     u = np.log1p(np.asarray(steps))
     every = max(1, (len(u) - c.BEFORE - c.AFTER) // c.MIDDLES)

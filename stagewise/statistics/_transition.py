@@ -68,9 +68,9 @@ class Found(NamedTuple):
 def prominence(u: np.ndarray, beside: np.ndarray, size: float, shape: Shapes, others: Sequence[Shapes] = ()) -> float:
     """Return the speed of a fit inside a transition over the faster of those before and after it.
 
-    Of a transition that lasts to the end of the run the last part is what comes after it: a curve that grows faster and
-    faster does not slow there. Transitions of one direction that follow each other without a pause, as the pieces of a
-    straight line that bends, are taken together: what comes before the first and after the last counts.
+    If a transition lasts to the end of the run, its last part comes after it: a curve that grows faster and faster does
+    not slow there. Transitions of one direction that follow each other without a pause, as the pieces of a straight
+    line that bends, are taken together: the parts before the first and after the last count.
 
     Args:
         u: log(1 + step) of the checkpoints.

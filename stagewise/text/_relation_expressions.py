@@ -14,7 +14,7 @@ WORDS = ("query", "key", "token", "and", "or")
 """The positions that attend and are attended to, counted from 0; `token[position]`; and what joins comparisons."""
 
 GRAMMAR = "an expression of query, key, token[...], and, or, as 'token[key - 1] == token[query]'"
-"""What an expression is, in messages."""
+"""The form of an expression, in messages."""
 
 _ARITHMETIC: Mapping[type, Callable[[Any, Any], Any]] = {
     **{ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul},

@@ -37,7 +37,7 @@ def choose(word: str, keys: _Keys, tokens: Int[Tensor, "batch pos"]) -> _Keys:
 def structure(name: str, tokens: Int[Tensor, "batch pos"]) -> _Keys | None:
     """Return a relation of `STRUCTURES` with its tokens; None where it is none.
 
-    Of brackets, one pair of tokens or more: `opening bracket` is, from a closing one, the one that it closes,
+    Brackets, one pair of tokens or more: `opening bracket` is, from a closing one, the one that it closes,
     `innermost bracket`, from every query, the latest that is still open, `bracket depth` all earlier keys that are as
     deep. A separator ends a segment: `same segment` is its earlier keys, `place in segment before` the key as many
     positions behind the start of the segment before.

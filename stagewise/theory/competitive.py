@@ -58,9 +58,9 @@ def leftover_mass(theory: TensorFactorisation, time: int | float) -> Float[np.nd
 
         s_k = H / ((m_1^2 - m_k^2) t),    inf for the group that wins
 
-    Of the natural flow with groups of one position, to leading order in 1 / t: v_k follows s_k as m_k s_k / H, so that
-    the logit of position k falls behind the winner's at the rate (m_1^2 - m_k^2) s_k / H. A position of no group has
-    m_k = 0. It falls as a power of time, not exponentially, which is why later groups can grow at all.
+    The natural flow with groups of one position, to leading order in 1 / t: v_k follows s_k as m_k s_k / H, so that the
+    logit of position k falls behind the winner's at the rate (m_1^2 - m_k^2) s_k / H. A position of no group has m_k =
+    0. It falls as a power of time, not exponentially, which is why later groups can grow at all.
 
     Args:
         theory: of the natural flow, with groups of one position.

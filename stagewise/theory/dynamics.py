@@ -42,7 +42,7 @@ class AbstractReducedDynamics(abc.ABC):
 
     @abc.abstractmethod
     def curves(self, states: Float[np.ndarray, "time state"]) -> dict[str, list[LabelledArray]]:
-        """Return what each probe would measure in these states, by its name; the first axis of each array is "time"."""
+        """Return each probe's value in these states, by its name; the first axis of each array is "time"."""
 
 
 def states_at(

@@ -18,7 +18,7 @@ LEAST_NOISE = 1e-14
 
 
 class Heads(NamedTuple):
-    """What each head reads and where: v_hk = <V_h, V*_k>, and its attention s_h over positions.
+    """Value and attention of each head: v_hk = <V_h, V*_k>, and its attention s_h over positions.
 
     Any number of axes (such as time) may stand before the head's.
     """

@@ -124,7 +124,7 @@ def _when(row: Row) -> str:
 
 
 def _context(row: Row, found: Found) -> str:
-    """Name what was done to the run at a transition, which may have timed it."""
+    """Name the cause at a transition, which may have timed it."""
     of_onsets = [each["cause"] for each in found.of_stage(row["stage"]).to_dict("records")]
     points = found.turning_points
     of_points = points.loc[points["reference"] == row["left"], "cause"] if row["left"] else []
@@ -189,7 +189,7 @@ def _size(row: Row) -> float:
 
 
 def _beside(found: Found) -> list[str]:
-    """Say what changed in weights alone, at a time of its own, and what the schedule alone explains."""
+    """Return changes in weights alone, at times of their own, and those that the schedule alone explains."""
     if not len(found.onsets):
         return []
     alone = found.onsets[found.onsets["onset"] & found.onsets["starts_stage"].isna()]
@@ -207,7 +207,10 @@ def _beside(found: Found) -> list[str]:
         *(_episode(row, found.context) for row in episodes),
         *([f"In weights alone, {'; '.join(lines)}."] if lines else []),
         *([f"Beside, and small: {'; '.join(small)}."] if small else []),
-        *(f"What {count(number, 'curve')} did at {what} is explained by that." for what, number in explained.items()),
+        *(
+            f"The changes of {count(number, 'curve')} at {what} are explained by that."
+            for what, number in explained.items()
+        ),
         *([f"Done to the run, without a transition: {', '.join(others[:NAMED])}."] if others else []),
     ]
 
@@ -220,7 +223,7 @@ def _episode(row: Row, context: Context) -> str:
 
 
 def _gradual(found: Found) -> list[str]:
-    """Say what moved all the same, from where to where."""
+    """Name the curves that moved all the same, with both levels."""
     heads = []
     if len(found.onsets):
         curves = found.onsets[~found.onsets["onset"] & found.onsets["head"].notna()]
@@ -252,7 +255,7 @@ def _power(found: Found) -> str:
 
 
 def _uncertain(found: Found) -> str:
-    """Say what is not certain: that it is one run, what was not over, where finer checkpoints would tell most."""
+    """Name the uncertainties: it is one run, a change was not over, finer checkpoints would tell most somewhere."""
     rows = found.table.iloc[1:].to_dict("records")
     widest = max(rows, key=lambda row: np.log1p(row["start_hi"]) - np.log1p(row["start_lo"]))
     finer = ""

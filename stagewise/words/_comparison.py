@@ -42,7 +42,7 @@ def names(catalogue: Sequence[Event], quantities: Quantities, roles: pd.DataFram
 def comparison(
     events: pd.DataFrame, names: Sequence[str], runs: tuple[str, str], unknown: Mapping[str, str]
 ) -> list[str]:
-    """Say what came, in both runs first, boundaries and then what differs most; count the rest.
+    """Name the events: those of both runs first, boundaries, then the largest differences; count the rest.
 
     Before that, in which run no stages can be found, and why.
     """

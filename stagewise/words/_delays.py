@@ -20,7 +20,7 @@ SILENT = ("out", "uniform", "relation")
 
 
 def transition(label: str, *, without: bool = False) -> str:
-    """Say what comes; `without` a head, another one has to attend.
+    """Name the event; `without` a head, another one has to attend.
 
     >>> transition("attention to I(2)"), transition("attention to I(2)", without=True)
     ('a head attends to I(2)', 'another head attends to I(2)')
@@ -31,7 +31,7 @@ def transition(label: str, *, without: bool = False) -> str:
 
 
 def branch_in_words(row: Mapping[Any, Any]) -> str:
-    """Return what a row of an intervention says was changed, and in which order of the batches.
+    """Return the change in a row of an intervention, and its order of the batches, in words.
 
     >>> branch_in_words({"change": "task.p=0.0", "seed": 2}), branch_in_words({"layer": 0, "head": 1, "kind": "out"})
     ('task.p=0.0, order 2', 'L0H1 out')

@@ -13,12 +13,12 @@ LISTED = 8
 """Positions that are named."""
 
 CAVEAT = "Measured on a batch that is foreign to the model"
-"""What stands above every finding on such a batch."""
+"""The line above every finding on such a batch."""
 
 
 @runtime_checkable
 class _Judged(Protocol):
-    """What is known of a probe batch, as `findings.batch_familiarity` has it; losses in nats."""
+    """The familiarity of a probe batch, as `findings.batch_familiarity` has it; losses in nats."""
 
     @property
     def foreign(self) -> bool: ...

@@ -24,7 +24,7 @@ EVENTS = {
 
 
 def event(row: Row, names: Mapping[int, str]) -> str:
-    """Say what happened.
+    """Return the event in words.
 
     >>> row = {"event": "split", "before": "1", "after": "2", "heads": "L0H2"}
     >>> event(row, {1: "I(1)", 2: "I(3)"})
@@ -43,7 +43,7 @@ def event(row: Row, names: Mapping[int, str]) -> str:
 
 
 def events(frame: pd.DataFrame, kinds: pd.DataFrame) -> list[str]:
-    """Say what happened when, a line an event; that nothing did, too."""
+    """Return the events with their times, one a line; also that there was none."""
     if frame.empty:
         return ["no kind is born, splits, merges, changes or dies"]
     shown = frame.head(2 * LISTED)

@@ -18,7 +18,7 @@ Row = Mapping[Any, Any]
 
 
 class Context(NamedTuple):
-    """What the rows of a run's findings are read with: its quantities, the thresholds, what was done to the run."""
+    """The context of the rows of a run's findings: its quantities, the thresholds, the causes."""
 
     quantities: Quantities
     criteria: StageCriteria = DEFAULT
@@ -66,7 +66,7 @@ HEADS = {
     "first token": ("a first-token head", "the first token"),
     "self": ("a self-attending head", "its own position"),
 }
-"""What a head with most of its attention on a relation is called, and what it attends to otherwise."""
+"""The name of a head with most of its attention on a relation, and the words for such attention otherwise."""
 
 RESTING = ("first token", "self")
 """Relations along which attention rests where a head reads nothing: heads of others are named before theirs."""
@@ -82,7 +82,7 @@ LISTED, SHOWN = 8, 5
 
 
 def cause(name: str, causes: Causes) -> str:
-    """Name what was done to a run with its step, or with its first and its last one; nothing where nothing was.
+    """Name a run's cause with its step, or with its first and last one; nothing where there is none.
 
     >>> cause("a restart", {"a restart": 2910})
     'a restart at step 2910'
@@ -115,7 +115,7 @@ def reasons(frame: pd.DataFrame, context: Context) -> list[str]:
 
 
 def onset(row: Row, quantity: Quantity, criteria: StageCriteria = DEFAULT) -> str:
-    """Say what began in a row of `find_onsets`, with its levels.
+    """Return the onset in a row of `find_onsets` in words, with its levels.
 
     Where all that a head attends to lies at one offset, that is said too.
     """

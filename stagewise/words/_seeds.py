@@ -62,7 +62,7 @@ def events(frame: pd.DataFrame, runs: int, names: Sequence[str]) -> list[str]:
 
 
 def order(frame: pd.DataFrame, names: Sequence[str]) -> list[str]:
-    """Say what came before what, and in how many seeds; where it cannot be decided, that."""
+    """Return the order of events, and in how many seeds; or that it cannot be decided."""
     lines = [_order(row, names) for row in frame.head(LISTED).to_dict("records")]
     return [*lines, *_more(len(frame) - len(lines), "pairs of events")]
 

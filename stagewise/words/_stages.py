@@ -81,7 +81,7 @@ def _half_way(row: Row) -> str:
 
 
 def summaries(table: pd.DataFrame, events: pd.DataFrame, onsets: pd.DataFrame, context: Context) -> list[str]:
-    """Say what happened in each stage."""
+    """Return the events of each stage in words."""
     rows = table.to_dict("records")
     closed = [after["left"] != "" for after in rows[1:]] + [True]
     return [
@@ -99,7 +99,7 @@ def events_in(events: pd.DataFrame, table: pd.DataFrame, stage: int) -> pd.DataF
 
 
 def _summary(row: Row, events: pd.DataFrame, onsets: pd.DataFrame, context: Context, *, closed: bool) -> str:
-    """Say what happened in a stage; `closed`, if KL to its reference is lowest at its end."""
+    """Return the events of a stage in words; `closed`, if KL to its reference is lowest at its end."""
     if row["left"] or (row["stage"] == 1 and row["reference"] and closed):
         phrases = head_events(events)
     elif row["stage"] == 1:
@@ -167,7 +167,7 @@ def kl_to_reference(row: Row) -> str:
 
 
 def head_events(events: pd.DataFrame) -> list[str]:
-    """Say what the heads did, heads that did the same together."""
+    """Return the changes of heads in words, heads with the same change together."""
     phrases = []
     for (before, after), rows in events.groupby(["before", "after"], sort=False):
         heads = ", ".join(map(head_label, rows["layer"], rows["head"]))
@@ -180,12 +180,12 @@ def head_events(events: pd.DataFrame) -> list[str]:
 
 
 def _before_onsets(onsets: pd.DataFrame) -> str:
-    """Say what the first stage is: the time before the first onset, or all of it."""
+    """Return the name of the first stage: the time before the first onset, or all of it."""
     return "before the first onset" if onsets["onset"].any() else f"no onset in {_scores(onsets)}"
 
 
 def onset_stage(began_here: pd.DataFrame, context: Context, *, spread: bool = False) -> str:
-    """Say what began at the start of a stage, of many onsets the largest; where there are several, with their times.
+    """Return the onsets at the start of a stage in words, at most the largest; several of them with their times.
 
     Args:
         began_here: the onsets of the stage, in the order of t50.

@@ -187,7 +187,7 @@ def span(first: Time | str, last: Time | str, between: str = " to ") -> str:
 
 
 def unit() -> str:
-    """Return what times are counted in."""
+    """Return the unit of times."""
     return "steps" if _AXIS.get() is None else "tokens"
 
 

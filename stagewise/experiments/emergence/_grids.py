@@ -10,7 +10,7 @@ from stagewise.sweeping import WORKERS
 _SETTINGS = ("small", "paper")
 
 _NO_RUNS: dict[str, dict[str, tuple[int | float, ...]]] = {"small": {}, "paper": {}}
-"""Of a figure of the flow alone, the same in both settings."""
+"""The grid of a figure of the flow alone, the same in both settings."""
 
 GRIDS: dict[int, dict[str, dict[str, tuple[int | float, ...]]]] = {
     1: {
@@ -88,14 +88,14 @@ GRIDS: dict[int, dict[str, dict[str, tuple[int | float, ...]]]] = {
         "paper": {"N_pairs": (32,), "N_tokens": (256,), "seed": (0,)},
     },
 }
-"""Of the runs that are trained, by figure and setting."""
+"""Grids of the runs that are trained, by figure and setting."""
 
 _FRACTIONS = ("B", "p")
 """Axes whose values need not be whole."""
 
 
 class FigureRequest(NamedTuple):
-    """What a figure is made from: where its runs go, its setting and grid, and how they are trained.
+    """The inputs of a figure: where its runs go, its setting and grid, and how they are trained.
 
     Args:
         folder: where the runs and their results go.

@@ -1,4 +1,4 @@
-"""What emerged in which order: the weights, the attention, the loss and the accuracy, each when it came half-way."""
+"""The order of emergence: when the weights, the attention, the loss and the accuracy came half-way."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ from stagewise.statistics._constants import PARTS
 from stagewise.table import Role, head_label, with_role
 
 Kind = Literal["weights", "attention", "loss", "accuracy"]
-"""What emerges."""
+"""The curves that emerge."""
 
 
 class HalfWay(NamedTuple):

@@ -1,4 +1,4 @@
-"""What emerges: the plateau of the loss, the abrupt rise of the accuracy, and the attention that moves with it."""
+"""Plots of emergence: the plateau of the loss, the abrupt rise of the accuracy, the attention that moves with it."""
 
 import numpy as np
 import pandas as pd
@@ -48,8 +48,8 @@ def emergence(table: pd.DataFrame) -> Figure:
 def rise(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
     """Draw accuracy, and attention along each relation by head, over training.
 
-    The step axis is that of `emergence`. Of many curves those that moved most are drawn. Of those that rose
-    `NAMED` are named, at their ends: call `label_ends` once the axis has its final width.
+    The step axis is that of `emergence`. Where there are many curves, those that moved most are drawn. `NAMED` of the
+    rising ones have names at their ends: call `label_ends` once the axis has its final width.
 
     Source: Zucchet et al. (2025), arXiv:2505.17863, Figures 4 and 17.
     """

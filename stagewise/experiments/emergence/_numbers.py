@@ -66,7 +66,7 @@ def published_exponent(law: str, term: str) -> str:
 
 
 def published_time(law: str, sizes: Mapping[str, Any]) -> Any:
-    """Return what a law as it is written gives for a size, or a column of them, of each of its terms.
+    """Return the value of a written law for a size, or a column of them, of each of its terms.
 
     >>> round(published_time("0.76 d^1.29 (T/B)^.80 (R2 .995)", {"d": 16, "T / B": 32}))
     435

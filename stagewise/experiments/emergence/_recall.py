@@ -110,7 +110,7 @@ def recall_settings(request: FigureRequest) -> list[dict[str, Any]]:
 
 
 def figure_5(request: FigureRequest) -> Result:
-    """Draw what repetition in context (B) and across samples (p) does to recall of sequences without it.
+    """Draw the effect of repetition in context (B) and across samples (p) on recall of sequences without it.
 
     Where no p is asked for, accuracy on the training distribution stands beside that of the test.
     """

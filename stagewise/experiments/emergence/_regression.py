@@ -28,7 +28,7 @@ from stagewise.sweeping import parameter_grid, sweep
 from stagewise.table import select
 
 LARGEST = 1024
-"""Of T * d in the small grid where T and d are not given: the larger runs would take longer than all of these."""
+"""The largest T * d in the small grid where T and d are not given: larger runs take longer than all of these."""
 
 _TERMS = ("T / B", "d")
 

@@ -31,7 +31,7 @@ FITTED = 0.5
 """The threshold that power laws are fitted to: the paper's 5 % is chance level for small sizes."""
 
 _REGRESSION_THRESHOLD = 0.2
-"""Of the loss of answering zero, which is the plateau's: the paper's .1 of .5, for a teacher of any size."""
+"""The part of the plateau's loss, that of answering zero: the paper's .1 of .5, for a teacher of any size."""
 
 _EARLY_THRESHOLD = 0.8
 """The same for repetition across samples: the paper's .4 of .5."""
@@ -46,7 +46,7 @@ _TRAINED_ON = "training-distribution.parquet"
 """A run's first probe on sequences with the repetition of its training, beside its table."""
 
 _PROBE_SEQUENCES = 512
-"""Of recall; a regression takes a quarter of it, its loss has less noise."""
+"""Sequences of recall; a regression takes a quarter of them, for its loss has less noise."""
 
 
 def run_recall(runs: str, **parameters: Any) -> Mapping[str, float]:

@@ -16,7 +16,7 @@ from stagewise.theory.sparse_attention import SparseAttention
 from stagewise.theory.trajectories import first_time, follow
 
 _SHOWN = 1.6
-"""Of the flow's plateau: how long SGD is followed."""
+"""How long SGD is followed, in plateaus of the flow."""
 
 
 def figure_9(request: FigureRequest) -> Result:

@@ -30,7 +30,7 @@ COSTS: dict[str, dict[int, str]] = {
     },
     "paper": {6: "seconds", 7: "seconds", 8: "seconds", 9: "an hour", 10: "seconds"},
 }  # fmt: skip
-"""About what a figure takes by setting, with its own grid and budget, where that is known."""
+"""The approximate time of a figure by setting, with its own grid and budget, where that is known."""
 
 
 def run(
@@ -43,7 +43,7 @@ def run(
     workers: int = WORKERS,
     progress: bool = True,
 ) -> Result:
-    """Run what a figure needs; write it to `folder` as PNG and SVG and its numbers as CSV, print these, return both.
+    """Run a figure's experiments; write it to `folder` as PNG and SVG and its numbers as CSV, print these, return both.
 
     Finished runs are not repeated.
 

@@ -14,7 +14,7 @@ from stagewise.tasks import AssociativeRecall, SparseRegression
 _Setting = Literal["small", "paper"]
 
 _SGD_RATE = 5e-3
-"""Of plain SGD in Figure 15."""
+"""The rate of plain SGD in Figure 15."""
 
 RECALL_BATCH = 32
 """Sequences an update of recall, as published."""

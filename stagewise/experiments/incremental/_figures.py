@@ -24,7 +24,7 @@ _MAPS = 4
 
 
 def measured_runs(folder: Path, summary: pd.DataFrame) -> dict[str, Measured]:
-    """Return what the runs of a figure measured, by name, with their maps.
+    """Return the measurements of a figure's runs, by name, with their maps.
 
     Args:
         folder: holds the run folders.
@@ -54,7 +54,7 @@ def draw(figure: str, measured: Mapping[str, Measured], summary: pd.DataFrame) -
 
 
 def _with_maps(folder: Path) -> Measured:
-    """Return what a run folder holds, with all rows of its table and their maps."""
+    """Return the measurement in a run folder, with all rows of its table and their maps."""
     return read_measured(folder)._replace(table=table_file(folder).read(arrays=["map"]))
 
 

@@ -16,7 +16,7 @@ NOISES = (1e-2, 1e-4, 1e-6, 1e-8)
 """Initial distances of the heads that Theorem 3's figure compares."""
 
 _HALF_TIMES = {1e-2: "17.6, 128.8", 1e-4: "43.8, 200.3", 1e-6: "77.6, 276.8", 1e-8: "118.9, 359.1"}
-"""Of the second and third group, from earlier solutions of the same equations; the paper prints none."""
+"""Half-times of the second and third group, from earlier solutions of the same equations; the paper prints none."""
 
 
 _ENDS = {0: "1.0; 2.9, -0.39, -1.09", 1: "0.2 / 0.8; 2.13", 2: "0.52 / 0.48; 2.1"}

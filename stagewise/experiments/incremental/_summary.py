@@ -17,7 +17,7 @@ from stagewise.table import select
 _TITLES = {"base": "minimal model", "frobenius": "orthogonal matrices", "scale=xavier": "from Xavier's weights"}
 
 _QUANTITIES = ("end_1", "end_2", "stages", "completed", "best_step", "best_excess", "final_kl", "distinct_heads")
-"""What is averaged over seeds; ends and best steps in steps, `best_excess` and `final_kl` in nats."""
+"""Quantities averaged over seeds; ends and best steps in steps, `best_excess` and `final_kl` in nats."""
 
 
 def title_of(name: str) -> str:

@@ -27,7 +27,7 @@ COSTS: dict[str, dict[str, str]] = {
         **dict.fromkeys(("12", "18", "19"), "many hours"),
     },
 }
-"""About what a figure that trains takes by setting, with its own seeds: partly estimated from the others."""
+"""The approximate time of a figure that trains, by setting, with its own seeds: partly estimated from the others."""
 
 
 def make(
@@ -40,7 +40,7 @@ def make(
     workers: int = 1,
     progress: bool = True,
 ) -> Path:
-    """Run what a figure shows, draw it, print its numbers beside the paper's and where all is; return the picture's.
+    """Run a figure's experiments, draw it, print its numbers beside the paper's and where all is; return the picture's.
 
     Args:
         figure: one of FIGURES, or of FLOWS: "10", or "theorems", Proposition 1 and Theorems 1, 3, 4; "4l" is "4L".

@@ -22,7 +22,7 @@ _PRESETS: dict[str, Callable[..., Architecture]] = {"minimal": minimal, "full": 
 
 
 class _Size(NamedTuple):
-    """What a setting changes in a preset of `MarkovChain`.
+    """Fields that a setting changes in a preset of `MarkovChain`.
 
     Args:
         task: parameters of the chain.
@@ -95,7 +95,7 @@ def recipe(
 
 
 def few_probes(task: MarkovChain, architecture: Architecture) -> list[AbstractProbe]:
-    """Return what stages, heads and figures are made of, at one pass a checkpoint."""
+    """Return the rows for stages, heads and figures, at one pass a checkpoint."""
     chosen: list[AbstractProbe] = [Loss(), KLToReference(), AttentionTo(), HeadSpecialisation(), MeanPattern()]
     if architecture.config.get("normalization_type", "LN") is None:
         chosen.append(ValueAlignment(task.value_features()))

@@ -1,4 +1,4 @@
-"""What the figures of incremental learning show at the paper's size, read off them to about 0.03 nats and 10 steps.
+"""Numbers of the figures of incremental learning, read off at the paper's size to about 0.03 nats and 10 steps.
 
 Source: Yüksel et al. (2026), arXiv:2602.19143, Figures 1 to 19, and Figure B of its discussion with reviewers.
 """

@@ -36,7 +36,7 @@ _OVERLAP: dict[str, dict[str, Any]] = {"small": {}, "paper": {"plan": {"steps": 
 
 
 class _Shown(NamedTuple):
-    """What a figure shows; `published.py` has its numbers.
+    """The runs of a figure; `published.py` has its numbers.
 
     Args:
         kind: "compare" overlays variants, "stages" draws each run's KL and its maps at the ends of stages, "curves"

@@ -27,7 +27,7 @@ CLIP, COLUMNS = 0.5, 20
 """Largest norm of the gradient; columns of text that are read side by side."""
 
 Look = Callable[[Baseline], Any]
-"""What is measured of a model at a step: plain numbers, lists or tensors, so that they can be saved."""
+"""A measurement of a model at a step: plain numbers, lists or tensors, so that they can be saved."""
 
 
 @dataclasses.dataclass(frozen=True)

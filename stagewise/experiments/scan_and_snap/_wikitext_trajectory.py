@@ -23,7 +23,7 @@ ENTROPY_EVERY = 100
 _VALIDATION_COLUMNS = 10
 
 _READ = {"validation_loss": "validation loss", "entropy_0": "entropy of the probe map"}
-"""What is compared with the record, and its name."""
+"""Quantities that are compared with the record, and their names."""
 
 _RECORDED = (1, 1e-3, 1000)
 """Layers, rate and minibatches of the recorded runs."""

@@ -28,7 +28,7 @@ COSTS = {
     **dict.fromkeys(("6", "11", "12"), "a minute"),
     **dict.fromkeys(("7", "10"), "ten minutes"),
 }
-"""What a figure takes, of figures 7 and 10 at the small setting, with its own seeds."""
+"""The approximate time of a figure with its own seeds; figures 7 and 10 at the small setting."""
 
 
 def draw(

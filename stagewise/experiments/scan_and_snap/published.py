@@ -1,4 +1,4 @@
-"""What Scan and Snap's released logs and pictures hold: numbers to stand beside ours.
+"""Numbers of Scan and Snap's released logs and pictures, to stand beside ours.
 
 Source: the code, logs and notebooks released with Tian et al. (2023), arXiv:2305.16380.
 """

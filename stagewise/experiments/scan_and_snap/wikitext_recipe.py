@@ -12,7 +12,7 @@ CHECKPOINTS = 12
 """Checkpoints of a run, where nobody says how many: step 0 and eleven others, 47 MB each at the published size."""
 
 _DECADES = 2
-"""Of steps up to the last one, over which checkpoints are spaced evenly in log(step)."""
+"""Decades of steps up to the last one, over which checkpoints are spaced evenly in log(step)."""
 
 
 def baseline_recipe(setting: Setting, task: WikiText, checkpoints: int = CHECKPOINTS) -> Recipe | None:

@@ -95,7 +95,7 @@ def _table(case: Mapping[str, Any], *, folder: Path, sizes: Mapping[str, Any], p
 
 
 def _rows(tables: _Tables, share: float) -> list[dict[str, str]]:
-    """Return what the runs of a share show, seeds apart where it is a step, else as their mean."""
+    """Return the results of the runs of a share, seeds apart where it is a step, else as their mean."""
     runs, of = tables[share], f"{100 * share:g}% repeat"
     onsets = {seed: head_onsets(table) for seed, table in runs.items()}
     rows = [

@@ -41,7 +41,7 @@ SECTIONS: tuple[Section, ...] = (
     further.COMPARED,
     further.DEGENERACY,
 )
-"""What is shown of the table."""
+"""Sections on the table."""
 
 LAST: tuple[Section, ...] = (record.TRAINING, record.SETTINGS)
-"""What stands at the end, after the sections of all other probes."""
+"""Sections at the end, after those of all other probes."""

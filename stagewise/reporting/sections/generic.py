@@ -71,7 +71,7 @@ def _probe_section(measured: Measured, probe: str, quantities: Sequence[str]) ->
 
 
 def caption(rows: pd.DataFrame, what: Quantity, stages: Stages | None = None) -> str:
-    """Say what a figure of a quantity shows and what to look for.
+    """Return the caption of a quantity's figure: its content, and what to look for.
 
     >>> rows = pd.DataFrame({"step": [0, 0], "layer": [0, 1], "value": [1.0, 2.0]})
     >>> caption(rows, Quantity("loss of the early exit", "nats", (0, None), "down"))[:79]

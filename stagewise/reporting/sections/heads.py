@@ -43,7 +43,7 @@ def _heads_section(measured: Measured) -> Blocks:
 
 
 def _last_labels(measured: Measured) -> Blocks:
-    """Say what each head is at the last checkpoint, the undecided ones too."""
+    """Return each head's role at the last checkpoint in words, the undecided ones too."""
     labels = head_labels(measured.table) if measured.has("HeadSpecialisation.share") else None
     if labels is None:
         return []

@@ -32,7 +32,7 @@ TESTED = (
 
 
 def _onsets_section(measured: Measured) -> Blocks:
-    """What began when: the scores with an onset and their curves; of the others, why they have none."""
+    """Onsets: the scores with one and their curves; for the others, why they have none."""
     stages = measured.stages
     if stages is None or stages.onsets.empty:
         return []

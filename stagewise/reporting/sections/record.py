@@ -26,7 +26,7 @@ def _audit(measured: Measured) -> Blocks:
     rows = [[finding["kind"], ", ".join(map(written, finding["steps"])), finding["message"]] for finding in findings]
     return [
         f"<p><strong>The audit of the checkpoints found {count(len(rows), 'fault')}.</strong> "
-        "What follows was measured on them as they are.</p>",
+        "The measurements below are of them as they are.</p>",
         html_table(["kind", "steps", "what was found"], rows),
         *read,
     ]

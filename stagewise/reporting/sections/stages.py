@@ -58,7 +58,7 @@ WHY = (
 
 
 def _stages(measured: Measured) -> Blocks:
-    """Draw what every head attends to, KL to the references, the loss and the accuracy, and say which stages are."""
+    """Draw every head's attention, KL to the references, loss and accuracy, and write the stages in words."""
     stages, table = measured.stages, measured.table
     blocks: Blocks = []
     if measured.has("AttentionTo.along") and (rows := beyond_uniform(table))["value"].max() >= SHOWN:
@@ -72,7 +72,7 @@ def _stages(measured: Measured) -> Blocks:
 
 
 def _in_words(stages: Stages) -> str:
-    """Return what is to be said of the stages beside what happened in each; HTML."""
+    """Return the remarks on the stages beside the events of each; HTML."""
     if stages.unknown:
         return f"<p><strong>{html.escape(capital(stages.unknown))}.</strong></p>"
     lines = [f"<li>{html.escape(line)}</li>" for line in stages.lines[len(stages) :]]

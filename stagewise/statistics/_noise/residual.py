@@ -50,7 +50,7 @@ class Noise(NamedTuple):
     def transposed(self, curves: np.ndarray) -> np.ndarray:
         """Return curves [..., step] under the transpose of that map.
 
-        What is whitened times what is whitened is this of the one times the other as it is.
+        The product of two whitened arrays is this transform of the one times the other as it is.
         """
         here, before = _factors(self, curves.shape[-1])
         result = here * curves
@@ -194,7 +194,7 @@ def _without_last(curves: np.ndarray, limit: np.ndarray) -> np.ndarray:
 def _of_those_that_move(away: np.ndarray) -> float:
     """Return the deviation of a curve that is at its running median mostly, as an accuracy of 0 is: where it is not.
 
-    What two outliers make is no noise.
+    A correlation that two outliers make is no noise.
     """
     nonzero = np.abs(away[away != 0])
     return c.NORMAL * float(np.median(nonzero)) if len(nonzero) > 2 * c.LONGEST else 0.0
