@@ -32,7 +32,7 @@ USUAL_RISE = 3.0
 
 
 Elsewhere = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
-"""A function that calls another one for each item in other processes, and returns its values in their order, as `map`."""
+"""A function that calls another one for each item in other processes, and returns the values as `map` does."""
 
 
 class Computed(NamedTuple):

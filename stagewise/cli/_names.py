@@ -187,6 +187,14 @@ def _check_known(names: Sequence[str], probes: Mapping[str, object]) -> None:
         )
 
 
+def check_probes(names: Sequence[str]) -> None:
+    """Raise a ValueError at a name that is none of the catalogue of probes, before anything is opened."""
+    from stagewise import probes
+
+    if unknown := [name for name in names if not hasattr(probes, name)]:
+        raise ValueError(f"there is no probe {unknown[0]}{did_you_mean(unknown[0], vars(probes))}")
+
+
 def only_task(names: list[str] | None) -> "AbstractTask | None":
     """Return the one task whose probe batch checkpoints from elsewhere are measured on, with its default arguments."""
     if not names:

@@ -16,6 +16,7 @@ from stagewise.cli._suites import suites
 from stagewise.cli._sweep import sweep
 from stagewise.cli._trajectory import trajectory
 from stagewise.cli._verbs import measure, report, train
+from stagewise.cli._watch import watch
 
 app = typer.Typer(
     help="In which stages did a model's attention heads learn what they do?",
@@ -26,6 +27,6 @@ app = typer.Typer(
 app.add_typer(run_app, name="run")
 for _verb in (
     *(audit, stages, lineage, compare, export, trajectory, relations, llc),
-    *(densify, branch, intervene, sweep, suites, atlas, train, measure, report),
+    *(densify, branch, intervene, sweep, suites, atlas, train, measure, report, watch),
 ):
     app.command(cls=Command)(command(_verb))

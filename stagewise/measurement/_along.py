@@ -27,7 +27,7 @@ from stagewise.table import Columns
 from stagewise.task import Batch
 
 SUBSPACES = "QK queries", "QK keys", "OV reads", "OV writes"
-"""Subspaces of the residual stream that a head uses: column and row space of W_Q W_K^T, column and row space of W_V W_O."""
+"""Subspaces of the residual stream that a head uses: column and row space of W_Q W_K^T, and of W_V W_O."""
 
 GROUPS = 20
 """Groups of sequences, one of which at a time is left out for an interval."""
@@ -79,7 +79,7 @@ class Along:
             check_batch(self.batch, self.series.architecture, (), f"the series {self.series.name}")
 
     def seen(self, executor: concurrent.futures.Executor | None, progress: bool, doing: str) -> list[Seen]:
-        """Return the rows and the place of each checkpoint with finite weights, in their order; the others are warned of."""
+        """Return the rows and the place of each checkpoint with finite weights, in order; warn of the others."""
         steps, found, title = range(len(self.series)), list[Seen](), f"{self.series.name}: {doing}"
         spans = [steps[start : start + TOGETHER] for start in steps[::TOGETHER]]
         there = None if executor is None else map_elsewhere(executor, self._listed, spans)

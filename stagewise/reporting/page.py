@@ -31,7 +31,7 @@ PAGE = string.Template(
     """<!doctype html>
 <html lang="en">
 <head>
-<meta charset="utf-8">
+<meta charset="utf-8">$refresh
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>$name: $headline</title>
 <style>$css</style>
@@ -64,6 +64,7 @@ def report(
     executor: concurrent.futures.Executor | None = None,
     axis: str = "steps",
     tokens_per_step: int | None = None,
+    refresh: float | None = None,
 ) -> Page:
     """Write the report of a measured run: `report.html`, which needs no other file and no network.
 
@@ -77,6 +78,7 @@ def report(
         executor: in place of these processes; its workers see the folder.
         axis: "tokens" writes and draws what was found with the tokens that the model had seen in place of steps.
         tokens_per_step: where the table does not say how many these are.
+        refresh: seconds after which an open page loads itself again, while the run is watched.
 
     Raises:
         FileNotFoundError: the folder holds no run, or no table.
@@ -93,7 +95,7 @@ def report(
         draw = functools.partial(_section_html, measured, folder, foreign, times)
         each: Callable[..., Iterable[str]] = pool.map if pool else map
         bodies = dict(_filled_sections(measured, draw, each))
-        return write_page(folder, _page(measured, bodies, familiarity))
+        return write_page(folder, _page(measured, bodies, familiarity, refresh))
 
 
 def write_page(folder: Path, page: str) -> Page:
@@ -158,6 +160,7 @@ def page_html(
     missing: str = "",
     kind: str = "finding",
     steps: Mapping[str, Any] | None = None,
+    refresh: float | None = None,
 ) -> str:
     """Return the page: its title, its first sentences, its sections; with its look and its script inside.
 
@@ -170,11 +173,13 @@ def page_html(
         missing: what is not there, as HTML.
         kind: of the finding: "finding", or "foreign" for a warning.
         steps: what the cursor goes over: `cursor_over`, and the `tokens` and the `stages` of each, as text.
+        refresh: seconds after which the page loads itself again.
     """
     parts = [part._replace(body=visible_lines(part.body)) for part in parts]
     package = importlib.resources.files("stagewise.reporting")
     return PAGE.substitute(
         name=html.escape(plain_name(name)),
+        refresh="" if refresh is None else f'\n<meta http-equiv="refresh" content="{max(1, round(refresh))}">',
         headline=html.escape(shortened(headline)),
         finding=html.escape(shortened(finding)),
         kind=kind,
@@ -188,7 +193,12 @@ def page_html(
     )
 
 
-def _page(measured: Measured, bodies: dict[Section, str], familiarity: BatchFamiliarity | None) -> str:
+def _page(
+    measured: Measured,
+    bodies: dict[Section, str],
+    familiarity: BatchFamiliarity | None,
+    refresh: float | None,
+) -> str:
     return page_html(
         name=title(measured.run, str(measured.table["run"].iloc[0])),
         headline=headline(measured.stages, familiarity),
@@ -198,6 +208,7 @@ def _page(measured: Measured, bodies: dict[Section, str], familiarity: BatchFami
         parts=[Part(section.identifier, section.title, body, section.folded) for section, body in bodies.items()],
         missing=_missing(measured, bodies),
         steps=_checkpoints(measured),
+        refresh=refresh,
     )
 
 

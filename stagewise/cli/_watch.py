@@ -1,0 +1,105 @@
+"""`stagewise watch`: a training followed while it writes its checkpoints or its log."""
+
+import sys
+from pathlib import Path
+from time import sleep
+from typing import Annotated, NamedTuple
+
+from typer import Option
+
+from stagewise.cli._commands import one_thread
+from stagewise.cli._names import check_probes
+from stagewise.cli._options import (
+    DataOptions,
+    Measurement,
+    Origin,
+    Out,
+    PassOptions,
+    ProbeOptions,
+    SequenceCount,
+    StepsColumn,
+)
+from stagewise.cli._sources import each_run, measure_opened, opened_source
+
+
+class _Look(NamedTuple):
+    """The finding of one look: the folder of the table, its last step, and the step at which the run ends, if known."""
+
+    folder: Path
+    last: int
+    end: float = float("inf")
+
+
+def watch(
+    source: Origin,
+    *,
+    every: Annotated[float, Option(min=0, help="seconds between two looks, and between two loads of the page")] = 30.0,
+    until: Annotated[int | None, Option(help="the step to end at; of a run its last one if not given")] = None,
+    once: Annotated[bool, Option("--once", help="look once, for scripts")] = False,
+    out: Out = None,
+    step_column: StepsColumn = None,
+    data: DataOptions,
+    sequences: SequenceCount = None,
+    chosen: ProbeOptions,
+    passes: PassOptions,
+) -> None:
+    """Follow a training as it is written: measure what is new, tell transitions, keep report.html fresh.
+
+    The page loads itself again until the training ends. What cannot be read yet, as a file that is being written, is
+    looked at again. An interrupted watch goes on where it was.
+    """
+    measurement = Measurement(passes, chosen, sequences=sequences)
+    check_probes((*(chosen.only or ()), *(chosen.without or ())))  # which no later look would mend
+    last, told, waited = -1, "", ""
+    while True:
+        try:
+            look = _look(source, out, step_column, data, measurement)
+        except (OSError, ValueError) as error:
+            if once:
+                raise
+            if str(error) != waited:
+                waited = str(error)
+                print(f"waiting: {waited}", file=sys.stderr)
+        else:
+            ended = once or look.last >= (look.end if until is None else until)
+            if look.last > last:
+                last, told = look.last, _tell(look, told, None if ended else every)
+            if ended:
+                return
+        sleep(every)
+
+
+def _look(source: str, out: Path | None, step_column: str | None, data: DataOptions, measurement: Measurement) -> _Look:
+    """Measure the checkpoints that no earlier look has measured, or read the curves of a log again."""
+    from stagewise.checkpoints.run_folder import table_file
+    from stagewise.reporting._logged import is_log
+
+    if not Path(source).exists():
+        raise FileNotFoundError(f"there is no {source} yet")
+    if is_log(source):
+        runs = each_run([source], out, step_column)
+        if len(runs) > 1:
+            raise ValueError(f"{source} holds {len(runs)} runs: `stagewise report` shows several")
+        folder = Path(runs[0])
+        return _Look(folder, int(table_file(folder).outline["step"].max()))
+    one_thread()
+    opened = opened_source(source, data, out, measurement)
+    measure_opened(opened, measurement)
+    last = max(opened.series.steps)
+    return _Look(opened.folder, last) if opened.recipe is None else _Look(opened.folder, last, opened.recipe.plan.steps)
+
+
+def _tell(look: _Look, told: str, refresh: float | None) -> str:
+    """Write the page and print the answer, if it is another one than was told before; return it."""
+    from stagewise.processes import cores
+    from stagewise.reporting.page import report
+    from stagewise.saved_findings import load_stages
+
+    page = report(look.folder, workers=cores(), refresh=refresh)
+    stages = load_stages(look.folder)
+    answer = "too few checkpoints to find transitions" if stages is None else " ".join(stages.answer)
+    if not told:
+        print(f"report: {page}")
+    if answer != told:
+        print(f"step {look.last}: {answer}", flush=True)
+    return answer
