@@ -1,6 +1,8 @@
 """Classes of predictions: by the target token, the position, the relations there, and what the sequence repeats."""
 
-from collections.abc import Iterable, Iterator
+import dataclasses
+import re
+from collections.abc import Iterable, Iterator, Sequence
 
 import torch
 from jaxtyping import Bool
@@ -10,6 +12,9 @@ from stagewise.task import Batch
 
 ORDERS = 3
 """Longest n-gram whose repetition is told."""
+
+_TOKEN = "of token "
+"""What a class of one target is called, in front of its number."""
 
 Class = tuple[str, Bool[Tensor, "batch pos"]]
 """Its name, as it follows "predictions", and which are in it."""
@@ -26,8 +31,25 @@ def prediction_classes(batch: Batch, tokens: Iterable[int]) -> dict[str, Bool[Te
     >>> [name for name, members in prediction_classes(batch, [4]).items() if members[0, 2]]
     ['at positions 1 to 2', 'that repeat 2 tokens']
     """
-    of_tokens = {f"of token {token}": batch.targets == token for token in tokens}
+    of_tokens = {f"{_TOKEN}{token}": batch.targets == token for token in tokens}
     return {**of_tokens, **dict(_by_position(batch)), **dict(_by_relation(batch)), **dict(_by_n_gram(batch))}
+
+
+def without_classes(batch: Batch, names: Sequence[str]) -> Batch:
+    """Return a batch in which the predictions of some classes are not scored.
+
+    Raises:
+        ValueError: an unknown class, or no prediction is left.
+    """
+    tokens = [int(name.removeprefix(_TOKEN)) for name in names if re.fullmatch(f"{_TOKEN}[0-9]+", name)]
+    classes = prediction_classes(batch, tokens)
+    if unknown := [name for name in names if name not in classes]:
+        known = ", ".join([f"{_TOKEN}7", *(name for name in classes if not name.startswith(_TOKEN))])
+        raise ValueError(f"there is no class of predictions {unknown[0]!r} to leave out; there are {known}")
+    scored = batch.scored & ~torch.stack([classes[name] for name in names]).any(0)
+    if not bool(scored.any()):
+        raise ValueError(f"no prediction is left to train on without those {', '.join(names)}: leave out fewer classes")
+    return dataclasses.replace(batch, scored=scored)
 
 
 def _by_position(batch: Batch) -> Iterator[Class]:

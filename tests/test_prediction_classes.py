@@ -1,8 +1,9 @@
 """Classes of predictions: each target, position and repeated n-gram in its own."""
 
+import pytest
 import torch
 
-from stagewise._prediction_classes import ORDERS, prediction_classes
+from stagewise._prediction_classes import ORDERS, prediction_classes, without_classes
 from stagewise.task import Batch
 
 
@@ -35,3 +36,25 @@ def test_every_prediction_has_one_position_and_each_relation_or_not() -> None:
     for name, keys in batch.relations.items():
         assert torch.equal(classes[f"with {name}"], keys.any(-1))
         assert torch.equal(classes[f"without {name}"], ~classes[f"with {name}"])
+
+
+def test_what_is_left_out_is_not_scored_and_the_rest_is_as_it_was() -> None:
+    batch = Batch.from_tokens([[4, 7, 4, 7, 5]], {})
+    left = without_classes(batch, ["of token 7", "that repeat 1 token"])
+    assert left.scored.tolist() == [[False, False, False, True]]
+    assert torch.equal(left.targets, batch.targets)
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (
+            ["of token x"],
+            "there is no class of predictions 'of token x' to leave out; there are of token 7, at position 0",
+        ),
+        (["at position 0", "at positions 1 to 2", "at position 3"], "no prediction is left to train on"),
+    ],
+)
+def test_unknown_classes_and_all_of_them_are_refused(names: list[str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        without_classes(Batch.from_tokens([[4, 7, 4, 7, 5]], {}), names)
