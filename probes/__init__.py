@@ -23,6 +23,7 @@ from stagewise.probes.logit_lens import LogitLens as LogitLens
 from stagewise.probes.loss import Loss as Loss
 from stagewise.probes.loss_against_references import LossAgainstReferences as LossAgainstReferences
 from stagewise.probes.loss_by_position import LossByPosition as LossByPosition
+from stagewise.probes.loss_by_token import LossByToken as LossByToken
 from stagewise.probes.mean_pattern import MeanPattern as MeanPattern
 from stagewise.probes.mlp_ablation import MLPAblation as MLPAblation
 from stagewise.probes.offset_profile import OffsetProfile as OffsetProfile

@@ -22,6 +22,7 @@ Axes of tensors, in every annotation and in `Reading.axes`:
 - relation: named sets of keys, for each query, that a head may attend to.
 - offset: query position less key position; 0 is the query itself.
 - position: positions of a sequence, as a label in the table.
+- predictions: classes of predictions, as "of token 7" or "that repeat 2 tokens".
 - context: number of last tokens that a restricted context or a restricted model holds.
 - kind: how a head is ablated: zero, mean, resample, pattern or values; or held in training.
 - control: "head", or what the matched control is: "random head", "random head 1", "random direction" and so on.

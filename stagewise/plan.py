@@ -93,6 +93,8 @@ class TrainPlan:
             a checkpoint. None keeps those nearest to every eighth of the run, of a model of up to 2^20 parameters.
         clamps: heads that are held from a step on; None holds none.
         draw: the batch that every update takes, by its number; None takes that of its own step.
+        leave_out: classes of predictions that do not count, as `probes.LossByToken` names them ("of token 7"): the loss
+            is the mean of the others. None leaves out none.
 
     Raises:
         ValueError: a parameter is out of range.
@@ -116,6 +118,7 @@ class TrainPlan:
     states: Iterable[int] | None = None
     clamps: tuple[ClampHead, ...] | None = None
     draw: Natural | None = None
+    leave_out: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         check_fields(self)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 else:  # what a recipe takes; what it then has is always an Architecture
     _Architecture = Any
 
-_SCHEDULED = ("learning_rate", "weight_decay", "momentum", "batch_size", "draw", "seeds.data")
+_SCHEDULED = ("learning_rate", "weight_decay", "momentum", "batch_size", "draw", "leave_out", "seeds.data")
 """Fields of a plan that may be functions of the step, beside those of the task."""
 
 _LONG = 8
@@ -43,8 +43,8 @@ class Recipe:
             says so where a config holds others.
         schedules: by the path of a field, as in {"task.p": Ramp(0.8, 0.0, start=0, stop=2000)}, what it is in training
             as a function of the step. It has any field of the task, and of the plan `learning_rate` (with the entries
-            of `rates` that equal it), `weight_decay`, `momentum`, `batch_size`, `draw` and `seeds.data`; whole numbers
-            are rounded. The model is measured on the task as it stands in `task`, whatever it is trained on.
+            of `rates` that equal it), `weight_decay`, `momentum`, `batch_size`, `draw`, `leave_out` and `seeds.data`;
+            whole numbers are rounded. It is measured on the task as it stands in `task`.
 
     Raises:
         ValueError: a field is of another type, the model has too few positions or tokens for the task, the config
@@ -130,7 +130,7 @@ class Recipe:
         return {"lr": own * now.rate_factor(step), "weight_decay": now.weight_decay, "momentum": now.momentum}
 
     def batches(self) -> Callable[[int], Batch]:
-        """Return the training data: a function of the step, the same for every call."""
+        """Return the training data, before `plan.leave_out`: a function of the step, the same for every call."""
         drawn, stream = (self.task, self.plan.seeds.data), self.task.stream(self.plan.seeds.data)
 
         def batch(step: int) -> Batch:

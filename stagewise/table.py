@@ -54,6 +54,9 @@ class Role(StrEnum):
     LOSS_BY_POSITION = "loss by position"
     """Cross-entropy by position, nats."""
 
+    LOSS_BY_CLASS = "loss by class"
+    """Cross-entropy of classes of the predictions, nats: a transition of these alone is hidden from the mean."""
+
     ACCURACY = "accuracy"
     """Share of the scored predictions that are right: one number a checkpoint."""
 
@@ -149,6 +152,7 @@ ROLES = {
     ("Loss", "cross_entropy"): Role.LOSS,
     ("Loss", "squared_error"): Role.SQUARED_ERROR,
     ("LossByPosition", "cross_entropy"): Role.LOSS_BY_POSITION,
+    ("LossByToken", "cross_entropy"): Role.LOSS_BY_CLASS,
     ("Accuracy", "accuracy"): Role.ACCURACY,
     ("KLToReference", "kl"): Role.KL,
     ("RestrictedContextKL", "kl"): Role.RESTRICTED_KL,

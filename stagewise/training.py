@@ -11,6 +11,7 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from stagewise import models
+from stagewise._prediction_classes import without_classes
 from stagewise.checkpoints import run_folder
 from stagewise.checkpoints._digest import digest
 from stagewise.checkpoints._training_state import Metrics as Metrics
@@ -84,8 +85,8 @@ class Training(NamedTuple):
     """A recipe's model and what trains it, the same for a first training, a resumed one and a replay.
 
     `optimiser`, `loss_at`, `adjust` and `clip` are as in `descend`; `way` is as in `training_state.save`; `batch_at` is
-    that of `Recipe.batches`, and `forward` the pass that `loss_at` takes; `alike` names the parameters in which heads
-    stay one.
+    that of `Recipe.batches` less `plan.leave_out`, and `forward` the pass that `loss_at` takes; `alike` names the
+    parameters in which heads stay one.
     """
 
     model: models.Model
@@ -133,7 +134,11 @@ def prepare(recipe: Recipe, device: str = "cpu", dtype: Dtype = "float32") -> Tr
     # The last bits of vectors differ between machines.
     draws = "" if example.tokens.is_floating_point() else digest(example.tokens)
     way = {"draws": draws, "native": models.is_native(model), "pass": f"{forward.name}, {dtype}"}
-    batch_at = recipe.batches()
+    stream = recipe.batches()
+
+    def batch_at(step: int) -> Batch:
+        left_out = recipe.at(step).plan.leave_out
+        return without_classes(stream(step), left_out) if left_out else stream(step)
 
     def loss_at(step: int) -> Tensor:
         batch = batch_at(step).to(device)

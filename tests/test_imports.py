@@ -13,6 +13,7 @@ LAYERS: tuple[set[str], ...] = (
     {"own_code", "plain_text", "statistics"},
     {"table", "text"},
     {
+        "_prediction_classes",
         "_value_schedules",
         "architecture",
         "architectures",

@@ -45,8 +45,8 @@ def watch(
 ) -> None:
     """Follow a training as it is written: measure what is new, tell transitions, keep report.html fresh.
 
-    The page loads itself again until the training ends. What cannot be read yet, as a file that is being written, is
-    looked at again. An interrupted watch goes on where it was.
+    The page loads itself again until the training ends. A file that is still being written is looked at
+    again. An interrupted watch goes on where it was.
     """
     measurement = Measurement(passes, chosen, sequences=sequences)
     check_probes((*(chosen.only or ()), *(chosen.without or ())))  # which no later look would mend

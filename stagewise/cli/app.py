@@ -3,6 +3,7 @@
 import typer
 
 from stagewise.cli._atlas import atlas
+from stagewise.cli._attribute import attribute
 from stagewise.cli._audit import audit
 from stagewise.cli._branch import branch
 from stagewise.cli._commands import Command, command
@@ -27,6 +28,6 @@ app = typer.Typer(
 app.add_typer(run_app, name="run")
 for _verb in (
     *(audit, stages, lineage, compare, export, trajectory, relations, llc),
-    *(densify, branch, intervene, sweep, suites, atlas, train, measure, report, watch),
+    *(densify, branch, attribute, intervene, sweep, suites, atlas, train, measure, report, watch),
 ):
     app.command(cls=Command)(command(_verb))

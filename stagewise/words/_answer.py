@@ -8,9 +8,10 @@ import pandas as pd
 
 from stagewise.event import labels_of
 from stagewise.statistics._constants import FACTOR, OFTEN, PLACES
-from stagewise.table import Quantity
+from stagewise.table import Quantity, Role
 from stagewise.words._grammar import capital, count, numeral
 from stagewise.words._onsets import RESTING, Context, Row, by_cause, cause, change, largest, level, onset, timed
+from stagewise.words._onsets import onsets as in_words
 from stagewise.words._stages import edge, events_in, head_events
 from stagewise.words._times import at, span, unit, written
 
@@ -77,6 +78,7 @@ def _transition(row: Row, found: Found) -> str:
         *(_heads(found, row["stage"]) or head_events(events_in(found.events, found.table, row["stage"]))),
         *_meanwhile(found, row["stage"]),
         *_closest(found, row),
+        *_hidden(found, row["stage"]),
     ]
     if not any(parts) and len(began_here := found.of_stage(row["stage"])):
         parts = timed(largest(began_here, NAMED), found.context)
@@ -84,10 +86,24 @@ def _transition(row: Row, found: Found) -> str:
     return f"{_when(row)}{_context(row, found)}" + (f": {what}." if what else ".")
 
 
+def _hidden(found: Found, stage: int) -> list[str]:
+    """Say which predictions are learned in a transition that the mean loss does not show."""
+    of_classes, of_mean = (_in_role(found, found.of_stage(stage), role) for role in (Role.LOSS_BY_CLASS, Role.LOSS))
+    if of_classes.empty or len(of_mean) or _in_role(found, found.onsets, Role.LOSS).empty:
+        return []
+    learned = ", ".join(in_words(largest(of_classes, NAMED), found.context))
+    return [f"with no onset of the mean loss, {learned}"]
+
+
+def _in_role(found: Found, onsets: pd.DataFrame, role: Role) -> pd.DataFrame:
+    return onsets[np.array([found.context.quantity(row).role == role for row in onsets.to_dict("records")], bool)]
+
+
 def _meanwhile(found: Found, stage: int) -> list[str]:
     """Say that a curve of the whole model goes and comes back within a transition."""
     curves = found.of_stage(stage)
-    curves = curves[curves["layer"].isna()].sort_values("t50") if len(curves) else curves
+    without_labels = np.array([not labels_of(row) for row in curves.to_dict("records")], bool)
+    curves = curves[without_labels].sort_values("t50") if len(curves) else curves
     ends = [(first, last) for first, *_, last in _of_each_curve(curves) if _up(first) != _up(last)]
     named = [(found.context.quantity(first), first, last) for first, last in ends]
     return [

@@ -1,7 +1,7 @@
 """Every sentence about delays of transitions."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from stagewise.table import head_label
@@ -40,6 +40,33 @@ def branch_in_words(row: Mapping[Any, Any]) -> str:
         return held_in_words(row)
     order = row.get("seed")
     return f"{row['change']}, order {order:.0f}" if order else str(row["change"])
+
+
+def left_out_in_words(classes: Sequence[str], stop: int | None) -> str:
+    """Say which classes of predictions a run is trained without, and up to which step.
+
+    >>> left_out_in_words(["of token 7", "of new tokens"], 300)
+    'without predictions of token 7, of new tokens until 300'
+    """
+    return f"without predictions {', '.join(classes)}{'' if stop is None else f' until {stop}'}"
+
+
+def attributed_in_words(rows: Sequence[Mapping[Any, Any]], label: str) -> list[str]:
+    """Say of each replay of an attribution how much later a transition comes, and at last which classes made it.
+
+    >>> row = {"classes": 1, "without": "without predictions of token 7", "value": 45.0, "lo": 30.0, "hi": 60.0}
+    >>> print(*attributed_in_words([{**row, "apart": True}], "loss 0.5"), sep="\\n")
+    without predictions of token 7: the loss falls half-way to its end 45 [30, 60] steps later
+    One class, left out alone, moves it by more than another order of the batches: predictions of token 7.
+    """
+    lines = [
+        f"{row['without']}: {transition(label)} {delay_in_words(row['value'], row['lo'], row['hi'])}" for row in rows
+    ]
+    alone = [row["without"].removeprefix("without ") for row in rows if row["classes"] == 1 and row["apart"]]
+    number = {0: "No class", 1: "One class"}.get(len(alone), f"{len(alone)} classes")
+    moves = "moves" if len(alone) < 2 else "move"
+    end = f", left out alone, {moves} it by more than another order of the batches"
+    return [*lines, f"{number}{end}{': ' if alone else ''}{'; '.join(alone)}."]
 
 
 def delays_in_words(row: Mapping[Any, Any]) -> str:

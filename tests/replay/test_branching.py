@@ -72,6 +72,7 @@ CHANGES: dict[str, Any] = {
     "plan.batch_size": 8,
     "plan.seeds.data": 5,
     "plan.draw": Shuffled(16, 32),
+    "plan.leave_out": ("of token 1", "of new tokens"),
     "task.importance": 2.5,
     "plan.clamps": (ClampHead(0, 1, 16),),
 }

@@ -77,3 +77,29 @@ def test_a_head_that_reads_is_named_before_one_that_rests_on_the_first_token(one
     assert "L0H0 becomes a first-token head" in alone
     assert "L1H0 becomes an induction head" in both
     assert "L0H0" not in both
+
+
+def test_a_class_that_is_learned_at_its_own_time_is_told_where_the_mean_loss_hides_it() -> None:
+    drift = 2 + 3 * (1 + STEPS / 50) ** -0.5
+    common, rare = drift + 0.01 * np.random.default_rng(0).standard_normal(len(STEPS)), drift - 2 * jump(1000)
+    curves = {"of token 0": common, "of token 7": rare}
+    blocks = [_losses("Loss", 0.97 * common + 0.03 * rare)]
+    blocks += [_losses("LossByToken", values, predictions=name) for name, values in curves.items()]
+    stages = find_stages(tidy(blocks))
+    (row,) = stages.table.iloc[1:].to_dict("records")
+    assert row["start_lo"] <= 1000 <= row["start_hi"]
+    (onset,) = stages.onsets[stages.onsets["onset"]].to_dict("records")
+    assert onset["before"] - onset["after"] == pytest.approx(1.6, abs=0.2)
+    assert "; with no onset of the mean loss, predictions of token 7 are learned (" in stages.answer[1]
+
+
+def test_what_the_mean_loss_shows_too_is_not_told_as_hidden() -> None:
+    curves = [_losses("Loss", 4 - 2 * jump(1000)), _losses("LossByToken", 4 - 2 * jump(1000), predictions="of token 7")]
+    stages = find_stages(tidy(curves))
+    assert stages.onsets["onset"].tolist() == [True, True]
+    assert "predictions" not in " ".join(stages.answer)
+
+
+def _losses(probe: str, values: np.ndarray, **labels: str) -> pd.DataFrame:
+    known = {"run": "planted", "step": STEPS, "probe": probe, "quantity": "cross_entropy"}
+    return pd.DataFrame({**known, **labels, "value": values})

@@ -1,0 +1,120 @@
+"""Which predictions made a transition: classes of them are left out of training, and the run is replayed."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from stagewise._prediction_classes import prediction_classes
+from stagewise._value_schedules import Steps
+from stagewise.measurement.probe_batch import load_batch
+from stagewise.recipe import Recipe
+from stagewise.replay._branches import Branch, check_start, compare, opened
+from stagewise.replay.branching import _branch
+from stagewise.replay.densifying import recipe_at
+from stagewise.training import Dtype
+from stagewise.words._delays import left_out_in_words
+
+
+def attribute(
+    folder: str | Path,
+    transition: str,
+    classes: Sequence[str],
+    start: int,
+    stop: int | None = None,
+    *,
+    recipe: Recipe | None = None,
+    orders: int = 2,
+    progress: bool = True,
+    device: str = "cpu",
+    dtype: Dtype = "float32",
+) -> pd.DataFrame:
+    """Leave classes of predictions out of a run's training, and say how much later a transition comes without them.
+
+    The run is replayed without one half of the classes, and without the other. A half without which the transition
+    comes at another time is divided again, down to single classes: one of 16 is found in 8 replays. A half that moves
+    it no more than another order of the batches does is not divided, so that a class which speeds it up may hide
+    another that slows it down. Replays are branches, of which nothing is done twice: see `branch`.
+
+    Args:
+        folder: the run folder.
+        transition: its label, as "attention to I(2)" or "loss 0.5": see `intervene`.
+        classes: names of `probes.LossByToken`, or what they begin with, as "of token" or "at position".
+        start: the first update without them.
+        stop: the first update with them again; None for no such.
+        recipe: of the run; None reads it from the folder.
+        orders: in which the run is replayed with all classes, as the noise of any change.
+        progress: show bars.
+        device: as the run was trained on.
+        dtype: as the run was trained in.
+
+    Returns a row a replay, other orders first: `without` says what it is without, `classes` how many these are; the
+    delay in optimiser steps is `value`, `lo`, `hi` (inf where the transition did not come any more); `apart` whether
+    its interval lies beyond 0 and those of all other orders.
+
+    Raises:
+        ValueError: no such transition after the step, fewer than two such classes, or the errors of `branch`.
+        FileNotFoundError: the folder holds no run.
+    """
+    folder = Path(folder)
+    recipe = recipe or recipe_at(folder)
+    how: Any = {"progress": progress, "device": device, "dtype": dtype}
+    noise, waiting = first_replays(folder, classes, start, stop, recipe, orders)
+    lines = [{"classes": 0, **_delay(folder, recipe, one, transition, **how), "apart": False} for one in noise]
+    earliest, latest = min(0.0, *(line["lo"] for line in lines)), max(0.0, *(line["hi"] for line in lines))
+    while waiting:
+        names, one = waiting.pop(0)
+        line = _delay(folder, recipe, one, transition, **how)
+        apart = line["lo"] >= latest or line["hi"] <= earliest  # intervals are half open
+        lines.append({"classes": len(names), **line, "apart": apart})
+        if apart and len(names) > 1:
+            waiting += _halves(recipe, names, start, stop)
+    return pd.DataFrame(lines)
+
+
+Replay = tuple[tuple[str, ...], Branch]
+"""The classes that a branch is without."""
+
+
+def first_replays(
+    folder: Path, classes: Sequence[str], start: int, stop: int | None, recipe: Recipe, orders: int
+) -> tuple[list[Branch], list[Replay]]:
+    """Return the replays in other orders, and those without the halves of all classes."""
+    if orders < 1:
+        raise ValueError(f"the noise is that of one other order of the batches at least, got {orders}")
+    check_start(opened(folder, recipe), start, "leave classes out from an earlier one")
+    noise = [_branch(recipe, {}, start, order, "batch order") for order in range(1, orders + 1)]
+    return noise, _halves(recipe, _named(recipe, folder, classes), start, stop)
+
+
+def _named(recipe: Recipe, folder: Path, classes: Sequence[str]) -> tuple[str, ...]:
+    """Return the classes with these names, or whose names begin so, that the run's probe batch has predictions of."""
+    batch = load_batch(recipe, folder)
+    members = prediction_classes(batch, range(recipe.task.d_vocab))
+    known = [name for name, of in members.items() if bool((of & batch.scored).any())]
+    chosen = [name for name in known if name in classes or (name.startswith(tuple({*classes} - {*known})))]
+    if len(chosen) < 2:
+        raise ValueError(f"two classes at least are told apart, {list(classes)} are {chosen}; there are {known}")
+    return tuple(chosen)
+
+
+def _halves(recipe: Recipe, names: Sequence[str], start: int, stop: int | None) -> list[Replay]:
+    middle, replays = (len(names) + 1) // 2, []
+    for half in (tuple(names[:middle]), tuple(names[middle:])):
+        left_out = half if stop is None else Steps((half, recipe.plan.leave_out), (stop,))
+        one = _branch(recipe, {"plan.leave_out": left_out}, start, 0, "left out")
+        words = left_out_in_words(half, stop)
+        replays.append((half, one._replace(labels={**one.labels, "change": words})))
+    return replays
+
+
+def _delay(folder: Path, recipe: Recipe, one: Branch, transition: str, **how: Any) -> dict[str, Any]:
+    """Return how much later a transition comes in a branch."""
+    rows = compare(folder, recipe, [one], **how)
+    rows = rows[(rows["change"] == one.labels["change"]) & (rows["seed"] == one.labels["seed"])]
+    rows = rows[rows["step"] == one.start]
+    if (mine := rows[rows["transition"] == transition]).empty:
+        known = ", ".join(rows["transition"])
+        raise ValueError(f"no transition {transition!r} comes after step {one.start}; there are {known}")
+    return {"without": one.labels["change"], **mine[["value", "lo", "hi"]].iloc[0]}

@@ -1,0 +1,84 @@
+"""Attribution: the class that carries a transition is found among others, and another transition stays in its place."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import torch
+
+from stagewise import architectures
+from stagewise.checkpoints.run_folder import INTERVENTIONS
+from stagewise.plan import TrainPlan
+from stagewise.recipe import Recipe
+from stagewise.replay.attributing import attribute
+from stagewise.task import AbstractTask, Batch
+from stagewise.training import train
+
+pytestmark = pytest.mark.usefixtures("few_sequences", "unchecked")
+
+
+@dataclasses.dataclass(frozen=True)
+class TwoLags(AbstractTask):
+    """Random tokens, to be copied: at positions 3 to 6 from one position back, at positions 7 to 14 from four back."""
+
+    d_vocab: int = 6
+    n_ctx: int = 15
+
+    def sample(self, n: int, seed: int) -> Batch:
+        tokens = torch.randint(self.d_vocab, (n, self.n_ctx), generator=torch.Generator().manual_seed(seed))
+        position = torch.arange(self.n_ctx)
+        lag = torch.where(position >= 7, 4, 1)
+        scored = position >= 3
+        keys = scored[:, None] & (position == (position - lag)[:, None])
+        of_lag = {name: (keys & (lag == of)[:, None]).expand(n, -1, -1) for name, of in {"near": 1, "far": 4}.items()}
+        return Batch(tokens, tokens[:, position - lag], scored.expand(n, -1), of_lag)
+
+
+TASK = TwoLags()
+PLAN = TrainPlan(steps=100, batch_size=32, learning_rate=0.05, save=range(0, 100, 4), states=(20,))
+RECIPE = Recipe(TASK, architectures.minimal(TASK.d_vocab, TASK.n_ctx, n_heads=1), PLAN)
+QUIET: dict[str, Any] = {"recipe": RECIPE, "orders": 1, "progress": False}
+NEAR, FAR = (f"without predictions at positions {ends}" for ends in ("3 to 6", "7 to 14"))
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("trained") / "run"
+    train(RECIPE, folder, progress=False)
+    return folder
+
+
+def test_the_class_that_a_transition_depends_on_is_found_and_the_other_transition_is_not_moved(run: Path) -> None:
+    rows = attribute(run, "attention to near", ["at position", "of token 0"], 0, **QUIET)
+    without = ["of token 0, at positions 3 to 6", "at positions 7 to 14", "of token 0", "at positions 3 to 6"]
+    assert rows["without"].tolist() == ["another batch order", *(f"without predictions {each}" for each in without)]
+    assert rows["classes"].tolist() == [0, 2, 1, 1, 1]
+    assert rows["apart"].tolist() == [False, True, False, False, True]
+    assert rows["value"].tolist()[-1] == float("inf")
+    table = pd.read_parquet(run / INTERVENTIONS)
+    rows = table[table["transition"] == "attention to far"]
+    of_far = dict(zip(rows["change"].tolist(), rows["value"].tolist(), strict=True))
+    assert abs(of_far[NEAR]) < 4
+    assert of_far[FAR] == float("inf")
+
+
+def test_predictions_that_are_left_out_for_a_while_delay_what_they_carry(run: Path) -> None:
+    rows = attribute(run, "attention to far", ["at position"], 20, 40, **QUIET)
+    (line,) = rows[rows["without"] == f"{FAR} until 40"].to_dict("records")
+    assert line["apart"]
+    assert 4 <= line["lo"] <= line["value"] <= line["hi"] <= 40
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("attention to near", ["at position 3"], 0), r"two classes at least are told apart, \['at position 3'\] are"),
+        (("attention to it", ["at position"], 0), "no transition 'attention to it' comes after step 0; there are"),
+        (("loss 0.5", ["at position"], 100), "leave classes out from an earlier one than 100"),
+    ],
+)
+def test_what_is_not_there_is_refused_with_what_is(run: Path, arguments: tuple[Any, ...], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        attribute(run, *arguments, **QUIET)
