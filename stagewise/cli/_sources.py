@@ -88,11 +88,12 @@ def measured_first(
     asked_anew = data.given or measurement.sequences is not None or data.choice is not None
     known = {} if asked_anew else {source: Path(source) for source in sources if _has_table(source, measurement)}
     missing = [source for source in sources if source not in known]
+    measured: Iterator[tuple[Path, Analysis | None]] = iter(())
     if missing:
         one_thread()
-    opened = [opened_source(source, data, out, measurement, agree=False) for source in missing]
-    agree_to_measure(opened, data, measurement)
-    measured = measure_opened(opened, measurement)
+        opened = [opened_source(source, data, out, measurement, agree=False) for source in missing]
+        agree_to_measure(opened, data, measurement)
+        measured = measure_opened(opened, measurement)
     for source in sources:
         yield (known[source], None) if source in known else next(measured)
 

@@ -149,7 +149,7 @@ def test_a_task_that_there_is_none_of_is_named_with_those_that_there_are(verb: s
     [
         ("--probe", "Nonsense", "there is no probe 'Nonsense'; there are Accuracy,"),
         ("--probe", "ValueAlignment", "the probe ValueAlignment needs arguments"),
-        ("--workers", "0", "a measurement needs at least one worker, got 0"),
+        ("--workers", "0", "give at least one worker, got 0"),
         ("--memory", "much", "--memory takes a size with its unit"),
         ("--only", "Nonsense", "Nonsense is none of the default probes here; they are Loss,"),
     ],
