@@ -18,7 +18,8 @@ class Transition(NamedTuple):
     Both lie within what the whole fit reaches.
     `change` is that of the whole fit over it, the others' included.
     `noise` is the deviation of the innovations there. `prominence` is the speed in the
-    transition over the faster one before and after it, in value per step; `net` the change of the whole fit over it, as
+    transition over the faster one before and after it, in value per step: beside the background alone, and beside other
+    transitions too, the smaller ratio; `net` the change of the whole fit over it, as
     a part of `size`: another transition at the same time may undo it; `preceding` counts the checkpoints up to t10,
     `following` those from t90 on.
     `correlation` is that of the noise between checkpoints. `walk` holds the change from t10 to t90 against a random

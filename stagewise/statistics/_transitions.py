@@ -279,7 +279,10 @@ class _Search:
             change,
             max(self._p_value(full, j), rival),
             deviation,
-            prominence(u, weights[1:-1] @ columns[1:-1], size, self.shapes[j], along),
+            min(
+                prominence(u, weights[1] * columns[1], size, self.shapes[j]),
+                prominence(u, weights[1:-1] @ columns[1:-1], size, self.shapes[j], along),
+            ),
             float(np.diff(np.interp(times[[0, 2], 0], u, whole))[0] / way) if way else 0.0,
             int((u <= times[0, 0]).sum()),
             int((u >= times[2, 0]).sum()),
