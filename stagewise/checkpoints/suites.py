@@ -18,6 +18,7 @@ class Suite(NamedTuple):
 
     Args:
         repositories: a pattern of their names, as EleutherAI/pythia-*.
+        sizes: numbers of parameters, as the names of the repositories say them; a file of your own may leave them out.
         checkpoints: which there are, in words.
         seeds: how many.
         tokens_per_step: None where it differs between models, or names of revisions say it.
@@ -27,6 +28,7 @@ class Suite(NamedTuple):
     """
 
     repositories: str
+    sizes: str
     checkpoints: str
     seeds: str
     tokens_per_step: int | None
@@ -68,10 +70,11 @@ def _read(path: Path) -> tuple[Suite, ...]:
 
 
 def _suite(row: dict[str, str]) -> Suite:
-    text = {name: row[name].strip() for name in Suite._fields}
+    text = {name: row[name].strip() for name in Suite._fields if name != "sizes"}
     tokens, join = text["tokens_per_step"], text["join"]
     return Suite(
         repositories=text["repositories"],
+        sizes=(row.get("sizes") or "").strip(),
         checkpoints=text["checkpoints"],
         seeds=text["seeds"],
         tokens_per_step=int(tokens) if tokens else None,

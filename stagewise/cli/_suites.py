@@ -15,5 +15,9 @@ def suites(as_json: AsJson = False) -> None:
     for suite in known():
         tokens = f"; {suite.tokens_per_step:,} tokens a step" if suite.tokens_per_step else ""
         joined = f"; {' and '.join(filter(None, suite.join))} are one count" if suite.join else ""
-        print(f"{suite.repositories}\n  {suite.checkpoints}; seeds: {suite.seeds}{tokens}{joined}")
+        sizes = f" ({suite.sizes})" if suite.sizes else ""
+        print(f"{suite.repositories}{sizes}\n  {suite.checkpoints}; seeds: {suite.seeds}{tokens}{joined}")
         print("\n".join(f"  {line}" for line in (suite.faults, suite.source) if line))
+    print(
+        "A checkpoint of 1B parameters has 2 GB in 16 bits, 4 GB in 32; `report` first says the size of its download."
+    )
