@@ -1,5 +1,6 @@
 """The models of a series, from a config of any kind, a model, a file, a name."""
 
+import itertools
 import json
 import math
 import sys
@@ -76,7 +77,11 @@ def read_off(weights: Mapping[str, Tensor], name: str, known: Mapping[str, Any])
     shapes = {each: tuple(weight.shape) for each, weight in weights.items()}
     query, embed, unembed = (shapes.get(each, ()) for each in ("blocks.0.attn.W_Q", "embed.W_E", "unembed.W_U"))
     if (len(query), len(embed), len(unembed)) != (3, 2, 2) or any(".experts." in each for each in shapes):
-        raise ValueError(asked_for(name))
+        some = ", ".join(itertools.islice(shapes, 3))
+        raise ValueError(
+            f"{asked_for(name)}. Its weights are named {some} and so on: those of a module of your own are "
+            "first renamed to a HookedTransformer's, or to a Hugging Face model's"
+        )
     block = {each.removeprefix("blocks.0.") for each in shapes if each.startswith("blocks.0.")}
     fields: dict[str, Any] = {
         "n_layers": 1 + max(int(each.split(".")[1]) for each in shapes if each.startswith("blocks.")),
