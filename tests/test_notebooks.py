@@ -46,7 +46,7 @@ def test_a_notebook_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     notebook = nbformat.read(path, as_version=4)
     where = {"metadata": {"path": str(tmp_path)}}
-    client.NotebookClient(notebook, timeout=None, kernel_name="python3", resources=where).execute()
+    client.NotebookClient(notebook, timeout=None, startup_timeout=600, kernel_name="python3", resources=where).execute()
     before, after = (
         [
             sorted(output.get("data", {"text": 0}))
