@@ -37,7 +37,8 @@ KINDS = {
     "GPT2": Architecture(GPT2Config(**GPT2)),
     "Llama": Architecture(LlamaConfig(**LLAMA)),
 }
-PLAN = TrainPlan(steps=20, batch_size=32, learning_rate=0.03, save=(10,))
+PLAN = TrainPlan(steps=20, batch_size=32, learning_rate=0.3, save=(10,), optimiser="sgd")
+"""By SGD: AdamW divides by the gradient's size, and makes rounding as large as a step."""
 
 
 def trained(folder: Path) -> None:

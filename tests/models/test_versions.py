@@ -18,8 +18,8 @@ from tests import exchange
 
 ROOT = Path(__file__).parents[2]
 TABLE = 1e-4
-WEIGHTS = 1e-3
-"""Rounding after 20 steps of AdamW, which divides by the gradient's size; the rate is 0.03."""
+WEIGHTS = 1e-5
+"""Rounding after 20 steps of SGD at a rate of 0.3, in which a weight moves by a tenth and more."""
 
 KINDS = ("minimal", "full", "rotary", "gated", "shortformer", "GPT2", "Llama")
 every_kind = pytest.mark.parametrize("kind", KINDS)
@@ -54,8 +54,6 @@ def test_a_seed_trains_the_same_model_under_both_versions(kind: str, folders: tu
         one, other = ours.weights(step), theirs.weights(step)
         assert one.keys() == other.keys()
         for name, weight in one.items():
-            if name.endswith("b_K"):
-                continue  # it shifts all scores of a query alike: its gradient is noise, which AdamW scales up
             assert (weight - other[name]).abs().max() <= (WEIGHTS if step else 0), f"{name} at step {step}"
 
 
