@@ -23,12 +23,12 @@ LOCK = ".lock"
 """In a folder that one process at a time writes into; says which. It stays when the process ends, unlocked."""
 
 INSIDE = (
-    *("tables", "parts", "sampled", "figures", "checkpoints", "states", "restricted", "interventions"),
+    *("tables", "parts", "sampled", "figures", "checkpoints", "states", "restricted", "interventions", "exports"),
     *(".results", ".jobs"),
 )
 """Folders that lie in a run folder, or in that of what was measured elsewhere."""
 
-OF_EACH = ("parts", "restricted", "interventions")
+OF_EACH = ("parts", "restricted", "interventions", "exports")
 """Those of them that hold a folder for each measurement or run."""
 
 RECORDS = ("run.json", "analysis.json")

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from stagewise.checkpoints._writing import check_inside
 from stagewise.checkpoints.run_folder import read_table
 from stagewise.measurement._while_training import names_of_rows
 from stagewise.saved_findings import load_stages
@@ -47,11 +48,12 @@ def export(folder: Path, to: str, out: Path | None = None) -> Path:
     Raises:
         FileNotFoundError: the folder holds no table.
         FileExistsError: `out` holds files, beside which every curve would be there twice.
-        ValueError: `to` is none of the tools, or its package is not installed.
+        ValueError: `to` is none of the tools, its package is not installed, or the folder leads out of the run's.
     """
     if to not in WRITERS:
         raise ValueError(f"cannot export to {to!r}: expected one of {', '.join(WRITERS)}")
     out = folder / "exports" / to if out is None else out
+    check_inside(out / "scores")
     if out.exists() and any(out.iterdir()):
         raise FileExistsError(f"{out} holds files already: delete it, or name another folder by --out")
     table, stages = read_table(folder), load_stages(folder)

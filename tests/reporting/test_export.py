@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -92,3 +93,11 @@ def test_other_tools_and_used_folders_are_refused(folder: Path) -> None:
     assert f"expected one of {', '.join(WRITERS)}" in str(result.exception) + result.output
     with pytest.raises(FileExistsError, match="holds files already: delete it"):
         export(folder, "parquet", folder)
+
+
+def test_nothing_is_written_through_a_link_that_leaves_the_folder(folder: Path, tmp_path_factory: Any) -> None:
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    (folder / "exports").symlink_to(elsewhere)
+    with pytest.raises(ValueError, match="leads out of"):
+        export(folder, "parquet")
+    assert not [*elsewhere.iterdir()]
