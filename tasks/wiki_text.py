@@ -1,6 +1,7 @@
 """Real text: WikiText, with the n-gram predictors of its training text as partial solutions."""
 
 import dataclasses
+import importlib.resources
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
@@ -21,6 +22,10 @@ from stagewise.tasks.repeated_tokens import RepeatedTokens
 from stagewise.text import _n_grams as n_grams
 from stagewise.text._corpus import BYTES, Corpus, TokenizerKind, byte_text, corpus
 from stagewise.text.token_relations import token_relations
+
+EMBEDDED = "embedded"
+_STRETCH = 20
+"""Verses of the embedded text that stay together."""
 
 _FOLDER_VARIABLE = "STAGEWISE_WIKITEXT"
 _SPLITS = {"train": "train.txt", "validation": "valid.txt", "test": "test.txt"}
@@ -46,8 +51,9 @@ class WikiText(AbstractTask):
             encoding trained on `train`, which can encode every text.
         vocab_size: number of tokens of the vocabulary, the most frequent words of `train`; the others become <unk>.
             None for all. "bpe" needs at least 258.
-        data: a folder with train.txt, valid.txt and test.txt; None takes the environment variable STAGEWISE_WIKITEXT,
-            or else the hub.
+        data: a folder with train.txt, valid.txt and test.txt; or "embedded", the text in this package: Genesis, and
+            Exodus to chapter 24, in the King James Version (1611, public domain; 50,000 words). None takes the
+            environment variable STAGEWISE_WIKITEXT, or else the hub.
         repeating: share of the training windows that repeat their beginning over and over: an excerpt of an eighth to
             a half of the window. Probe batches hold the text as it is.
         n_sequences: always None: the windows of a step are drawn anew from the text.
@@ -180,6 +186,8 @@ def _n_grams(name: str, folder: str | None, tokenizer: TokenizerKind, vocab_size
 def _lines(name: str, folder: str | None) -> dict[str, Iterable[str]]:
     import datasets
 
+    if folder == EMBEDDED:
+        return _embedded()
     if folder is not None:
         files = {split: str(Path(folder) / file) for split, file in _SPLITS.items()}
         if missing := [file for file in files.values() if not Path(file).is_file()]:
@@ -200,6 +208,16 @@ def _lines(name: str, folder: str | None) -> dict[str, Iterable[str]]:
     return {split: (row["text"] for row in rows[split]) for split in _SPLITS}
 
 
+def _embedded() -> dict[str, Iterable[str]]:
+    """Return the verses of the text in the package: of ten stretches eight train, one validates, one tests."""
+    verses = (importlib.resources.files("stagewise.text") / "king_james.txt").read_text(encoding="utf8").splitlines()
+    splits: dict[str, list[str]] = {split: [] for split in _SPLITS}
+    for start in range(0, len(verses), _STRETCH):
+        split = {8: "validation", 9: "test"}.get(start // _STRETCH % 10, "train")
+        splits[split] += verses[start : start + _STRETCH]
+    return {**splits}
+
+
 def recipe(n_layers: int = 2, *, attn_only: bool = True, steps: int = 5000, seed: int = 0, **fields: Any) -> Recipe:
     """Return a recipe that trains in a few minutes of one core.
 
@@ -212,7 +230,8 @@ def recipe(n_layers: int = 2, *, attn_only: bool = True, steps: int = 5000, seed
         attn_only: without MLPs.
         steps: optimiser updates.
         seed: of the initial weights, the windows drawn and the evaluation.
-        **fields: of the task, where not 1024 byte pairs, windows of 64 positions, 30 % of which repeat an excerpt.
+        **fields: of the task, where not 1024 byte pairs, windows of 64 positions, 30 % of which repeat an excerpt;
+            where no `data`, the folder in STAGEWISE_WIKITEXT, or else the text in the package.
 
     Raises:
         ValueError: a number out of range.
@@ -220,7 +239,8 @@ def recipe(n_layers: int = 2, *, attn_only: bool = True, steps: int = 5000, seed
     """
     if n_layers not in _LAYERS:
         raise ValueError(f"layers must be {_LAYERS[0]} to {_LAYERS[-1]}, got {n_layers}")
-    task = WikiText(**{"tokenizer": "bpe", "vocab_size": 1024, "repeating": 0.3, **fields})
+    data = None if os.environ.get(_FOLDER_VARIABLE) else EMBEDDED
+    task = WikiText(**{"tokenizer": "bpe", "vocab_size": 1024, "repeating": 0.3, "data": data, **fields})
     model = text_architecture(task.length, task.d_vocab, n_layers, attn_only=attn_only)
     return Recipe(task, model, text_plan(steps, seed))
 

@@ -4,7 +4,7 @@ import dataclasses
 import math
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import datasets
 import numpy as np
@@ -228,3 +228,20 @@ def test_repeated_tokens_are_frequent_ones_of_the_text(letters: str) -> None:
 def test_only_one_to_four_layers_are_built(letters: str, layers: int) -> None:
     with pytest.raises(ValueError, match=f"layers must be 1 to 4, got {layers}"):
         recipe(layers, data=letters)
+
+
+def test_without_a_folder_the_recipe_takes_the_text_in_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("STAGEWISE_WIKITEXT", raising=False)
+    task = cast(WikiText, recipe(tokenizer="plain", vocab_size=None).task)
+    assert task.data == "embedded"
+    text = task.corpus()
+    sizes = {split: len(ids) for split, ids in text.ids.items()}
+    assert sizes["train"] > 40_000
+    assert min(sizes["validation"], sizes["test"]) > 4_000
+    assert " ".join(task.as_text(text.ids["train"][:5].tolist())) == "In the beginning God created"
+
+
+def test_a_folder_in_the_environment_comes_before_the_text_in_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STAGEWISE_WIKITEXT", "somewhere")
+    with pytest.raises(FileNotFoundError, match="somewhere"):
+        recipe()
