@@ -35,6 +35,9 @@ MOST = 0.5
 PART = 1 / 3
 """Part of the largest change of a head in a transition from which on others are named beside it."""
 
+FIRST = (Role.ACCURACY, Role.LOSS, Role.SQUARED_ERROR)
+"""Roles of curves whose levels are told before all others, so that a change of the loss is never left out."""
+
 SHARE = (0, 1)
 
 TINY = 1e-12
@@ -149,7 +152,7 @@ def _context(row: Row, found: Found) -> str:
 
 
 def _levels(found: Found, stage: int | None = None) -> list[str]:
-    """Say from where to where curves of the whole model went, in a stage or in all of the run, shares first."""
+    """Say from where to where curves of the whole model went, in a stage or all of the run: accuracy, loss, others."""
     rows = found.levels if stage is None else found.levels[found.levels["stage"] == stage]
     curves = [_ends(of) for _, of in rows.groupby(["probe", "quantity"], sort=False)]
     named = [(found.context.quantity(row), row) for row in curves]
@@ -160,7 +163,7 @@ def _levels(found: Found, stage: int | None = None) -> list[str]:
     else:
         curves_with_onset = {_name_of(row) for row in found.of_stage(stage).to_dict("records")}
         moved = [each for each in moved if _is_certain(each[0]) or _name_of(each[1]) in curves_with_onset]
-    moved.sort(key=lambda each: (each[0].range != SHARE, -_size(each[1]) / max(map(abs, _levels_of(each[1])))))
+    moved.sort(key=lambda each: (each[0].role not in FIRST, each[0].range != SHARE, -_part(each[1])))
     return [f"{what.label} from {_way(row, ' to ')}" for what, row in moved[:NAMED]]
 
 
@@ -202,6 +205,11 @@ def _heads(found: Found, stage: int) -> list[str]:
 
 def _size(row: Row) -> float:
     return float(abs(row["after"] - row["before"]))
+
+
+def _part(row: Row) -> float:
+    """Return the size of a change as a part of the larger one of its levels."""
+    return _size(row) / max(map(abs, _levels_of(row)))
 
 
 def _beside(found: Found) -> list[str]:

@@ -103,3 +103,20 @@ def test_what_the_mean_loss_shows_too_is_not_told_as_hidden() -> None:
 def _losses(probe: str, values: np.ndarray, **labels: str) -> pd.DataFrame:
     known = {"run": "planted", "step": STEPS, "probe": probe, "quantity": "cross_entropy"}
     return pd.DataFrame({**known, **labels, "value": values})
+
+
+def test_the_loss_is_told_where_other_curves_change_more() -> None:
+    rise = 1 - np.exp(-STEPS / 400)
+    curves = {
+        ("Loss", "cross_entropy"): 4 - rise,
+        ("Accuracy", "accuracy"): 0.1 + 0.8 * rise,
+        ("Copying", "accuracy"): 0.1 + 0.8 * rise,
+        ("InContextLearning", "score"): -2 * rise,
+    }
+    columns = ["run", "probe", "quantity"]
+    rows = [
+        pd.DataFrame({"step": STEPS, "value": values}).assign(**dict(zip(columns, ("run", *name), strict=True)))
+        for name, values in curves.items()
+    ]
+    _, gradual, *_ = find_stages(tidy(rows)).answer
+    assert re.search(r"accuracy from 0.\d+ to 0.\d+; loss from 4.\d+ to 3.\d+;", gradual)
