@@ -65,6 +65,7 @@ from .recipe import Seeds as Seeds
 from .recipe import TrainPlan as TrainPlan
 from .replay.attributing import attribute as attribute
 from .replay.branching import branch as branch
+from .replay.certifying import certify as certify
 from .replay.densifying import densify as densify
 from .replay.intervening import intervene as intervene
 from .reporting._atlas import Atlas as Atlas

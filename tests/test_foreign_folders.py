@@ -40,6 +40,7 @@ FEW: dict[str, list[str]] = {
     "branch": ["--from", "2", "--set", "plan.learning_rate=0.1", "--no-controls"],
     "intervene": ["--from", "2", "--hold-out", "L0H0", "--no-controls"],
     "attribute": ["--from", "2", "--transition", "loss 0.5", "--orders", "1"],
+    "certify": ["--from", "2"],
     "export": ["--to", "parquet"],
     "watch": ["--once"],
     "llc": ["--checkpoints", "2", "--draws", "2", "--burn-in", "1", "--chains", "1"],
@@ -230,6 +231,7 @@ def file_links(folder: Path, written: Path) -> None:
         "lineage.json",
         "measurements.parquet",
         "comparisons.parquet",
+        "certificate.parquet",
         "batch.json",
         "example.json",
     )

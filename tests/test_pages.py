@@ -47,6 +47,7 @@ SMALL = {
     "intervene": ["--from", "2"],
     "branch": ["--from", "2"],
     "attribute": ["--from", "2", "--dry-run"],
+    "certify": ["--from", "2", "--dry-run"],
     "llc": ["--burn-in", "1", "--draws", "2", "--chains", "2"],
 }
 """Command, or command and task -> options that make it small; those of the page stay."""

@@ -46,6 +46,9 @@ REPEATED = "tables/repeated-tokens.parquet"
 """The table of repeated random tokens, beside that of a task's own probe batch."""
 
 INTERVENTIONS = "tables/interventions.parquet"
+CERTIFICATE = "tables/certificate.parquet"
+"""Verdicts on what each transition needs."""
+
 COMPARISONS = "tables/comparisons.parquet"
 """Checkpoints held against each other."""
 

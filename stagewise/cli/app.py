@@ -6,6 +6,7 @@ from stagewise.cli._atlas import atlas
 from stagewise.cli._attribute import attribute
 from stagewise.cli._audit import audit
 from stagewise.cli._branch import branch
+from stagewise.cli._certify import certify
 from stagewise.cli._commands import Command, command
 from stagewise.cli._densify import densify
 from stagewise.cli._findings import compare, export, lineage, stages
@@ -28,6 +29,6 @@ app = typer.Typer(
 app.add_typer(run_app, name="run")
 for _verb in (
     *(audit, stages, lineage, compare, export, trajectory, relations, llc),
-    *(densify, branch, attribute, intervene, sweep, suites, atlas, train, measure, report, watch),
+    *(densify, branch, attribute, intervene, certify, sweep, suites, atlas, train, measure, report, watch),
 ):
     app.command(cls=Command)(command(_verb))

@@ -19,6 +19,9 @@ HALF = 0.5
 LOSS_PARTS = (HALF, 0.9)
 """Parts of its way to its end at which the loss is looked at: where several stages are left, the first and the last."""
 
+BEGUN = 0.2
+"""Part of its way to the level of a transition at which a curve has begun to come: of attention, a tenth of all."""
+
 LEAST = 0.1
 """Attention that some head must gain for there to be a transition."""
 
@@ -44,6 +47,14 @@ class Transition(NamedTuple):
     levels: Float[np.ndarray, " draw"]
     direction: Direction
     relation: str | None = None
+
+
+class _Arrival(NamedTuple):
+    """When a transition begins and comes, optimiser steps: the last checkpoint before it begins, and its own time."""
+
+    what: str
+    begins: int
+    comes: float
 
 
 class Delay(NamedTuple):
@@ -88,6 +99,17 @@ def transitions(table: pd.DataFrame, start: int) -> list[Transition]:
     return found
 
 
+def arrivals(table: pd.DataFrame, start: int = 0) -> list[_Arrival]:
+    """Return when each transition of a run that comes after a step begins, in 97.5 % of the resamples, and comes."""
+    result = []
+    for transition in transitions(table, start):
+        first = _curves(table, transition, ())[:, 0]
+        begun = transition._replace(levels=first + BEGUN * (transition.levels - first))
+        begins = np.quantile(_times(table, begun, start, ()).lo, (1 - LEVEL) / 2, method="lower")
+        result.append(_Arrival(transition.what, int(begins), float(_times(table, transition, start, ()).between[0])))
+    return result
+
+
 def delays(run: pd.DataFrame, other: pd.DataFrame, start: int, without: Collection[Head] = ()) -> list[Delay]:
     """Return how much later each transition of a run after a step comes in another run.
 
@@ -125,10 +147,7 @@ def _times(table: pd.DataFrame, transition: Transition, start: int, without: Col
     every = np.sort(table["step"].unique()).astype(float)
     since = every >= every[every <= start][-1]  # what was reached before, and lost again, is no transition after it
     steps, sign = every[since], 1.0 if transition.direction == "up" else -1.0
-    if transition.relation is None:
-        (curves,) = _loss(table)
-    else:
-        curves = _attention(table, without)[transition.relation]
+    curves = _curves(table, transition, without)
     # A curve without resamples is the same in all of the other one's.
     signed, levels = np.broadcast_arrays(sign * curves[:, since], sign * transition.levels[:, None])
     draws = list(zip(signed, levels[:, 0], strict=True))
@@ -139,6 +158,11 @@ def _times(table: pd.DataFrame, transition: Transition, start: int, without: Col
     ]
     lo, hi = np.array(intervals).T
     return _Times(lo, hi, np.array(between))
+
+
+def _curves(table: pd.DataFrame, transition: Transition, without: Collection[Head]) -> np.ndarray:
+    """Return the curve that reaches a transition's level, and its resamples where there are any: [draw, step]."""
+    return _loss(table)[0] if transition.relation is None else _attention(table, without)[transition.relation]
 
 
 def _attention(table: pd.DataFrame, without: Collection[Head]) -> dict[str, np.ndarray]:

@@ -101,6 +101,12 @@ def cost(folder: Path, branches: Sequence[Branch]) -> _Cost:
     return _Cost(sum(map(bool, stretches)), updates, min((start for start, _ in trained), default=0))
 
 
+def own_table(folder: Path, recipe: Recipe, progress: bool, device: str) -> pd.DataFrame:
+    """Return the table of a run itself, which its branches are compared with."""
+    series, batch = opened(folder, recipe), load_batch(recipe, folder)
+    return _measured(series, batch, folder / FOLDER / "parts", progress, device)
+
+
 def compare(
     folder: Path,
     recipe: Recipe,
@@ -122,7 +128,7 @@ def compare(
     """
     check_way(folder, prepare(recipe, device, dtype).way, f"branch it with the versions in its {run_folder.RUN}")
     series, batch = opened(folder, recipe), load_batch(recipe, folder)
-    own = _measured(series, batch, folder / FOLDER / "parts", progress, device)
+    own = own_table(folder, recipe, progress, device)
     for start in {one.start: None for one in branches}:
         _check_transitions(own, start, series)
     tables: dict[str | None, pd.DataFrame] = {None: own}
@@ -137,6 +143,16 @@ def compare(
         ends = [{"transition": each.what, "value": each.value, "lo": each.lo, "hi": each.hi} for each in found]
         blocks.append(pd.DataFrame([{**dict.fromkeys(_AXES), **same, **each} for each in ends]))
     return _add_to_table(folder, tidy(blocks))
+
+
+def rows_of(table: pd.DataFrame, one: Branch) -> pd.DataFrame:
+    """Return the rows of a branch in the table of its folder."""
+    labels = {**dict.fromkeys(_AXES[:-2]), **one.labels, "step": one.start}
+    mine = pd.Series(True, index=table.index)
+    for axis in _AXES[:-1]:
+        values = table.get(axis, pd.Series(None, index=table.index, dtype=object))
+        mine &= values.isna() if labels[axis] is None else values == labels[axis]
+    return table[mine]
 
 
 def _run(folder: Path, one: Branch, series: CheckpointSeries) -> _Run:

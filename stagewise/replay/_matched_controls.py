@@ -27,7 +27,7 @@ def with_controls(clamps: Sequence[ClampHead], folder: Path, recipe: Recipe, con
         check_head(clamp.layer, clamp.head, series.architecture.n_layers, series.architecture.n_heads, series.name)
         check_start(series, clamp.start, "hold the head from an earlier one on")
     runs = dict.fromkeys(clamps, "head")
-    for other, control in (each for clamp in clamps for each in _controls(clamp, series) if controls):
+    for other, control in (each for clamp in clamps for each in controls_of(clamp, series) if controls):
         runs.setdefault(other, control)  # a control that is asked for itself is one run
     for clamp, control in runs.items():
         if clamp.kind == "kick":
@@ -58,7 +58,8 @@ def _check_kick(clamp: ClampHead, control: str, series: CheckpointSeries) -> Non
         raise ValueError(f"{reason}{fix}") from reason
 
 
-def _controls(clamp: ClampHead, series: CheckpointSeries) -> Iterator[tuple[ClampHead, str]]:
+def controls_of(clamp: ClampHead, series: CheckpointSeries) -> Iterator[tuple[ClampHead, str]]:
+    """Yield the controls of a clamp, and what they are: it on the matched head where there is one, and a kick."""
     if clamp.kind == "kick":
         return
     before = max(step for step in series.steps if step <= clamp.start)

@@ -10,7 +10,7 @@ from stagewise._prediction_classes import prediction_classes
 from stagewise._value_schedules import Steps
 from stagewise.measurement.probe_batch import load_batch
 from stagewise.recipe import Recipe
-from stagewise.replay._branches import Branch, check_start, compare, opened
+from stagewise.replay._branches import Branch, check_start, compare, opened, rows_of
 from stagewise.replay.branching import _branch
 from stagewise.replay.densifying import recipe_at
 from stagewise.training import Dtype
@@ -85,10 +85,10 @@ def first_replays(
         raise ValueError(f"the noise is that of one other order of the batches at least, got {orders}")
     check_start(opened(folder, recipe), start, "leave classes out from an earlier one")
     noise = [_branch(recipe, {}, start, order, "batch order") for order in range(1, orders + 1)]
-    return noise, _halves(recipe, _named(recipe, folder, classes), start, stop)
+    return noise, _halves(recipe, _named_classes(recipe, folder, classes), start, stop)
 
 
-def _named(recipe: Recipe, folder: Path, classes: Sequence[str]) -> tuple[str, ...]:
+def _named_classes(recipe: Recipe, folder: Path, classes: Sequence[str]) -> tuple[str, ...]:
     """Return the classes with these names, or whose names begin so, that the run's probe batch has predictions of."""
     batch = load_batch(recipe, folder)
     members = prediction_classes(batch, range(recipe.task.d_vocab))
@@ -100,20 +100,20 @@ def _named(recipe: Recipe, folder: Path, classes: Sequence[str]) -> tuple[str, .
 
 
 def _halves(recipe: Recipe, names: Sequence[str], start: int, stop: int | None) -> list[Replay]:
-    middle, replays = (len(names) + 1) // 2, []
-    for half in (tuple(names[:middle]), tuple(names[middle:])):
-        left_out = half if stop is None else Steps((half, recipe.plan.leave_out), (stop,))
-        one = _branch(recipe, {"plan.leave_out": left_out}, start, 0, "left out")
-        words = left_out_in_words(half, stop)
-        replays.append((half, one._replace(labels={**one.labels, "change": words})))
-    return replays
+    middle = (len(names) + 1) // 2
+    return [(half, _left_out(recipe, half, start, stop)) for half in (tuple(names[:middle]), tuple(names[middle:]))]
+
+
+def _left_out(recipe: Recipe, names: tuple[str, ...], start: int, stop: int | None = None) -> Branch:
+    """Return the branch that is trained without some classes of predictions."""
+    value = names if stop is None else Steps((names, recipe.plan.leave_out), (stop,))
+    one = _branch(recipe, {"plan.leave_out": value}, start, 0, "left out")
+    return one._replace(labels={**one.labels, "change": left_out_in_words(names, stop)})
 
 
 def _delay(folder: Path, recipe: Recipe, one: Branch, transition: str, **how: Any) -> dict[str, Any]:
     """Return how much later a transition comes in a branch."""
-    rows = compare(folder, recipe, [one], **how)
-    rows = rows[(rows["change"] == one.labels["change"]) & (rows["seed"] == one.labels["seed"])]
-    rows = rows[rows["step"] == one.start]
+    rows = rows_of(compare(folder, recipe, [one], **how), one)
     if (mine := rows[rows["transition"] == transition]).empty:
         known = ", ".join(rows["transition"])
         raise ValueError(f"no transition {transition!r} comes after step {one.start}; there are {known}")

@@ -95,15 +95,21 @@ def branches_of(
 
 def _branch(recipe: Recipe, change: Mapping[str, Any], start: int, order: int, control: str) -> Branch:
     changed = _changed(recipe, change, start)
-    if order:
-        shuffled = {"plan.draw": Shuffled(start, recipe.plan.steps, order)}
-        changed = dataclasses.replace(changed, schedules={**shuffled, **(changed.schedules or {})})
     words = ", ".join(f"{path}={_in_words(value)}" for path, value in change.items())
     label = words or ("another batch order" if order else "no change")
     part = file_part(re.sub(r"[^A-Za-z0-9_.=+-]+", "-", label))
-    name = f"{part}-{start}{f'-order-{order}' if order else ''}"
     silent = [(clamp.layer, clamp.head) for clamp in change.get(_CLAMPS, ()) if clamp.kind in SILENT]
-    return Branch(changed, start, name, {"change": label, "seed": order, "control": control}, silent)
+    labels = {"change": label, "seed": 0, "control": control}
+    return _in_order(Branch(changed, start, f"{part}-{start}", labels, silent), order)
+
+
+def _in_order(one: Branch, order: int) -> Branch:
+    """Return a branch whose batches come in another order from its start on; order 0 is the run's own."""
+    if not order:
+        return one
+    shuffled = {"plan.draw": Shuffled(one.start, one.recipe.plan.steps, order)}
+    recipe = dataclasses.replace(one.recipe, schedules={**shuffled, **(one.recipe.schedules or {})})
+    return one._replace(recipe=recipe, name=f"{one.name}-order-{order}", labels={**one.labels, "seed": order})
 
 
 def _in_words(value: Any) -> str:

@@ -36,10 +36,9 @@ def branch_in_words(row: Mapping[Any, Any]) -> str:
     >>> branch_in_words({"change": "task.p=0.0", "seed": 2}), branch_in_words({"layer": 0, "head": 1, "kind": "out"})
     ('task.p=0.0, order 2', 'L0H1 out')
     """
-    if not isinstance(row.get("change"), str):
-        return held_in_words(row)
-    order = row.get("seed")
-    return f"{row['change']}, order {order:.0f}" if order else str(row["change"])
+    words = row["change"] if isinstance(row.get("change"), str) else held_in_words(row)
+    order = row.get("seed") or 0
+    return f"{words}, order {order:.0f}" if order > 0 else words  # missing where a head is held in the run's own order
 
 
 def left_out_in_words(classes: Sequence[str], stop: int | None) -> str:
@@ -119,3 +118,38 @@ def end_in_words(steps: int | float) -> str:
     ('0', '...')
     """
     return f"{steps:z.0f}" if math.isfinite(steps) else "..."
+
+
+def certified_in_words(rows: Sequence[Mapping[Any, Any]]) -> str:
+    """Return one sentence about the heads that a transition needs, from its rows of `certify`.
+
+    >>> row = {"transition": "attention to I(2)", "comes": 164.6, "step": 120, "seeds": 3, "lo": 30.0, "hi": 60.0}
+    >>> rows = [{**row, "subject": f"L0H{head}", "value": 45.0} for head in range(3)]
+    >>> verdicts = ["needed", "speeds it up", "does not matter"]
+    >>> certified_in_words([{**row, "verdict": verdict} for row, verdict in zip(rows, verdicts, strict=True)])
+    'A head attends to I(2) at step 165: L0H0 is needed; L0H1 speeds it up (without it 45 [30, 60] steps later); L0H2 \
+    does not matter (taken away from step 120 on, in 3 orders of the batches).'
+    """
+    first, parts = rows[0], []
+    for verdict, words in _VERDICTS.items():
+        of = [row for row in rows if row["verdict"] == verdict]
+        delays = [f" (without it {delay_in_words(row['value'], row['lo'], row['hi'])})" for row in of]
+        names = [
+            f"{row['subject']}{delay if verdict == 'speeds it up' else ''}"
+            for row, delay in zip(of, delays, strict=True)
+        ]
+        if names:
+            parts.append(words[len(names) > 1].format(" and ".join(names)))
+    event = transition(str(first["transition"]))
+    orders = f"{first['seeds']} orders" if first["seeds"] > 1 else "one order"
+    how = f"taken away from step {first['step']} on, in {orders} of the batches"
+    return f"{event[0].upper()}{event[1:]} at step {first['comes']:.0f}: {'; '.join(parts)} ({how})."
+
+
+_VERDICTS = {
+    "needed": ("{} is needed", "{} are needed"),
+    "speeds it up": ("{} speeds it up", "{} speed it up"),
+    "does not matter": ("{} does not matter", "{} do not matter"),
+    "cannot tell": ("nothing can be told about {}", "nothing can be told about {}"),
+}
+"""Verdict -> what is said about one, and about several."""

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stagewise.findings.delays import delays, find_delays, transitions
+from stagewise.findings.delays import arrivals, delays, find_delays, transitions
 from stagewise.probes import AttentionTo, Loss
 from stagewise.table import declare
 
@@ -46,6 +46,14 @@ def test_a_planted_delay_lies_in_its_interval_and_shared_noise_cancels(later: fl
     assert attention.hi - attention.lo <= 30  # the checkpoints around both times, however the batch is resampled
     assert found["loss 0.5"].value == 0
     assert found["loss 0.9"].value == 0
+
+
+def test_a_transition_begins_at_a_checkpoint_before_it_comes() -> None:
+    found = {each.what: each for each in arrivals(curves(100, loss=200))}
+    for what, time, begins in [("attention to previous", 100, 90), ("loss 0.5", 200, 190)]:
+        assert found[what].comes == pytest.approx(time, abs=2)
+        assert found[what].begins == begins  # a tenth of a sigmoid of width 4 is nine steps before its middle
+    assert set(found) == {"attention to previous", "loss 0.5", "loss 0.9"}
 
 
 def shifted(time: float, offsets: np.ndarray) -> pd.DataFrame:

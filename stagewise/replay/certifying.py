@@ -1,0 +1,175 @@
+"""Certificates: what each transition of a run needs, said of every head and of classes of predictions, by replays."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from stagewise._prediction_classes import prediction_classes
+from stagewise.checkpoints.run_folder import CERTIFICATE, write
+from stagewise.findings._verdicts import Evidence, joined, verdict
+from stagewise.findings.delays import _Arrival, arrivals
+from stagewise.measurement.probe_batch import load_batch
+from stagewise.plan import ClampHead
+from stagewise.recipe import Recipe
+from stagewise.replay._branches import Branch, check_start, compare, opened, own_table, rows_of
+from stagewise.replay._matched_controls import controls_of, with_controls
+from stagewise.replay.attributing import _left_out, _named_classes
+from stagewise.replay.branching import _branch, _in_order
+from stagewise.replay.densifying import recipe_at
+from stagewise.table import head_label
+from stagewise.training import Dtype
+
+
+def certify(
+    folder: str | Path,
+    classes: Sequence[str] = (),
+    *,
+    start: int | None = None,
+    seeds: int = 1,
+    recipe: Recipe | None = None,
+    progress: bool = True,
+    device: str = "cpu",
+    dtype: Dtype = "float32",
+) -> pd.DataFrame:
+    """Say of every transition of a run whether it needs each head, and each of some classes of predictions.
+
+    Each head is silenced, and each class left out of training, from the last checkpoint before the transition begins:
+    see `intervene` and `attribute`. The verdict follows from the delay beside those of its controls. They are the same
+    on the matched head and a kick, or the class of the nearest size left out; and nothing but other orders of the
+    batches. *Needed*: the transition does not come any more, though the run goes on as long again, and comes under the
+    controls. *Speeds it up*: the delay's interval lies above 0 and beyond the controls'. *Does not matter*: the
+    interval lies within a fifth of the transition's own time. Else it *cannot tell*.
+
+    Args:
+        folder: the run folder.
+        classes: names of `probes.LossByToken`, or what they begin with, as "of token" or "at position".
+        start: the first update without them; None for the last checkpoint before each transition begins.
+        seeds: orders of the batches, the run's own first: what is said, is true in each.
+        recipe: of the run; None reads it from the folder.
+        progress: show bars.
+        device: as the run was trained on.
+        dtype: as the run was trained in.
+
+    Returns a row a transition and subject, a head as "L0H1" or a class: the `transition`, the step at which it `comes`,
+    the `step` from which on it was without the `subject`, the `verdict`, the delay as `value`, `lo`, `hi` in optimiser
+    steps, those of the controls as `matched_lo`, `kick_lo`, `order_lo` and so on, the `matched` subject, and `seeds`.
+    `tables/certificate.parquet` keeps it.
+
+    Raises:
+        ValueError: no transition comes after the start, fewer than two such classes, or the errors of `intervene`.
+        FileNotFoundError: the folder holds no run.
+    """
+    folder = Path(folder)
+    recipe = recipe or recipe_at(folder)
+    experiments = _experiments_of(folder, recipe, classes, start, seeds, progress=progress, device=device)
+    branches = [one for experiment in experiments for one in experiment.branches]
+    table = compare(folder, recipe, branches, progress=progress, device=device, dtype=dtype)
+    found = pd.DataFrame([line for experiment in experiments for line in _lines(experiment, table, seeds)])
+    write(folder / CERTIFICATE, lambda partial: found.to_parquet(partial, index=False))
+    return found
+
+
+class _Subject(NamedTuple):
+    """Something that is taken away: its branches, an order each, those of a kick of its size, and what matches it."""
+
+    own: Sequence[Branch]
+    kicks: Sequence[Branch]
+    matched: str | None
+
+
+class _Experiment(NamedTuple):
+    """The replays from a step on: the transitions that they are for, other orders of the batches, and the subjects."""
+
+    arrivals: Sequence[_Arrival]
+    orders: Sequence[Branch]
+    subjects: Mapping[str, _Subject]
+
+    @property
+    def branches(self) -> list[Branch]:
+        """All runs, the unchanged ones first, which others are compared with."""
+        return [*self.orders, *(one for each in self.subjects.values() for one in (*each.own, *each.kicks))]
+
+
+def _experiments_of(
+    folder: Path, recipe: Recipe, classes: Sequence[str], start: int | None, seeds: int, *, progress: bool, device: str
+) -> list[_Experiment]:
+    """Return the replays that certify a run, by their first step; the run itself is measured for it."""
+    if seeds < 1:
+        raise ValueError(f"one order of the batches at least is the run's own, got {seeds}")
+    series = opened(folder, recipe)
+    check_start(series, start or 0, "certify from an earlier step")
+    own, first = own_table(folder, recipe, progress, device), series.steps[1]
+    after_first = {each.what for each in arrivals(own, first)}
+    coming = [
+        # At step 0 values may be zero, and a kick of their norm would move nothing.
+        each._replace(begins=max(each.begins, first if each.what in after_first else 0) if start is None else start)
+        for each in arrivals(own, start or 0)
+    ]
+    if not coming:
+        raise ValueError(f"no transition of {series.name} comes after step {start or 0}: there is nothing to certify")
+    experiments = []
+    for begins, of in groupby(sorted(coming, key=lambda each: each.begins), key=lambda each: each.begins):
+        orders = [_branch(recipe, {}, begins, order, "batch order") for order in range(1, max(seeds, 2))]
+        names = (None, *(one.name for one in orders))
+        subjects = dict(_heads(folder, recipe, begins, names[:seeds]))
+        if classes:
+            subjects |= _classes(folder, recipe, classes, begins, names[:seeds])
+        experiments.append(_Experiment(list(of), orders, subjects))
+    return experiments
+
+
+def _heads(folder: Path, recipe: Recipe, start: int, paired: Sequence[str | None]) -> Iterator[tuple[str, _Subject]]:
+    series = opened(folder, recipe)
+    layers, heads = range(series.architecture.n_layers), range(series.architecture.n_heads)
+    clamps = [ClampHead(layer, head, start) for layer in layers for head in heads]
+    branches = {one.recipe.plan.clamps: one for one in with_controls(clamps, folder, recipe, controls=True)}
+    for clamp in clamps:
+        controls = {control: other for other, control in controls_of(clamp, series)}
+        other, kick = controls.get("another head"), controls["random direction"]
+        matched = None if other is None else head_label(other.layer, other.head)
+        own, kicks = (_in_orders(branches[(each,)], paired) for each in (clamp, kick))
+        yield head_label(clamp.layer, clamp.head), _Subject(own, kicks, matched)
+
+
+def _classes(
+    folder: Path, recipe: Recipe, classes: Sequence[str], start: int, paired: Sequence[str | None]
+) -> dict[str, _Subject]:
+    names, batch = _named_classes(recipe, folder, classes), load_batch(recipe, folder)
+    members = prediction_classes(batch, range(recipe.task.d_vocab))
+    sizes = {name: int((members[name] & batch.scored).sum()) for name in names}
+    subjects = {}
+    for name in names:
+        nearest = min((each for each in names if each != name), key=lambda each: abs(sizes[each] - sizes[name]))
+        own = _in_orders(_left_out(recipe, (name,), start), paired)
+        subjects[f"predictions {name}"] = _Subject(own, (), f"predictions {nearest}")
+    return subjects
+
+
+def _in_orders(one: Branch, paired: Sequence[str | None]) -> list[Branch]:
+    """Return a branch in the run's own order of the batches and others, compared with the unchanged run in each."""
+    return [_in_order(one, order)._replace(paired=name) for order, name in enumerate(paired)]
+
+
+def _lines(experiment: _Experiment, table: pd.DataFrame, seeds: int) -> Iterator[dict[str, Any]]:
+    for what, begins, comes in experiment.arrivals:
+        rows = table[table["transition"] == what]
+
+        def evidence(branches: Sequence[Branch], rows: pd.DataFrame = rows) -> Evidence:
+            return joined(pd.concat([rows_of(rows, one) for one in branches]))
+
+        orders = evidence(experiment.orders)
+        delays = {name: evidence(each.own) for name, each in experiment.subjects.items()}
+        for name, each in experiment.subjects.items():
+            controls = {"order": orders}
+            if each.matched:
+                controls["matched"] = delays[each.matched]
+            if each.kicks:
+                controls["kick"] = evidence(each.kicks)
+            delay = delays[name]
+            said = {"verdict": verdict(delay, list(controls.values()), comes), "matched": each.matched, "seeds": seeds}
+            ends = {f"{control}_{end}": getattr(of, end) for control, of in controls.items() for end in ("lo", "hi")}
+            known = {"transition": what, "comes": comes, "step": begins, "subject": name}
+            yield {**known, **said, **{end: getattr(delay, end) for end in ("value", "lo", "hi")}, **ends}

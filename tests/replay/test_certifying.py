@@ -1,0 +1,79 @@
+"""Certificates of planted runs: the head that alone can do it is needed, and what it says is kept."""
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from calibration.certificates import certified, planted
+from stagewise.checkpoints.run_folder import CERTIFICATE, INTERVENTIONS
+from stagewise.replay.certifying import _experiments_of, certify
+
+pytestmark = pytest.mark.usefixtures("few_sequences", "unchecked")
+ATTENTION = "attention to lag"
+RECIPE = planted((1.0, 0.0), steps=80, every=6)
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, pd.DataFrame]:
+    folder = tmp_path_factory.mktemp("planted") / "run"
+    return folder, certified(folder, RECIPE, start=6)
+
+
+def test_the_head_that_alone_can_do_it_is_needed_and_muted_ones_do_not_matter(alone: tuple[Path, pd.DataFrame]) -> None:
+    folder, rows = alone
+    said = rows[rows["transition"] == ATTENTION].set_index("subject")["verdict"].to_dict()
+    assert said == {"L0H0": "needed", "L0H1": "does not matter"}
+    late = rows[(rows["transition"] == "loss 0.9") & (rows["subject"] == "L0H0")]
+    assert late["verdict"].tolist() == ["speeds it up"]  # the run ends too soon
+    assert late["value"].tolist() == [float("inf")]
+    pd.testing.assert_frame_equal(pd.read_parquet(folder / CERTIFICATE), rows)
+
+
+@pytest.mark.slow
+def test_orders_join_the_evidence_and_nothing_is_trained_twice(alone: tuple[Path, pd.DataFrame]) -> None:
+    folder, rows = alone
+    times = {path: path.stat().st_mtime_ns for path in folder.rglob("*.safetensors")}
+    joined = certify(folder, start=6, seeds=2, recipe=RECIPE, progress=False)
+    assert all(path.stat().st_mtime_ns == time for path, time in times.items())
+    assert (joined["lo"] <= rows["lo"]).all()
+    assert (joined["hi"] >= rows["hi"]).all()
+    table = pd.read_parquet(folder / INTERVENTIONS)
+    assert set(table.loc[table["kind"] == "out", "seed"].fillna(0)) == {0, 1}
+
+
+def test_classes_of_predictions_are_subjects_too_and_each_is_held_to_the_one_of_the_nearest_size(
+    alone: tuple[Path, pd.DataFrame],
+) -> None:
+    folder, _ = alone
+    classes = ["of token 0", "of token 1", "at position"]
+    (experiment,) = _experiments_of(folder, RECIPE, classes, 6, 2, progress=False, device="cpu")
+    late = experiment.subjects["predictions at positions 3 to 6"]
+    assert late.matched is not None
+    assert late.matched.startswith("predictions ")
+    assert [one.paired for one in late.own] == [None, experiment.orders[0].name]
+    assert not late.kicks
+    names = [one.name for one in experiment.branches]
+    assert len(set(names)) == len(names) == 1 + 2 * (len(experiment.subjects) + 2)  # two heads have a kick each
+
+
+def test_each_transition_starts_at_the_last_checkpoint_before_it_begins(alone: tuple[Path, pd.DataFrame]) -> None:
+    folder, rows = alone
+    recipe = RECIPE
+    experiments = _experiments_of(folder, recipe, (), None, 1, progress=False, device="cpu")
+    starts = {of.what: of.begins for experiment in experiments for of in experiment.arrivals}
+    comes = rows.groupby("transition", sort=False)["comes"].first()
+    assert set(starts) == set(comes.index)
+    assert all(0 < start < comes[what] and start in recipe.plan.saved_steps for what, start in starts.items())
+
+
+def test_a_start_after_all_transitions_and_no_order_are_refused(alone: tuple[Path, pd.DataFrame]) -> None:
+    folder, _ = alone
+    how: Any = {"recipe": RECIPE, "progress": False}
+    with pytest.raises(ValueError, match="comes after step 78: there is nothing to certify"):
+        certify(folder, start=78, **how)
+    with pytest.raises(ValueError, match="certify from an earlier step than 80, got 80"):
+        certify(folder, start=80, **how)
+    with pytest.raises(ValueError, match="the run's own, got 0"):
+        certify(folder, seeds=0, **how)
