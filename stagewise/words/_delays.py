@@ -124,11 +124,8 @@ def certified_in_words(rows: Sequence[Mapping[Any, Any]]) -> str:
     """Return one sentence about the heads that a transition needs, from its rows of `certify`.
 
     >>> row = {"transition": "attention to I(2)", "comes": 164.6, "step": 120, "seeds": 3, "lo": 30.0, "hi": 60.0}
-    >>> rows = [{**row, "subject": f"L0H{head}", "value": 45.0} for head in range(3)]
-    >>> verdicts = ["needed", "speeds it up", "does not matter"]
-    >>> certified_in_words([{**row, "verdict": verdict} for row, verdict in zip(rows, verdicts, strict=True)])
-    'A head attends to I(2) at step 165: L0H0 is needed; L0H1 speeds it up (without it 45 [30, 60] steps later); L0H2 \
-    does not matter (taken away from step 120 on, in 3 orders of the batches).'
+    >>> certified_in_words([{**row, "subject": "L0H0", "value": 45.0, "verdict": "needed"}])
+    'A head attends to I(2) at step 165: L0H0 is needed (taken away from step 120 on, in 3 orders of the batches).'
     """
     first, parts = rows[0], []
     for verdict, words in _VERDICTS.items():
