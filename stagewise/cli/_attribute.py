@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from stagewise.cli._commands import one_thread
-from stagewise.cli._options import Device, DryRun, DtypeName, OwnTask, Quiet
+from stagewise.cli._options import ReplayOptions
 
 
 def attribute(
@@ -23,11 +23,8 @@ def attribute(
         ),
     ] = None,
     orders: Annotated[int, typer.Option(min=1, help="other orders of the batches, whose delays are the noise")] = 2,
-    own_task: OwnTask = None,
-    device: Device = "cpu",
-    dtype: DtypeName = "float32",
-    dry: DryRun = False,
-    quiet: Quiet = False,
+    *,
+    replay: ReplayOptions,
 ) -> None:
     """Replay a run without classes of its predictions; print how much later a transition comes, and which made it."""
     one_thread()
@@ -36,11 +33,11 @@ def attribute(
     from stagewise.replay.attributing import attribute, first_replays
     from stagewise.words._delays import attributed_in_words
 
-    recipe, names = recipe_of_run(folder, own_task or (), "attribute continues with"), classes or ["at position"]
+    recipe, names = recipe_of_run(folder, replay.own_task or (), "attribute continues with"), classes or ["at position"]
     noise, halves = first_replays(folder, names, start, stop, recipe, orders)
     print(f"at first, {cost(folder, [*noise, *(one for _, one in halves)])}")
-    if dry:
+    if replay.dry:
         return
-    how: Any = {"orders": orders, "progress": not quiet, "device": device, "dtype": dtype}
+    how: Any = {"orders": orders, **replay.resources()}
     rows = attribute(folder, transition, names, start, stop, recipe=recipe, **how)
     print(*attributed_in_words(rows.to_dict("records"), transition), sep="\n")

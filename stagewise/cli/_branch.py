@@ -7,7 +7,7 @@ import typer
 
 from stagewise.cli._commands import one_thread
 from stagewise.cli._intervene import compare_and_print
-from stagewise.cli._options import Device, DryRun, DtypeName, OwnTask, Quiet
+from stagewise.cli._options import ReplayOptions
 from stagewise.cli._settings import read_axes, read_settings
 
 
@@ -30,11 +30,8 @@ def branch(
         typer.Option("--controls/--no-controls", help="the same from half the step on, and batches in another order"),
     ] = True,
     together: Annotated[int, typer.Option(min=1, help="train up to so many of one shape as one batched step")] = 1,
-    own_task: OwnTask = None,
-    device: Device = "cpu",
-    dtype: DtypeName = "float32",
-    dry: DryRun = False,
-    quiet: Quiet = False,
+    *,
+    replay: ReplayOptions,
 ) -> None:
     """Continue a run from a checkpoint with its recipe changed; print how much later each transition comes."""
     one_thread()
@@ -43,12 +40,12 @@ def branch(
     from stagewise.replay.branching import branches_of
     from stagewise.sweeping import parameter_grid
 
-    recipe = recipe_of_run(folder, own_task or (), "branch continues with")
+    recipe = recipe_of_run(folder, replay.own_task or (), "branch continues with")
     cells = parameter_grid(**read_axes(settings or []))
     changes = [read_settings([f"{key}={value}" for key, value in cell.items()]) for cell in cells]
     branches = branches_of(folder, changes, start, recipe, controls=controls, seeds=seeds)
-    how: Any = {"together": together, "progress": not quiet, "device": device, "dtype": dtype}
-    rows = compare_and_print(folder, recipe, branches, dry=dry, **how)
+    how: Any = {"together": together, **replay.resources()}
+    rows = compare_and_print(folder, recipe, branches, dry=replay.dry, **how)
     if rows is not None and seeds > 1:
         rows = rows[rows["control"] != "another time"].rename(columns={"change": "without"})
         print(find_delays(rows).rename(columns={"without": "change"}).round(1).to_string(index=False))

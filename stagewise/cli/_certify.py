@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from stagewise.cli._commands import one_thread
-from stagewise.cli._options import Device, DryRun, DtypeName, OwnTask, Quiet
+from stagewise.cli._options import ReplayOptions
 
 
 def certify(
@@ -25,11 +25,8 @@ def certify(
         ),
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="orders of the batches in which a verdict has to hold")] = 1,
-    own_task: OwnTask = None,
-    device: Device = "cpu",
-    dtype: DtypeName = "float32",
-    dry: DryRun = False,
-    quiet: Quiet = False,
+    *,
+    replay: ReplayOptions,
 ) -> None:
     """Say of each head whether each transition of a run needs it: replays without it, beside their controls."""
     one_thread()
@@ -39,13 +36,13 @@ def certify(
     from stagewise.replay.certifying import _experiments_of, certify
     from stagewise.words._delays import certified_in_words, delay_in_words
 
-    recipe, names = recipe_of_run(folder, own_task or (), "certify continues with"), classes or ()
-    experiments = _experiments_of(folder, recipe, names, start, seeds, progress=not quiet, device=device)
+    recipe, names = recipe_of_run(folder, replay.own_task or (), "certify continues with"), classes or ()
+    experiments = _experiments_of(folder, recipe, names, start, seeds, progress=not replay.quiet, device=replay.device)
     price = cost(folder, [one for experiment in experiments for one in experiment.branches])
     print(f"{price}, about {price.updates * _seconds_an_update(folder):.0f} seconds of training")
-    if dry:
+    if replay.dry:
         return
-    how: Any = {"start": start, "seeds": seeds, "progress": not quiet, "device": device, "dtype": dtype}
+    how: Any = {"start": start, "seeds": seeds, **replay.resources()}
     rows = certify(folder, names, recipe=recipe, **how)
     delays = [delay_in_words(row["value"], row["lo"], row["hi"]) for row in rows.to_dict("records")]
     print(rows[["transition", "step", "subject", "verdict"]].assign(delay=delays).to_string(index=False))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stagewise.cli._commands import one_thread
-from stagewise.cli._options import Device, DryRun, DtypeName, OwnTask, Quiet
+from stagewise.cli._options import ReplayOptions
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,11 +37,8 @@ def intervene(
     controls: Annotated[
         bool, typer.Option("--controls/--no-controls", help="the same on a matched head, and a kick of the same norm")
     ] = True,
-    own_task: OwnTask = None,
-    device: Device = "cpu",
-    dtype: DtypeName = "float32",
-    dry: DryRun = False,
-    quiet: Quiet = False,
+    *,
+    replay: ReplayOptions,
 ) -> None:
     """Continue a run from a checkpoint with a head held; print how much later each transition comes, and controls."""
     one_thread()
@@ -49,10 +46,10 @@ def intervene(
     from stagewise.replay._matched_controls import with_controls
 
     chosen = {"out": hold_out, "weights": freeze, "pattern": keep_pattern, "uniform": uniform, "relation": attend}
-    recipe = recipe_of_run(folder, own_task or (), "intervene continues with")
+    recipe = recipe_of_run(folder, replay.own_task or (), "intervene continues with")
     clamps = clamps_of({kind: heads or () for kind, heads in chosen.items()}, start)
     branches = with_controls(clamps, folder, recipe, controls)
-    compare_and_print(folder, recipe, branches, dry=dry, progress=not quiet, device=device, dtype=dtype)
+    compare_and_print(folder, recipe, branches, dry=replay.dry, **replay.resources())
 
 
 def compare_and_print(

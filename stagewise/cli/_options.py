@@ -228,6 +228,21 @@ class PassOptions:
 
 
 @dataclass(frozen=True)
+class ReplayOptions:
+    """How a run is replayed with something changed."""
+
+    own_task: OwnTask = None
+    device: Device = "cpu"
+    dtype: DtypeName = "float32"
+    dry: DryRun = False
+    quiet: Quiet = False
+
+    def resources(self) -> dict[str, Any]:
+        """Return them as arguments of `branch` and its like."""
+        return {"progress": not self.quiet, "device": self.device, "dtype": self.dtype}
+
+
+@dataclass(frozen=True)
 class BaselineOptions:
     """Whether, and of which contexts, restricted-context models are trained."""
 
