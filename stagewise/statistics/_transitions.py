@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import scipy
@@ -268,6 +268,9 @@ class _Search:
         change = after - before
         others = [one for k, one in enumerate(self.shapes) if k != j]
         along = [one for one, of_other in zip(others, weights[2:-1], strict=True) if of_other * size > 0]
+        rests: list[tuple[np.ndarray, Sequence[Shapes]]] = [(weights[1] * columns[1], ())]
+        if others:
+            rests.append((weights[1:-1] @ columns[1:-1], along))
         way = size * float(np.diff(np.interp(times[[0, 2], 0], u, columns[-1]))[0])
         variance = (residual**2).sum() / max(n - 4 - len(self.shapes), 3)
         deviation = float(np.sqrt(variance)) * noise.level(float(np.interp(times[1, 0], u, np.arange(n))), n)
@@ -279,10 +282,7 @@ class _Search:
             change,
             max(self._p_value(full, j), rival),
             deviation,
-            min(
-                prominence(u, weights[1] * columns[1], size, self.shapes[j]),
-                prominence(u, weights[1:-1] @ columns[1:-1], size, self.shapes[j], along),
-            ),
+            min(prominence(u, rest, size, self.shapes[j], near) for rest, near in rests),
             float(np.diff(np.interp(times[[0, 2], 0], u, whole))[0] / way) if way else 0.0,
             int((u <= times[0, 0]).sum()),
             int((u >= times[2, 0]).sum()),
