@@ -8,7 +8,7 @@ import pytest
 
 from tests.docs_words import END, ROOT
 
-ROOMS = [*(path for path in sorted((ROOT / "stagewise").iterdir()) if path.is_dir() and not path.is_symlink())]
+ROOMS = sorted({path.parent for path in (ROOT / "stagewise").glob("*/*.py") if not path.parent.is_symlink()})
 FILES = {room.name: sorted(room.rglob("*.py")) for room in [*ROOMS, ROOT / "probes", ROOT / "tasks"]}
 FILES["stagewise"] = sorted((ROOT / "stagewise").glob("*.py"))
 
