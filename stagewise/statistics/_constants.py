@@ -245,6 +245,9 @@ FURTHER = 0.2
 SPEED_POINTS = 400
 """Points between checkpoints at which the speed of a fit is read."""
 
+PAUSE = 0.5
+"""Part of the mean speed between the middles of two transitions below which one waits for the other."""
+
 # Stretches of finer checkpoints.
 
 FINER_GAP = 0.5

@@ -71,7 +71,8 @@ def prominence(u: np.ndarray, beside: np.ndarray, size: float, shape: Shapes, ot
 
     If a transition lasts to the end of the run, its last part comes after it: a curve that grows faster and faster does
     not slow there. Transitions of one direction that follow each other without a pause, as the pieces of a straight
-    line that bends, are taken together: the parts before the first and after the last count.
+    line that bends, are taken together: the parts before the first and after the last count. A pause is a time
+    between their middles, of one spacing of checkpoints, in which the fit is slower than on average by far.
 
     Args:
         u: log(1 + step) of the checkpoints.
@@ -92,16 +93,23 @@ def prominence(u: np.ndarray, beside: np.ndarray, size: float, shape: Shapes, ot
     spacing = float(np.interp(half, (u[1:] + u[:-1]) / 2, np.diff(np.expm1(u))))
     start, middle, end = np.expm1([early, half, late])
     way_in, way_out = max(middle - start, 2 * spacing), max(end - middle, 2 * spacing)
-    for other in sorted(others, key=lambda each: abs(each.times()[0, 1] - half)):
-        begins, _, ends = np.expm1(other.times()[0])
-        if begins <= end + way_out and ends >= start - way_in:
-            start, end = min(start, begins), max(end, ends)
 
     def speed(lo: float, hi: float) -> float:
         lo, hi = max(lo, t[0]), min(hi, t[-1])
         if hi - lo < spacing / 2:
             return 0.0
         return float(np.diff(np.interp([lo, hi], t, fit))[0] / (hi - lo))
+
+    def pauses(lo: float, hi: float) -> bool:
+        begins = np.arange(lo, hi - spacing, spacing / 4)
+        slowest = min((speed(begin, begin + spacing) for begin in begins), default=np.inf)
+        return slowest < c.PAUSE * speed(lo, hi)
+
+    for other in sorted(others, key=lambda each: abs(each.times()[0, 1] - half)):
+        begins, its_middle, ends = np.expm1(other.times()[0])
+        near = begins <= end + way_out and ends >= start - way_in
+        if near and not pauses(min(middle, its_middle), max(middle, its_middle)):
+            start, end = min(start, begins), max(end, ends)
 
     before = speed(start - way_in, start)
     after = speed(min(end, t[-1] - 2 * spacing), end + way_out)

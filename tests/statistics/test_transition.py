@@ -42,6 +42,20 @@ def test_a_ramp_on_a_slope_stands_out_by_the_ratio_of_speeds() -> None:
     assert prominence(U, slope * STEPS, 0.6, ramp) == pytest.approx(fastest / around, rel=0.05)
 
 
+def logistic(middle: float, width: float) -> Shapes:
+    return Shapes(np.array([np.log1p(middle)]), np.array([width]), np.array([0.0]))
+
+
+def test_pieces_of_one_way_are_one_and_a_rise_after_a_dip_is_its_own() -> None:
+    first, second, dip = logistic(250.0, 0.55), logistic(1270.0, 0.1), logistic(1000.0, 0.3)
+    earlier = 1.3 * first.at(U)[0]
+    assert prominence(U, earlier - 1.2 * dip.at(U)[0], 1.5, second, [first]) > 4
+    line = np.minimum(STEPS / 2000, 1.0)
+    upper = Shapes(np.array([np.log1p(1500.0)]), np.array([0.35]), np.array([RAMP]))
+    lower = Shapes(np.array([np.log1p(700.0)]), np.array([0.6]), np.array([RAMP]))
+    assert prominence(U, line - 0.5 * upper.at(U)[0], 0.5, upper, [lower]) < 1.5
+
+
 @pytest.mark.each_value
 @pytest.mark.parametrize("noise", [0.0, 0.01])
 @pytest.mark.parametrize("at", [9, 25, 40])
