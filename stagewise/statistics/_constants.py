@@ -101,6 +101,10 @@ WIDEST = 0.6
 WIDTHS = (0.1, 0.35, 0.7, 1.4, 2.8, 5.6, 11.2)
 """Widths of the search, in spacings of checkpoints."""
 
+NARROW = 0.7
+"""Spacings up to which a width has places at checkpoints as well as between them: of 20 checkpoints .95 of the jumps of
+ten deviations are found with them, .78 without."""
+
 TAILS = (0.5, 1.0, 2.0)
 """Exponents of the tail of an abrupt onset."""
 

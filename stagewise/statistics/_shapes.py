@@ -29,7 +29,7 @@ class Shapes(NamedTuple):
         """How many they are."""
         return len(self.middle)
 
-    def take(self, chosen: np.ndarray | list[int]) -> "Shapes":
+    def take(self, chosen: np.ndarray | list[int] | slice) -> "Shapes":
         """Return some of them."""
         return Shapes(*(part[chosen] for part in self))
 
@@ -87,7 +87,8 @@ def alike(shapes: Shapes, one: Shapes, u: np.ndarray) -> np.ndarray:
 def grid(steps: tuple[float, ...]) -> Shapes:
     """Return the transitions of the search, between all neighbouring checkpoints that have enough on either side.
 
-    Many checkpoints do not have one between all: a search takes time and memory in their number times that of places.
+    Narrow ones lie at checkpoints, too: between two, none has its half at the value of one. Many checkpoints do not
+    have one between all: a search takes time and memory in their number times that of places.
     """
     u = np.log1p(np.asarray(steps))
     every = max(1, (len(u) - c.BEFORE - c.AFTER) // c.MIDDLES)
@@ -100,6 +101,8 @@ def grid(steps: tuple[float, ...]) -> Shapes:
         places, widths = middle[thinned], (width * spacing)[thinned]
         near = (widths <= c.WIDEST) | (width == c.WIDTHS[0])
         parts.append(Shapes(places[near], widths[near].clip(max=c.WIDEST), np.zeros(near.sum())))
+        if width <= c.NARROW:
+            parts.append(parts[-1]._replace(middle=u[gaps][near]).take(slice(1, None)))
     if len(gaps):
         spacing_widths = np.full(len(middle), c.WIDEST)
         wide = Shapes(middle, spacing_widths, np.zeros(len(middle)))

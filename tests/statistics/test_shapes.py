@@ -43,6 +43,13 @@ def test_the_grid_has_checkpoints_on_either_side_of_every_middle() -> None:
     assert middles.max() < steps[-AFTER]
 
 
+def test_the_grid_has_narrow_shapes_at_checkpoints_and_between_them() -> None:
+    u = np.log1p(np.arange(0.0, 600, 20))
+    every = grid(tuple(np.arange(0.0, 600, 20).tolist()))
+    narrow = every.middle[(every.tail == 0) & (every.width < 0.2 * np.diff(u).max())]
+    assert np.isin((u[5:-5], (u[5:-4] + u[4:-5])[1:] / 2), narrow).all()
+
+
 def test_shapes_are_told_apart_by_two_checkpoints_or_more_and_by_what_lies_between_their_times() -> None:
     steps = np.arange(60.0) * 50
     u = np.log1p(steps)
