@@ -13,7 +13,7 @@ import scipy
 from stagewise.findings._frames import typed
 from stagewise.findings._scores import Curve, of_whole_model
 from stagewise.statistics import Curve as Points
-from stagewise.statistics import StageCriteria, turning_point
+from stagewise.statistics import OnsetVerdict, StageCriteria, turning_point
 from stagewise.statistics._crossings import crossing_step
 from stagewise.statistics._noise.differences import noise
 
@@ -64,27 +64,59 @@ class EpisodeKind(StrEnum):
     """A held-out curve is half-way (`end`) long after that on training data (`beside`) was (`start`)."""
 
 
-def episodes_of(table: pd.DataFrame, onsets: pd.DataFrame, criteria: StageCriteria) -> pd.DataFrame:
+def episodes_of(table: pd.DataFrame, criteria: StageCriteria) -> pd.DataFrame:
     """Return a row an episode of the curves of the model as a whole, as its loss, in the order of their starts.
-
-    A curve that is away while heads change is no spike: that is of their transition.
 
     Args:
         table: of one run.
-        onsets: with the stages that they start.
         criteria: of `find_stages`.
     """
     curves = of_whole_model(table)
     records = [*(one for curve in curves for one in _of_curve(curve, criteria)), *_of_pairs(_pairs(curves), criteria)]
-    beside = [one for one in records if one["kind"] != EpisodeKind.SPIKE or not _is_on_the_way(one, onsets)]
-    return typed(sorted(beside, key=lambda one: float(one["start"])), EPISODES)
+    return typed(sorted(records, key=lambda one: float(one["start"])), EPISODES)
 
 
-def _is_on_the_way(spike: dict[str, Any], onsets: pd.DataFrame) -> bool:
+def without_spikes(onsets: pd.DataFrame, episodes: pd.DataFrame) -> pd.DataFrame:
+    """Return onsets of which those that are a spike of their own curve, and of no other, are none."""
+    alone = pd.Series(False, onsets.index)
+    for spike in episodes[episodes["kind"].eq(EpisodeKind.SPIKE)].to_dict("records"):
+        alone |= onsets["onset"] & _same_curve(onsets, spike) & _during(onsets, spike) & _is_undone(onsets, spike)
+    for spike in episodes[episodes["kind"].eq(EpisodeKind.SPIKE)].to_dict("records"):
+        if (onsets["onset"] & ~alone & _during(onsets, spike)).any():
+            alone &= ~(_same_curve(onsets, spike) & _during(onsets, spike))
+    return onsets.assign(onset=onsets["onset"] & ~alone, verdict=onsets["verdict"].mask(alone, str(OnsetVerdict.SPIKE)))
+
+
+def _same_curve(onsets: pd.DataFrame, spike: dict[Any, Any]) -> "pd.Series[bool]":
+    return onsets["probe"].eq(spike["probe"]) & onsets["quantity"].eq(spike["quantity"])
+
+
+def _during(onsets: pd.DataFrame, spike: dict[Any, Any]) -> "pd.Series[bool]":
+    return onsets["t50_lo"].le(spike["end"]) & onsets["t90_hi"].ge(spike["start"])
+
+
+def _is_undone(onsets: pd.DataFrame, spike: dict[Any, Any]) -> "pd.Series[bool]":
+    """Whether a curve leaves its level for a while, or comes back to that before the spike."""
+    left = (onsets["after"] - spike["before"]).abs() <= RECOVERED * abs(spike["after"] - spike["before"])
+    return onsets["transient"] | left
+
+
+def beside(episodes: pd.DataFrame, onsets: pd.DataFrame) -> pd.DataFrame:
+    """Return the episodes beside transitions: a curve that is away while heads change is no spike, but of these.
+
+    Args:
+        episodes: from `episodes_of`.
+        onsets: with the stages that they start.
+    """
+    kept = [one["kind"] != EpisodeKind.SPIKE or not _is_on_the_way(one, onsets) for one in episodes.to_dict("records")]
+    return episodes[np.array(kept, bool)].reset_index(drop=True)
+
+
+def _is_on_the_way(spike: dict[Any, Any], onsets: pd.DataFrame) -> bool:
     """Whether it lies between two onsets of its curve that are of one transition."""
     if onsets.empty:
         return False
-    own = onsets[onsets["probe"].eq(spike["probe"]) & onsets["quantity"].eq(spike["quantity"])]
+    own = onsets[_same_curve(onsets, spike)]
     ends = own.groupby("starts_stage")["t50"].agg(["min", "max"])
     return bool((ends["min"].le(spike["start"]) & ends["max"].ge(spike["start"])).any())
 

@@ -27,7 +27,7 @@ from stagewise.findings._power import POWER, power_of
 from stagewise.findings._scores import has_scores, quantities_of, rows_of_evidence
 from stagewise.findings._transitions import NEVER, RunTransition, stage_rows, transitions_of, with_stages
 from stagewise.findings._windows import Window, windows
-from stagewise.findings.episodes import episodes_of
+from stagewise.findings.episodes import beside, episodes_of, without_spikes
 from stagewise.findings.onsets import TIMES, find_onsets
 from stagewise.statistics import DEFAULT, StageCriteria
 from stagewise.table import Quantities, Role, check_table, plain_quantities, quantities_from
@@ -230,6 +230,8 @@ def find_stages(
     if not nested and len(named := nested_references(table)) > 1:
         nested = named
     onsets, events = find_onsets(table, criteria, causes, executor), head_events(table, criteria)
+    episodes = episodes_of(table, criteria)
+    onsets = without_spikes(onsets, episodes)
     if not nested and onsets.empty:
         raise ValueError(words.NOTHING.format(probes=probes))
     points = turning_points(table, nested, criteria, causes) if nested else typed([], POINTS)
@@ -245,7 +247,7 @@ def find_stages(
     searched = set(onsets["probe"])
     quantities = {probe: by_name for probe, by_name in quantities.items() if probe in searched}
     power = typed([], POWER) if transitions else power_of(table, criteria)
-    frames = (typed(rows, ROWS), points, events, onsets, levels, episodes_of(table, onsets, criteria), power)
+    frames = (typed(rows, ROWS), points, events, onsets, levels, beside(episodes, onsets), power)
     inner = steps[criteria.preceding - 1 : len(steps) - criteria.preceding + 1]
     visible = (float(inner[0]), float(inner[-1])) if len(inner) and len(steps) >= criteria.fewest else (0.0, 0.0)
     return Stages(run, *frames, visible, nested, criteria, digest(table), causes, quantities)

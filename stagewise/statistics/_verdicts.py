@@ -76,7 +76,7 @@ class OnsetVerdict(StrEnum):
     """It lasts until the run ends, and is no faster than before: whether it would slow down is not known."""
 
     SPIKE = "spike"
-    """It is seen at three checkpoints or fewer."""
+    """It is undone soon after, as where it is seen at three checkpoints or fewer."""
 
     GRADUAL = "gradual"
     """Too little of the change is within a short time."""

@@ -38,7 +38,7 @@ NO_ONSETS = {
     OnsetVerdict.NOISE: "moves by {size}: noise of {noise:.2g} could cause that",
     OnsetVerdict.EARLY: "moves from the start of the run on: what it did before is not known",
     OnsetVerdict.LATE: "moves until the end of the run: whether it slows down after that is not known",
-    OnsetVerdict.SPIKE: "moves at three checkpoints at most",
+    OnsetVerdict.SPIKE: "moves, and is back soon after",
     OnsetVerdict.GRADUAL: "moves gradually: {share:.0%} of the way while time grows {criteria.local:g} times",
     OnsetVerdict.COMMON: "moves no faster than before or after",
     OnsetVerdict.WANDERS: "may be a random walk: it moves slowly all the time",
@@ -49,7 +49,7 @@ NO_ONSETS = {
 
 GROUPS = {
     "moved too little, or by noise alone": (OnsetVerdict.SMALL, OnsetVerdict.NOISE),
-    "moved gradually, as at other times, or at one checkpoint": (
+    "moved gradually, as at other times, or for a short time": (
         *(OnsetVerdict.GRADUAL, OnsetVerdict.COMMON, OnsetVerdict.SPIKE),
     ),
     "moved from the start on, or until the end": (OnsetVerdict.EARLY, OnsetVerdict.LATE),

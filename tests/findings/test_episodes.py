@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from stagewise.checkpoints.logged_curves import read_log
-from stagewise.findings.episodes import EpisodeKind, episodes_of
+from stagewise.findings.episodes import EpisodeKind, beside, episodes_of
 from stagewise.findings.stages import find_stages
 from stagewise.statistics import DEFAULT
 
@@ -25,7 +25,7 @@ def rise(middle: float, seed: int) -> Any:
 
 
 def found(**columns: Any) -> list[dict[str, Any]]:
-    frame = episodes_of(read_log({"step": STEPS, **columns}), pd.DataFrame(), DEFAULT)
+    frame = episodes_of(read_log({"step": STEPS, **columns}), DEFAULT)
     return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
 
 
@@ -43,8 +43,21 @@ def test_a_loss_that_is_away_while_heads_change_is_no_spike() -> None:
     loss[80:83] += 2
     table = read_log({"step": STEPS, "loss": loss})
     of = {"probe": ["Logged"] * 2, "quantity": ["loss"] * 2, "t50": [STEPS[79], STEPS[83]]}
-    found = [episodes_of(table, pd.DataFrame({**of, "starts_stage": stages}), DEFAULT) for stages in ([2, 2], [2, 3])]
+    spikes = episodes_of(table, DEFAULT)
+    found = [beside(spikes, pd.DataFrame({**of, "starts_stage": stages})) for stages in ([2, 2], [2, 3])]
     assert [len(each) for each in found] == [0, 1]
+
+
+@pytest.mark.parametrize("over", [4, 12])
+def test_a_spike_is_told_once_however_long_it_takes_to_recover(over: int) -> None:
+    loss = decay()
+    loss[80:] += 0.8 * np.exp(-np.arange(len(STEPS) - 80) / over)
+    stages = find_stages(read_log({"step": STEPS, "loss": loss}))
+    (spike,) = stages.episodes.to_dict("records")
+    assert (spike["kind"], spike["start"]) == (EpisodeKind.SPIKE, STEPS[80])
+    assert len(stages) == 1
+    told = find_stages(read_log({"step": STEPS, "loss": loss, "accuracy": rise(4000, 3)}))
+    assert len(told) == 2
 
 
 def test_overfitting_is_that_held_out_and_training_data_part() -> None:
@@ -84,4 +97,4 @@ def test_noise_has_no_episodes(seed: int) -> None:
 def test_between_checkpoints_far_apart_nothing_is_a_spike() -> None:
     steps = [0, *(2**k for k in range(14))]
     values = np.linspace(3, 1, 15) + np.where(np.arange(15) == 9, 2, 0)
-    assert episodes_of(read_log({"step": steps, "loss": values}), pd.DataFrame(), DEFAULT).empty
+    assert episodes_of(read_log({"step": steps, "loss": values}), DEFAULT).empty

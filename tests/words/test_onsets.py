@@ -42,7 +42,7 @@ def test_scores_without_onset_are_counted_by_verdict_whatever_their_words_say() 
     onsets = pd.DataFrame({"verdict": verdicts})
     assert onset_words.without_onset(onsets) == (
         "9 scores were examined, 8 of them without onset: 2 moved too little, or by noise alone, 3 moved gradually, as "
-        "at other times, or at one checkpoint, 1 may be smooth, 2 cannot be judged."
+        "at other times, or for a short time, 1 may be smooth, 2 cannot be judged."
     )
     assert onset_words.without_onset(onsets[:1]) == "1 score was examined; all have an onset."
 
