@@ -33,6 +33,9 @@ SHORT = ("it", "batch", "s")
 STEPS = tuple(name for name in KEYS if name not in SHORT)
 """Tools' names for the column of steps, in lower case."""
 
+INSTEAD = ("total_timesteps", "num_timesteps", "timesteps", "env_steps", "env_step", "epochs", "epoch")
+"""Names of columns that count something else, in lower case: taken, and told, where there are no steps."""
+
 RUNS = ("run", "run_id", "run id", "run_name", "seed", "trial", "experiment")
 """Names of columns that tell runs apart, in lower case."""
 
@@ -331,6 +334,10 @@ def _steps(frame: pd.DataFrame, asked: str | None) -> Any:
             warnings.warn(f"{both}: the first is taken; `steps`, or --step-column, names another", stacklevel=3)
         if known:
             return known[0]
+        for name, column in ((name.rpartition("/")[2], column) for name, column in lower.items()):
+            if name in INSTEAD and (pd.to_numeric(frame[column], errors="coerce") % 1 == 0).all():
+                warnings.warn(f"there is no column of steps: {column!r} is taken for it", stacklevel=3)
+                return column
     wanted = "of steps" if asked is None else repr(asked)
     raise ValueError(
         f"there is no column {wanted} (`steps`, or --step-column, names it); there are {', '.join(names) or 'none'}"

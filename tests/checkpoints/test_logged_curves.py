@@ -214,6 +214,19 @@ def test_several_values_at_a_step_are_refused_where_no_resumed_run_explains_them
         read_log({"step": steps, "loss": np.arange(len(steps))})
 
 
+@pytest.mark.parametrize("name", ["epoch", "Epoch", "time/total_timesteps"])
+def test_a_column_that_counts_something_else_is_taken_where_there_are_no_steps_and_told(name: str) -> None:
+    with pytest.warns(UserWarning, match=f"there is no column of steps: '{name}' is taken for it"):
+        table = read_log({"loss": [3.0, 2.0, 1.0], name: [1, 2, 3]})
+    assert table[["quantity", "step", "value"]].to_numpy().tolist() == [
+        ["loss", 1, 3.0],
+        ["loss", 2, 2.0],
+        ["loss", 3, 1.0],
+    ]
+    with pytest.raises(ValueError, match="there is no column of steps"):
+        read_log({"loss": [3.0, 2.0], "epoch": [0.5, 1.0]})
+
+
 def test_a_learning_rate_is_no_progress_whatever_it_is_called() -> None:
     names = ("lr", "learning_rate", "train/learning_rate", "lr-AdamW/pg1", "loss")
     table = read_log({"step": [0, 1, 2], **{name: [3.0, 2.0, 1.0] for name in names}, "train/epoch": [0, 1, 2]})

@@ -101,7 +101,7 @@ def test_tokens_a_step_that_are_given_are_those_of_the_runs_that_do_not_say_them
     for verb, *options in (["stages"], ["compare", "--out", str(tmp_path / "page")]):
         status, printed = call(verb, *both, *options, *given)
         assert status == 0, printed
-        assert re.search(r"\b99\.7k\b.*\b399k\b", printed, re.DOTALL), printed
+        assert re.search(r"\b100k\b.*\b400k\b", printed, re.DOTALL), printed
         assert not re.search(r"\bsteps?\b", printed)
     page = (tmp_path / "page" / "report.html").read_text(encoding="utf8")
     assert not re.search(r"[^.]*\bsteps?\b", re.sub(r"<(script|style|svg).*?</\1>|<[^>]*>", " ", page, flags=re.DOTALL))
@@ -139,14 +139,14 @@ def test_a_file_of_curves_has_stages_and_a_report_and_is_not_measured(
     answer, place = printed.splitlines()
     assert answer.startswith("One transition was found. Half-way at step ")
     assert place == "report: page/report.html"
-    log.rename(columns={"step": "epoch"}).to_csv("epochs.csv", index=False)
-    code, printed = call("stages", "epochs.csv")
-    assert (code, "no column of steps (`steps`, or --step-column, names it); there are epoch, accuracy" in printed) == (
+    log.rename(columns={"step": "round"}).to_csv("rounds.csv", index=False)
+    code, printed = call("stages", "rounds.csv")
+    assert (code, "no column of steps (`steps`, or --step-column, names it); there are round, accuracy" in printed) == (
         2,
         True,
     )
     for verb, expected in (("stages", "accuracy rises (0.10 -> 0.90)"), ("report", "report.html")):
-        code, printed = call(verb, "epochs.csv", "--step-column", "epoch")
+        code, printed = call(verb, "rounds.csv", "--step-column", "round")
         assert (code, expected in printed) == (0, True)
     code, printed = call("stages", "page", "--step-column", "epoch")
     assert (code, "--step-column names a column of a file of logged curves; page holds none" in printed) == (2, True)
