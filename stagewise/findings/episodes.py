@@ -97,8 +97,8 @@ def _during(onsets: pd.DataFrame, spike: dict[Any, Any]) -> "pd.Series[bool]":
 
 def _is_undone(onsets: pd.DataFrame, spike: dict[Any, Any]) -> "pd.Series[bool]":
     """Whether a curve leaves its level for a while, or comes back to that before the spike."""
-    left = (onsets["after"] - spike["before"]).abs() <= RECOVERED * abs(spike["after"] - spike["before"])
-    return onsets["transient"] | left
+    left = onsets["after"].sub(spike["before"]).abs().le(RECOVERED * abs(spike["after"] - spike["before"]))
+    return left | onsets["transient"]
 
 
 def beside(episodes: pd.DataFrame, onsets: pd.DataFrame) -> pd.DataFrame:
