@@ -24,7 +24,6 @@ from calibration.lineages import jobs as of_lineages
 from calibration.null_table import jobs as of_null_table
 from calibration.onsets import Job
 from calibration.onsets import jobs as of_onsets
-from calibration.opinions import jobs as of_opinions
 from calibration.periods import jobs as of_periods
 from calibration.rows import Row
 from calibration.seeds import jobs as of_seeds
@@ -43,7 +42,7 @@ AUDIT = ("stagewise/checkpoints/*.py", "calibration/deep_audit.py", "calibration
 def jobs() -> dict[str, Job]:
     """Return every case by its name."""
     areas = (
-        *(of_onsets, of_findings, of_homes, of_seeds, of_lineages, of_emergence, of_laws, of_null_table, of_opinions),
+        *(of_onsets, of_findings, of_homes, of_seeds, of_lineages, of_emergence, of_laws, of_null_table),
         *(of_deep_audit, of_apart, of_densified, of_periods, of_bumps),
     )
     return {name: job for area in areas for name, job in area()}

@@ -32,7 +32,6 @@ from .findings.lineage import find_lineage as find_lineage
 from .findings.onsets import find_onsets as find_onsets
 from .findings.replicates import Replicates as Replicates
 from .findings.replicates import find_replicates as find_replicates
-from .findings.second_opinion import find_second_opinion as find_second_opinion
 from .findings.stages import Stages as Stages
 from .findings.stages import find_stages as find_stages
 from .findings.thresholds import find_emergence_times as find_emergence_times
