@@ -15,8 +15,7 @@ from stagewise.findings._frames import InWords, from_plain, plain, typed
 from stagewise.findings._roles import ROLES, head_roles, with_roles
 from stagewise.findings.stages import Stages, find_stages
 from stagewise.statistics import DEFAULT, LEVEL, StageCriteria, pooled
-from stagewise.statistics._constants import FEWEST_SEEDS
-from stagewise.statistics._noise.differences import QUANTILE
+from stagewise.statistics._constants import FEWEST_SEEDS, QUANTILE
 from stagewise.table import Quantities, plain_quantities, quantities_from
 from stagewise.words import _seeds as seed_words
 

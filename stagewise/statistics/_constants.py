@@ -9,6 +9,9 @@ import numpy as np
 LEVEL = 0.95
 """Confidence level of all intervals, `lo` and `hi`."""
 
+QUANTILE = 1.959963984540054
+"""Standard deviations on either side of a mean that hold as much of a normal distribution."""
+
 # Noise from second differences.
 
 RATES = np.linspace(0, 0.95, 20)

@@ -4,6 +4,7 @@ import ast
 from pathlib import Path
 
 import pytest
+import scipy
 
 from stagewise.statistics import _constants
 
@@ -41,3 +42,7 @@ def test_no_other_module_keeps_numbers_that_decide(path: Path) -> None:
         if not made and any(isinstance(one, ast.Constant) and isinstance(one.value, int | float) for one in inside):
             own |= set(names_of(node))
     assert own <= ELSEWHERE | MARKERS
+
+
+def test_the_normal_quantile_is_that_of_the_level() -> None:
+    assert pytest.approx(scipy.special.ndtri((1 + _constants.LEVEL) / 2), rel=1e-15) == _constants.QUANTILE

@@ -5,9 +5,6 @@ import scipy
 
 from stagewise.statistics import _constants as c
 
-QUANTILE = float(scipy.special.ndtri((1 + c.LEVEL) / 2))
-"""Standard deviations on either side of a mean that hold 95 % of a normal distribution."""
-
 
 def noise(curves: np.ndarray) -> np.ndarray:
     """Return each curve's standard deviation between checkpoints: second differences, robust to its own bends."""
