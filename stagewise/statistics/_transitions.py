@@ -126,9 +126,10 @@ class _Search:
         self.kind = 0
 
     def together(self, shape: int, null: Fits, one: Fits, p: float, level: float) -> tuple[list[int], float]:
-        """Return a transition, or two or three at once, which fewer alone may hide, with the smallest p-value.
+        """Return a transition, or several at once, which fewer alone may hide, with their p-value.
 
-        Several are tried where the noise seems correlated, and taken where they are significant at a level.
+        Several are tried where the noise seems correlated, and taken where they are significant at a level: two or
+        three, whichever are less probable, and more of a curve without any where these say nothing.
         """
         chosen, stack, thin = [shape], self._stack(), bases(self.basis.steps, c.BACKGROUNDS_THINNED)
         if max(null.correlation[0], one.correlation[0]) < c.CORRELATED:
@@ -139,11 +140,13 @@ class _Search:
             # It stands for all that are left; one of them may lead to the others.
             sharp = transition_fits(self.curve[None], thin, self.floor, one.kind, stack, wide)
             starts.append([int(sharp.shape[0])])
-        for number, ratio in c.TOGETHER.items():
+        for number in (*c.TOGETHER, *(() if self.shapes else c.MANY)):
+            if number in c.MANY and p <= level:
+                break
             likelihood, best, correlation = -np.inf, starts[0], 0.0
             for start in starts:
                 places, settled = start, 0
-                for _ in range(c.MOVES):
+                for _ in range(max(c.MOVES, number)):
                     others = places[-number + 1 :]
                     beside = np.concatenate([stack, thin.transitions[others]])
                     fits = transition_fits(self.curve[None], thin, self.floor, one.kind, beside)
@@ -155,7 +158,9 @@ class _Search:
                         break
             # The best pair is where the search for three begins.
             starts = [best]
-            of_several = float(p_value(2 * (likelihood - null.likelihood[0]) / ratio, len(self.curve), correlation))
+            gain, further = 2 * (likelihood - null.likelihood[0]), c.EACH_FURTHER * (number - 1)
+            statistic = gain - further if number in c.MANY else gain / c.TOGETHER[number]
+            of_several = float(p_value(statistic, len(self.curve), correlation))
             if of_several < min(p, level):
                 chosen, p = best, of_several
         return chosen, p
