@@ -12,7 +12,7 @@ from stagewise import plot
 from stagewise.findings.batch_familiarity import BatchFamiliarity
 from stagewise.findings.replicates import Replicates
 from stagewise.findings.stages import Stages
-from stagewise.plot.over_seeds import bands_of
+from stagewise.plot._over_seeds import bands_of
 from stagewise.reporting._html import inline
 from stagewise.reporting._measured_runs import (
     MeasuredRuns,
