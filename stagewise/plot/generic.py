@@ -13,7 +13,7 @@ from stagewise.plot._colours import GREY, HEADS, head_colours, marker
 from stagewise.plot._curves import BLACK, prepared
 from stagewise.plot._profiles import profile
 from stagewise.plot._quantities import axes_of, escaped, labels_in_words, quantity_of, set_value_axis
-from stagewise.plot._step_axis import ALONE, check_one_run, curve, label_ends, new_axes, panels
+from stagewise.plot._step_axis import ALONE, check_one_run, curve, label_ends, panels
 from stagewise.plot._strips import SCALE, cells, over_cells
 from stagewise.table import Quantity, heads_in, maps_in, select
 
@@ -110,7 +110,8 @@ def lines_in(rows: pd.DataFrame, axis: str = "") -> list[_Curve]:
 
 
 def _lines(rows: pd.DataFrame, what: Quantity, axis: str, stages: Stages | None, words: _Words) -> Figure:
-    ax = prepared(new_axes(None, height=2.8), rows, stages)
+    figure, (ax,) = panels(1, 2.8)
+    prepared(ax, rows, stages)
     lines = lines_in(rows, axis)
     for _, line in lines[COLOURED : COLOURED + GREYS]:
         ax.plot(line["step"], line["value"], color=GREY, linewidth=0.8, label="_other", zorder=1)
@@ -119,8 +120,6 @@ def _lines(rows: pd.DataFrame, what: Quantity, axis: str, stages: Stages | None,
         curve(ax, line, _label(words(labels)), colour, marker(i))
     set_value_axis(ax, what)
     label_ends(ax)
-    figure = ax.get_figure(root=True)
-    assert isinstance(figure, Figure)
     return figure
 
 

@@ -16,7 +16,7 @@ from stagewise.findings.replicates import Replicates, replicates_of
 from stagewise.findings.stages import Stages
 from stagewise.plot import _atlas as plot
 from stagewise.reporting._figure import Plot, figure_html
-from stagewise.reporting._html import inline
+from stagewise.reporting._html import AbstractShown
 from stagewise.reporting._measured_runs import MeasuredRuns, read_runs, stages_part, write_runs
 from stagewise.reporting._prose import NONE, html_table, number
 from stagewise.reporting._wording import wording
@@ -37,7 +37,7 @@ SPREAD = ("size", "runs", "transitions in each", "events in half of the runs or 
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Atlas:
+class Atlas(AbstractShown):
     """Common findings of the sizes of a family, and differences.
 
     Args:
@@ -57,9 +57,6 @@ class Atlas:
     def __str__(self) -> str:
         with counted_in(self.axis):
             return "\n".join([*_sentences(self.sizes), f"report: {self.report}"])
-
-    def _repr_html_(self) -> str:
-        return inline(self.report)
 
 
 def atlas(

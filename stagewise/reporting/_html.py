@@ -22,6 +22,15 @@ class Page(type(Path())):  # type: ignore[misc]
         return inline(self) if self.is_file() else None
 
 
+class AbstractShown:
+    """A result with a page, which a notebook shows."""
+
+    report: Path
+
+    def _repr_html_(self) -> str:
+        return inline(self.report)
+
+
 def packaged(name: str) -> str:
     """Return the text of a file that lies beside this code."""
     return (importlib.resources.files("stagewise.reporting") / name).read_text(encoding="utf8")

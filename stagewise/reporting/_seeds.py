@@ -13,7 +13,7 @@ from stagewise.findings.batch_familiarity import BatchFamiliarity
 from stagewise.findings.replicates import Replicates
 from stagewise.findings.stages import Stages
 from stagewise.plot._over_seeds import bands_of
-from stagewise.reporting._html import inline
+from stagewise.reporting._html import AbstractShown
 from stagewise.reporting._measured_runs import (
     MeasuredRuns,
     curve_parts,
@@ -39,7 +39,7 @@ RANGE, INTERVAL = "their range", "its 95&nbsp;% t interval over seeds"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class SeedReport:
+class SeedReport(AbstractShown):
     """The results of several seeds side by side.
 
     Args:
@@ -59,9 +59,6 @@ class SeedReport:
 
     def __str__(self) -> str:
         return f"{seeds_in_words(self.stages, self.replicates, self.familiarities)}\nreport: {self.report}"
-
-    def _repr_html_(self) -> str:
-        return inline(self.report)
 
 
 def report_seeds(

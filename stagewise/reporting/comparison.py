@@ -15,7 +15,7 @@ from stagewise.checkpoints.run_folder import read_record
 from stagewise.findings._comparison import Comparison, compare_stages
 from stagewise.findings._roles import paired_roles
 from stagewise.plain_text import file_part
-from stagewise.reporting._html import inline
+from stagewise.reporting._html import AbstractShown
 from stagewise.reporting._measured_runs import (
     MeasuredRuns,
     curve_parts,
@@ -43,7 +43,7 @@ LISTED = 20
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class _ComparisonReport:
+class _ComparisonReport(AbstractShown):
     """Two runs compared.
 
     Args:
@@ -64,9 +64,6 @@ class _ComparisonReport:
             lines.append(f"and {count(more, 'other setting')}, in the report")
         differ = "\n".join(lines or ["no setting that is recorded of both differs"])
         return f"{differ}\n{self.comparison}\nreport: {self.report}"
-
-    def _repr_html_(self) -> str:
-        return inline(self.report)
 
 
 def compare(

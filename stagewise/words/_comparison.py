@@ -51,11 +51,7 @@ def comparison(
     lines = [_event(row, names[row["event"]], runs, unknown) for row in rows[:LISTED]]
     neither = [f"no boundary and no onset in {run}" for run in runs if run not in unknown]
     nothing = neither if unknown else ["neither run has a boundary or an onset"]
-    return [
-        *(f"in {run} {why}" for run, why in unknown.items()),
-        *(lines or nothing),
-        *more(len(rows) - len(lines)),
-    ]
+    return [*(f"in {run} {why}" for run, why in unknown.items()), *(lines or nothing), *more(len(rows) - len(lines))]
 
 
 def _rank(row: Mapping[Any, Any]) -> tuple[int, float]:

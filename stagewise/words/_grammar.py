@@ -22,7 +22,7 @@ def count(number: int, noun: str) -> str:
 
 
 def more(number: int, what: str = "") -> list[str]:
-    """Count what is not listed, in a line of its own; none where everything is.
+    """Return a line that counts the things which are not listed; none where all are.
 
     >>> more(2, "events"), more(0)
     (['and 2 more events'], [])

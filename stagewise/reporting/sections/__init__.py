@@ -1,18 +1,7 @@
 """The sections of the report from top to bottom, those on one idea in a file; other probes get theirs by `generic`."""
 
 from stagewise.reporting._section import Section
-from stagewise.reporting.sections import (
-    ablation,
-    context,
-    further,
-    heads,
-    kinds,
-    maps,
-    onsets,
-    record,
-    stages,
-    text,
-)
+from stagewise.reporting.sections import ablation, context, further, heads, kinds, maps, onsets, record, stages, text
 
 SECTIONS: tuple[Section, ...] = (
     record.AUDIT,

@@ -55,18 +55,11 @@ def _profiles(measured: Measured) -> Blocks:
 
 CONTEXT = Section("context", "How much context is used", _restricted, ("RestrictedContextKL.kl",))
 TRAINED_CONTEXT = Section(
-    "trained-context",
-    "Beside models trained on less context",
-    _trained,
-    ("KLToReference.kl",),
-    applies=never_missing,
+    "trained-context", "Beside models trained on less context", _trained, ("KLToReference.kl",), applies=never_missing
 )
 COPYING = Section(
     "copying", "What is copied from the context", _copying, tuple(map(".".join, SCORES)), applies=never_missing
 )
 PROFILES = Section(
-    "profiles",
-    "Where in the sequence, and how far back",
-    _profiles,
-    ("LossByPosition.cross_entropy", "OffsetProfile"),
+    "profiles", "Where in the sequence, and how far back", _profiles, ("LossByPosition.cross_entropy", "OffsetProfile")
 )
