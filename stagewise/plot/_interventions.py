@@ -70,7 +70,7 @@ def delays(rows: pd.DataFrame) -> Figure:
     means, names = find_delays(rows), sorted(rows["without"].unique())
     transitions = list(dict.fromkeys(rows["transition"]))
     number = len(transitions)
-    figure, axes = panels(number, 3.4, 4 * number, across=number)
+    figure, axes = panels(number, 3.4, 4.0 * number, across=number)
     for transition, ax in zip(transitions, axes, strict=True):
         of = rows[rows["transition"] == transition]
         position = of["without"].map(names.index) + _BESIDE * (of["seed"] - of["seed"].mean())

@@ -1,5 +1,7 @@
 """The river of heads: how they flow between kinds of attention over training."""
 
+from typing import NamedTuple
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -32,7 +34,7 @@ _DRAWN = 40
 def river(lineage: Lineage, stages: Stages | None = None, ax: Axes | None = None) -> Axes:
     """Draw every head as a line over training that runs in the bed of its kind; a bed is as wide as it has heads."""
     labels = lineage.members.pivot(index=["layer", "head"], columns="step", values="kind").sort_index()
-    bottoms, heights, top = _beds(labels.to_numpy())
+    bottoms, heights, top = _beds_of(labels.to_numpy())
     ax = new_axes(ax, 7.6, float(np.clip(0.9 + 0.28 * top, 1.6, _TALLEST)))
     steps = labels.columns.to_numpy(float)
     set_step_axis(ax, steps)
@@ -52,18 +54,23 @@ def river(lineage: Lineage, stages: Stages | None = None, ax: Axes | None = None
     return ax
 
 
-def _beds(labels: np.ndarray) -> tuple[dict[int, float], np.ndarray, float]:
-    """Return where the bed of each kind begins, kinds in the order of their numbers; where heads run; where it ends.
+class _Beds(NamedTuple):
+    """The beds of kinds: where each begins, where each head runs in them [head, step], and where the last one ends."""
 
-    A head runs in the bed of its kind, in the order of the heads, [head, step].
-    """
+    bottoms: dict[int, float]
+    heights: np.ndarray
+    top: float
+
+
+def _beds_of(labels: np.ndarray) -> _Beds:
+    """Return the beds of kinds in the order of their numbers; heads run in them in the order of the heads."""
     bottoms, heights, bottom, top = {}, np.empty(labels.shape), 0.0, 0.0
     for kind in np.unique(labels):
         of = labels == kind
         heights[of] = bottom + (of.cumsum(0) - 1)[of]
         bottoms[int(kind)], top = bottom, bottom + int(of.sum(0).max())
         bottom = top + _GAP
-    return bottoms, heights, top
+    return _Beds(bottoms, heights, top)
 
 
 def _draw_heads(ax: Axes, steps: np.ndarray, heights: np.ndarray, labels: pd.DataFrame, lineage: Lineage) -> None:

@@ -160,9 +160,9 @@ def shade_stages(ax: Axes, stages: Stages | None, numbers_only: bool = False) ->
         wide = (right - left) * ax.get_window_extent().width > 65 * ax.figure.dpi / 72
         names.append(((left + right) / 2, f"stage {number}" if wide and not numbers_only else str(number)))
         if number > 1:
+            lo, hi = float(row["start_lo"]), float(row["start_hi"])
             with matplotlib.rc_context({"hatch.linewidth": 0.5}):
-                hatched = {"facecolor": "#dfe1ea", "edgecolor": "#9a9db0", "hatch": "/////", "linewidth": 0}
-                ax.axvspan(float(row["start_lo"]), float(row["start_hi"]), zorder=0.5, **hatched)
+                ax.axvspan(lo, hi, facecolor="#dfe1ea", edgecolor="#9a9db0", hatch="/////", linewidth=0, zorder=0.5)
             ax.axvline(start, color="#5c5f70", linewidth=0.9, zorder=0.6)
             boundaries.append((left, written(start)))
     _write_above(ax, names, [] if numbers_only else boundaries)
