@@ -15,19 +15,17 @@ from stagewise.reporting._measured import Measured
 from stagewise.reporting._prose import between, html_table
 from stagewise.reporting._section import PANELS, Blocks, Section, never_missing
 from stagewise.reporting._wording import wording
-from stagewise.table import Head, head_label, heads_in, select
+from stagewise.table import head_label, heads_in, select
 
 OF_ATTENTION = (("EffectiveSupport", "keys"), ("AttentionDistance", "distance"), ("ParticipationRatio", "dimensions"))
 OF_WEIGHTS = (("OVCopying", "copying"), ("QKOffset", "share"))
 WRITTEN = ("cosine", "projection")
 
 
-def _chosen(measured: Measured, probe: str, name: str, measure: str) -> tuple[pd.DataFrame, list[Head], str]:
-    """Return the rows of a score, the heads in which it moved most, and which these are, where there are others."""
-    rows = select(measured.table, probe, name)
+def _left_out(rows: pd.DataFrame, measure: str) -> str:
+    """Say which heads are drawn where there are too many."""
     n_heads = len(heads_in(rows))
-    drawn = f" Drawn: the {PANELS} of {n_heads} heads whose {measure} most." if n_heads > PANELS else ""
-    return rows, moved_most(rows, PANELS), drawn
+    return f" Drawn: the {PANELS} of {n_heads} heads whose {measure} most." if n_heads > PANELS else ""
 
 
 def _attended(measured: Measured) -> Blocks:
@@ -35,9 +33,9 @@ def _attended(measured: Measured) -> Blocks:
     table, stages = measured.table, measured.stages
     blocks: Blocks = []
     if measured.has("AttentionTo.mass"):
-        rows, heads, drawn = _chosen(measured, "AttentionTo", "mass", "mass moved")
-        panels = {head_label(*head): plot.head_masses(table, *head, stages) for head in heads}
-        blocks.append(Plot("head-masses", panels, rows, wording("heads", "masses") + drawn))
+        rows = select(table, "AttentionTo", "mass")
+        panels = {head_label(*head): plot.head_masses(table, *head, stages) for head in moved_most(rows, PANELS)}
+        blocks.append(Plot("head-masses", panels, rows, wording("heads", "masses") + _left_out(rows, "mass moved")))
     if measured.has("HeadSpecialisation.coverage"):
         rows = select(table, "HeadSpecialisation")
         rows = rows[rows["quantity"].isin(("competition", "coverage"))]
@@ -75,17 +73,18 @@ def _written(measured: Measured) -> Blocks:
     blocks: Blocks = []
     for name in WRITTEN:
         if measured.has(f"ValueAlignment.{name}"):
-            rows, heads, drawn = _chosen(measured, "ValueAlignment", name, "value moved")
+            rows = select(measured.table, "ValueAlignment", name)
             draw = functools.partial(plot.value_alignment, measured.table, quantity=name, stages=measured.stages)
-            caption = wording("heads", name, label=_label(measured, "ValueAlignment", name)) + drawn
-            blocks.append(Plot(f"value-{name}", {head_label(*head): draw(*head) for head in heads}, rows, caption))
+            panels = {head_label(*head): draw(*head) for head in moved_most(rows, PANELS)}
+            caption = wording("heads", name, label=_label(measured, "ValueAlignment", name))
+            blocks.append(Plot(f"value-{name}", panels, rows, caption + _left_out(rows, "value moved")))
     return blocks
 
 
 def _entropy(measured: Measured) -> Blocks:
-    rows, heads, drawn = _chosen(measured, "AttentionEntropy", "entropy", "entropy moved")
-    axes = plot.entropy(measured.table, heads, measured.stages)
-    return [Plot("entropy", {"": axes}, rows, wording("heads", "entropy") + drawn)]
+    rows = select(measured.table, "AttentionEntropy", "entropy")
+    axes = plot.entropy(measured.table, moved_most(rows, PANELS), measured.stages)
+    return [Plot("entropy", {"": axes}, rows, wording("heads", "entropy") + _left_out(rows, "entropy moved"))]
 
 
 def _score(measured: Measured, probe: str, name: str, file: str, caption: str) -> Blocks:
