@@ -165,9 +165,9 @@ def _images(rows: pd.DataFrame, what: Quantity, words: _Words) -> Figure:
     moved = np.abs(images - maps_in(first)).mean((1, 2)) if len(first) == len(last) else np.zeros(len(last))
     chosen = np.sort(np.argsort(-moved, kind="stable")[:PANELS])
     figure, grid = panels(len(chosen), 2.6 * math.ceil(len(chosen) / 3), across=3)
-    limits = dict(zip(("vmin", "vmax"), (float(images[chosen].min()), float(images[chosen].max())), strict=True))
+    least, most = float(images[chosen].min()), float(images[chosen].max())
     for place, ax in zip(chosen, grid, strict=True):
-        image = ax.imshow(images[place], cmap=SCALE, interpolation="none", **limits)
+        image = ax.imshow(images[place], cmap=SCALE, interpolation="none", vmin=least, vmax=most)
         ax.set_title(escaped(words({name: last[name].iloc[place] for name in axes})), loc="left", fontsize=9)
         ax.set(xlabel="key position", ylabel="query position")
     figure.colorbar(image, ax=grid, pad=0.02, label=escaped(what.axis))

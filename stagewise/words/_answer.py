@@ -196,7 +196,7 @@ def _size(row: Row) -> float:
 
 def _part(row: Row) -> float:
     """Return the size of a change as a part of the larger one of its levels."""
-    return _size(row) / max(abs(row["before"]), abs(row["after"]))
+    return _size(row) / max(abs(float(row["before"])), abs(float(row["after"])))
 
 
 def _beside(found: Found) -> list[str]:
