@@ -10,7 +10,16 @@ from stagewise.findings._frames import families
 from stagewise.findings.stages import Stages
 from stagewise.plot._colours import marker, ordered_colours
 from stagewise.plot._quantities import quantity_of, set_value_axis
-from stagewise.plot._step_axis import ALONE, check_one_run, curve, label_ends, new_axes, set_step_axis, shade_stages
+from stagewise.plot._step_axis import (
+    ALONE,
+    check_one_run,
+    curve,
+    label_ends,
+    new_axes,
+    panels,
+    set_step_axis,
+    shade_stages,
+)
 from stagewise.table import select
 from stagewise.words._times import headed
 
@@ -49,8 +58,7 @@ def loss_curve(
 
 def scalars(table: pd.DataFrame, quantities: Sequence[tuple[str, str]], stages: Stages | None = None) -> Figure:
     """Draw numbers of the whole model, (probe, quantity), below each other."""
-    figure = Figure(figsize=(7.6, 2.1 * len(quantities)), layout="constrained")
-    axes = figure.subplots(len(quantities), 1, squeeze=False)[:, 0]
+    figure, axes = panels(len(quantities), 2.1 * len(quantities))
     for ax, (probe, name) in zip(axes, quantities, strict=True):
         scalar(table, probe, name, stages, ax)
         ax.set_xlabel(headed("step") if ax is axes[-1] else "")

@@ -8,7 +8,7 @@ from stagewise.findings.stages import Stages
 from stagewise.plot._colours import GREY, head_colours, marker
 from stagewise.plot._curves import BLACK, finish, prepared
 from stagewise.plot._quantities import quantity_of, set_value_axis
-from stagewise.plot._step_axis import curve
+from stagewise.plot._step_axis import curve, panels
 from stagewise.plot.heads import moved_most
 from stagewise.table import Quantity, head_label, select
 
@@ -29,9 +29,8 @@ def learning_coefficients(table: pd.DataFrame, stages: Stages | None = None) -> 
     """
     whole, drift = select(table, _PROBE, "whole_model"), select(table, _PROBE, "drift")
     heads = table[(table["probe"] == _PROBE) & (table["quantity"] == "of_head")]
-    panels = 2 if len(heads) else 1
-    figure = Figure(figsize=(7.6, 2.6 * panels), layout="constrained")
-    first, *others = figure.subplots(panels, 1, squeeze=False)[:, 0]
+    number = 2 if len(heads) else 1
+    figure, (first, *others) = panels(number, 2.6 * number)
     prepared(first, whole, stages)
     first.axhline(0, color=GREY, linewidth=0.6, zorder=1)
     curve(first, drift, "drift", GREY, theory=True)

@@ -10,7 +10,7 @@ from matplotlib.colors import TwoSlopeNorm
 from matplotlib.figure import Figure
 
 from stagewise.findings.delays import find_delays
-from stagewise.plot._step_axis import new_axes
+from stagewise.plot._step_axis import new_axes, panels
 from stagewise.words._delays import branch_in_words, end_in_words
 from stagewise.words._delays import transition as in_words
 
@@ -69,8 +69,9 @@ def delays(rows: pd.DataFrame) -> Figure:
         raise ValueError("there are no delays to draw: `intervene` returns them")
     means, names = find_delays(rows), sorted(rows["without"].unique())
     transitions = list(dict.fromkeys(rows["transition"]))
-    figure = Figure(figsize=(4 * len(transitions), 3.4), layout="constrained")
-    for transition, ax in zip(transitions, figure.subplots(1, len(transitions), squeeze=False)[0], strict=True):
+    number = len(transitions)
+    figure, axes = panels(number, 3.4, 4.0 * number, across=number)
+    for transition, ax in zip(transitions, axes, strict=True):
         of = rows[rows["transition"] == transition]
         position = of["without"].map(names.index) + _BESIDE * (of["seed"] - of["seed"].mean())
         never = np.isinf(of["value"])

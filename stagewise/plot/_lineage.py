@@ -1,5 +1,7 @@
 """The river of heads: how they flow between kinds of attention over training."""
 
+from typing import NamedTuple
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -32,9 +34,7 @@ _DRAWN = 40
 def river(lineage: Lineage, stages: Stages | None = None, ax: Axes | None = None) -> Axes:
     """Draw every head as a line over training that runs in the bed of its kind; a bed is as wide as it has heads."""
     labels = lineage.members.pivot(index=["layer", "head"], columns="step", values="kind").sort_index()
-    bottoms = _bottoms(labels.to_numpy())
-    heights = _heights(labels.to_numpy(), bottoms)
-    top = max(bottoms[kind] + size for kind, size in _sizes(labels.to_numpy()).items())
+    bottoms, heights, top = _beds_of(labels.to_numpy())
     ax = new_axes(ax, 7.6, float(np.clip(0.9 + 0.28 * top, 1.6, _TALLEST)))
     steps = labels.columns.to_numpy(float)
     set_step_axis(ax, steps)
@@ -54,28 +54,23 @@ def river(lineage: Lineage, stages: Stages | None = None, ax: Axes | None = None
     return ax
 
 
-def _sizes(labels: np.ndarray) -> dict[int, int]:
-    """Return the largest number of heads of each kind, by kind."""
-    return {int(kind): int((labels == kind).sum(0).max()) for kind in np.unique(labels)}
+class _Beds(NamedTuple):
+    """The beds of kinds: where each begins, where each head runs in them [head, step], and where the last one ends."""
+
+    bottoms: dict[int, float]
+    heights: np.ndarray
+    top: float
 
 
-def _bottoms(labels: np.ndarray) -> dict[int, float]:
-    """Return where the bed of each kind begins, kinds in the order of their numbers."""
-    bottoms, bottom = {}, 0.0
-    for kind, size in _sizes(labels).items():
-        bottoms[kind] = bottom
-        bottom += size + _GAP
-    return bottoms
-
-
-def _heights(labels: np.ndarray, bottoms: dict[int, float]) -> np.ndarray:
-    """Return where each head runs: in the bed of its kind, in the order of the heads, [head, step]."""
-    heights = np.empty(labels.shape)
-    for kind, bottom in bottoms.items():
+def _beds_of(labels: np.ndarray) -> _Beds:
+    """Return the beds of kinds in the order of their numbers; heads run in them in the order of the heads."""
+    bottoms, heights, bottom, top = {}, np.empty(labels.shape), 0.0, 0.0
+    for kind in np.unique(labels):
         of = labels == kind
-        rank = of.cumsum(0) - 1
-        heights[of] = bottom + rank[of]
-    return heights
+        heights[of] = bottom + (of.cumsum(0) - 1)[of]
+        bottoms[int(kind)], top = bottom, bottom + int(of.sum(0).max())
+        bottom = top + _GAP
+    return _Beds(bottoms, heights, top)
 
 
 def _draw_heads(ax: Axes, steps: np.ndarray, heights: np.ndarray, labels: pd.DataFrame, lineage: Lineage) -> None:
@@ -97,13 +92,10 @@ def _draw_heads(ax: Axes, steps: np.ndarray, heights: np.ndarray, labels: pd.Dat
 
 def _name_beds(ax: Axes, bottoms: dict[int, float], kinds: pd.DataFrame) -> None:
     """Write each kind's number and name at the right end, moved apart where they would overlap."""
-    low, high = sorted(ax.get_ylim())
-    middles = [bottoms[row["kind"]] + (row["heads"] - 1) / 2 for row in kinds.to_dict("records")]
-    places = [(high - middle) / (high - low) for middle in middles]
-    _, height = size_in_points(ax)
-    for i, (place, row) in enumerate(
-        zip(spread(places, 1.2 * LABEL_SIZE / height), kinds.to_dict("records"), strict=True)
-    ):
+    (low, high), rows = sorted(ax.get_ylim()), kinds.to_dict("records")
+    middles = [bottoms[row["kind"]] + (row["heads"] - 1) / 2 for row in rows]
+    places = spread([(high - middle) / (high - low) for middle in middles], 1.2 * LABEL_SIZE / size_in_points(ax)[1])
+    for i, (place, row) in enumerate(zip(places, rows, strict=True)):
         ax.text(
             LABEL_LEFT, place, f"{row['kind']}: {row['name']}", transform=ax.transAxes, va="center",
             fontsize=LABEL_SIZE, color=ink(HEADS[i % len(HEADS)]),

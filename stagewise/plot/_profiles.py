@@ -2,7 +2,6 @@
 
 import math
 
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -10,7 +9,7 @@ from matplotlib.ticker import MaxNLocator
 
 from stagewise.plot._colours import ordered_colours
 from stagewise.plot._quantities import quantity_of, set_value_axis
-from stagewise.plot._step_axis import check_one_run, curve, label_ends, new_axes
+from stagewise.plot._step_axis import check_one_run, curve, evenly, label_ends, new_axes, panels
 from stagewise.table import Head, head_label, select
 from stagewise.words._times import at
 
@@ -36,27 +35,22 @@ def offset_profiles(table: pd.DataFrame, heads: list[Head]) -> Figure:
     """Draw how much each head attends to each offset = query - key, a line a checkpoint, a panel a head."""
     rows, label = select(table, "OffsetProfile", "mass"), quantity_of(table, "OffsetProfile", "mass").axis
     across = min(_COLUMNS, len(heads))
-    down = math.ceil(len(heads) / across)
-    figure = Figure(figsize=(2.6 * across + 0.9, 2.1 * down), layout="constrained")
-    grid = list(figure.subplots(down, across, squeeze=False, sharey=True).flat)
+    height = 2.1 * math.ceil(len(heads) / across)
+    figure, grid = panels(len(heads), height, 2.6 * across + 0.9, across, sharey=True)
     top = min(1.05 * rows["value"].max(), 1)
-    for i, ((layer, head), ax) in enumerate(zip(heads, grid, strict=False)):
+    for i, ((layer, head), ax) in enumerate(zip(heads, grid, strict=True)):
         profile(ax, rows[(rows["layer"] == layer) & (rows["head"] == head)], "offset")
         ax.set_title(head_label(layer, head), loc="left", fontsize=9)
         ax.set(ylim=(0, top), ylabel=label if i % across == 0 else "")
         if i == min(across, len(heads)) - 1:
             label_ends(ax)
-    for ax in grid[len(heads) :]:
-        ax.remove()
     return figure
 
 
 def profile(ax: Axes, rows: pd.DataFrame, axis: str) -> Axes:
     """Draw values along an axis of the table, a line for each of five checkpoints, the first and the last with them."""
     check_one_run(rows)
-    steps = np.sort(rows["step"].unique())
-    indices = np.linspace(0, len(steps) - 1, min(_CHECKPOINTS, len(steps))).round().astype(int)
-    shown = [int(steps[index]) for index in indices]
+    shown = evenly(sorted(int(step) for step in rows["step"].unique()), _CHECKPOINTS)
     for step, colour in zip(shown, ordered_colours(shown).values(), strict=True):
         line = rows[rows["step"] == step].sort_values(axis)
         curve(ax, line.assign(step=line[axis]), at(step), colour)

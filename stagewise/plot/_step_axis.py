@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from typing import Any, TypeVar
 
 import matplotlib
 import numpy as np
@@ -9,13 +10,14 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from stagewise.findings.stages import Stages
 from stagewise.plot._colours import ink
 from stagewise.statistics._noise.differences import monotone
 from stagewise.words._times import COUNTED, Time, axis_in_force, headed, written
+
+Item = TypeVar("Item")
 
 _SHADES = ("#eceef4", "#f9f9fb")
 """Odd and even stages."""
@@ -44,6 +46,24 @@ def new_axes(ax: Axes | None, width: float = 7.6, height: float = 3.4) -> Axes:
     if ax is not None:
         return ax
     return Figure(figsize=(width, height), layout="constrained").subplots()
+
+
+def panels(number: int, height: float, width: float = 7.6, across: int = 1, **shared: Any) -> tuple[Figure, list[Axes]]:
+    """Return a new figure of a size in inches, and so many axes in it, row by row; below each other if not `across`."""
+    figure = Figure(figsize=(width, height), layout="constrained")
+    axes = list(figure.subplots(math.ceil(number / across), across, squeeze=False, **shared).flat)
+    for ax in axes[number:]:
+        ax.remove()
+    return figure, axes[:number]
+
+
+def evenly(items: Sequence[Item], most: int) -> list[Item]:
+    """Return so many of some items at most, the first and the last among them, at equal distances.
+
+    >>> evenly([0, 1, 2, 3, 4], 3)
+    [0, 2, 4]
+    """
+    return [items[place] for place in np.linspace(0, len(items) - 1, min(most, len(items))).round().astype(int)]
 
 
 def check_one_run(rows: pd.DataFrame) -> None:
@@ -122,7 +142,7 @@ def _with_room(ax: Axes, ticks: Sequence[int | float]) -> list[int | float]:
     *others, last = ticks
     spaced = [others[0]]
     for tick in others[1:]:
-        left, here, right = (width * _axes_position(ax, x, 0.0)[0] for x in (spaced[-1], tick, last))
+        left, here, right = (width * axes_position(ax, x, 0.0)[0] for x in (spaced[-1], tick, last))
         if min(here - left, right - here) > _TICK_ROOM:
             spaced.append(tick)
     return [*spaced, last]
@@ -136,19 +156,16 @@ def shade_stages(ax: Axes, stages: Stages | None, numbers_only: bool = False) ->
     for row in stages.table.to_dict("records"):
         number, start, end = int(row["stage"]), float(row["start"]), float(row["end"])
         ax.axvspan(start, end, color=_SHADES[(number + 1) % 2], linewidth=0, zorder=0)
-        left, right = (_axes_position(ax, x, 0.0)[0] for x in (start, end))
+        left, right = (axes_position(ax, x, 0.0)[0] for x in (start, end))
         wide = (right - left) * ax.get_window_extent().width > 65 * ax.figure.dpi / 72
         names.append(((left + right) / 2, f"stage {number}" if wide and not numbers_only else str(number)))
         if number > 1:
-            _mark_boundary(ax, start, float(row["start_lo"]), float(row["start_hi"]))
+            lo, hi = float(row["start_lo"]), float(row["start_hi"])
+            with matplotlib.rc_context({"hatch.linewidth": 0.5}):
+                ax.axvspan(lo, hi, facecolor="#dfe1ea", edgecolor="#9a9db0", hatch="/////", linewidth=0, zorder=0.5)
+            ax.axvline(start, color="#5c5f70", linewidth=0.9, zorder=0.6)
             boundaries.append((left, written(start)))
     _write_above(ax, names, [] if numbers_only else boundaries)
-
-
-def _mark_boundary(ax: Axes, step: float, lo: float, hi: float) -> None:
-    with matplotlib.rc_context({"hatch.linewidth": 0.5}):
-        ax.axvspan(lo, hi, facecolor="#dfe1ea", edgecolor="#9a9db0", hatch="/////", linewidth=0, zorder=0.5)
-    ax.axvline(step, color="#5c5f70", linewidth=0.9, zorder=0.6)
 
 
 def _write_above(ax: Axes, names: Sequence[tuple[float, str]], boundaries: Sequence[tuple[float, str]]) -> None:
@@ -184,7 +201,8 @@ def label_ends(ax: Axes) -> None:
     if not lines:
         return
     ax.set_ylim(ax.get_ylim())
-    ends = [_end(ax, line) for line in lines]
+    last = [[np.asarray(data, dtype=float)[-1] for data in line.get_data()] for line in lines]
+    ends = [float(np.clip(axes_position(ax, x, y)[1], 0, 1)) for x, y in last]
     _, height = size_in_points(ax)
     heights = spread(ends, 1.2 * LABEL_SIZE / height)
     for line, label_height in zip(lines, heights, strict=True):
@@ -222,12 +240,8 @@ def size_in_points(ax: Axes) -> tuple[float, float]:
     return extent.width / ax.figure.dpi * 72, extent.height / ax.figure.dpi * 72
 
 
-def _end(ax: Axes, line: Line2D) -> float:
-    x, y = (np.asarray(data, dtype=float)[-1] for data in line.get_data())
-    return float(np.clip(_axes_position(ax, x, y)[1], 0, 1))
-
-
-def _axes_position(ax: Axes, x: int | float, y: int | float) -> tuple[float, float]:
+def axes_position(ax: Axes, x: int | float, y: int | float) -> tuple[float, float]:
+    """Return where a point lies, in widths and heights of the axes."""
     across, up = (ax.transData + ax.transAxes.inverted()).transform((x, y))
     return float(across), float(up)
 

@@ -3,10 +3,12 @@
 import itertools
 import math
 import textwrap
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.collections import QuadMesh
 from matplotlib.colors import ListedColormap, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
@@ -14,7 +16,15 @@ from matplotlib.patches import Patch
 from stagewise.findings.stages import Stages
 from stagewise.plot._colours import head_colours, ink, ordered_colours
 from stagewise.plot._quantities import quantity_of
-from stagewise.plot._step_axis import cell_edges, check_one_run, new_axes, set_step_axis, shade_stages
+from stagewise.plot._step_axis import (
+    axes_position,
+    cell_edges,
+    check_one_run,
+    new_axes,
+    panels,
+    set_step_axis,
+    shade_stages,
+)
 from stagewise.table import head_label, select
 
 SCALE = "BuPu"
@@ -58,11 +68,7 @@ def ablation_matrix(
     rows = select(rows, "HeadAblation", quantity, control=control)
     wide = _by_head(rows)
     ax = new_axes(ax, 7.6, 0.9 + _rows_height(len(wide)))
-    mesh = ax.pcolormesh(
-        cell_edges(wide.columns.to_numpy()), np.arange(len(wide) + 1) - 0.5, wide.to_numpy(float),
-        cmap=SCALE, vmin=lowest, vmax=largest, rasterized=wide.size > VECTOR_CELLS, edgecolor="face",
-        linewidth=0.2,
-    )  # fmt: skip
+    mesh = cells(ax, wide, cmap=SCALE, vmin=lowest, vmax=largest)
     ax.figure.colorbar(mesh, ax=ax, pad=0.02, label=quantity_of(table, "HeadAblation", quantity).axis)
     _finish_strip(ax, wide, stages)
     what = "the head" if control == "head" else f"a {control}"
@@ -77,8 +83,8 @@ def ablation_with_control(
     rows = select(table, "HeadAblation", quantity, kind=kind)
     controls = rows["control"].unique().tolist()
     heads = len(rows[["layer", "head"]].drop_duplicates())
-    figure = Figure(figsize=(7.6, len(controls) * (1.15 + _rows_height(heads))), layout="constrained")
-    for control, ax in zip(controls, figure.subplots(len(controls), 1, squeeze=False).flat, strict=True):
+    figure, axes = panels(len(controls), len(controls) * (1.15 + _rows_height(heads)))
+    for control, ax in zip(controls, axes, strict=True):
         ablation_matrix(table, kind, quantity, control, stages=stages, ax=ax)
     return figure
 
@@ -102,9 +108,7 @@ def heads_over_training(table: pd.DataFrame, stages: Stages | None = None, ax: A
     full = np.array([to_rgb(colours[name]) for name in relations.to_numpy().ravel()]).reshape(*heads.shape, 3)
     image = 1 - heads.to_numpy(float)[:, :, None] * (1 - full)
     ax = new_axes(ax, 7.6, 1.1 + _rows_height(len(heads)))
-    edges = cell_edges(heads.columns.to_numpy())
-    places, large = np.arange(len(heads) + 1) - 0.5, image.size > 3 * VECTOR_CELLS
-    ax.pcolormesh(edges, places, image, rasterized=large, edgecolor="face", linewidth=0.2)
+    cells(ax, heads, image)
     _finish_strip(ax, heads, stages)
     patches = [Patch(color=colour, label=name) for name, colour in colours.items()]
     ax.figure.legend(handles=patches, loc="outside right upper", frameon=False, fontsize=8.5)
@@ -123,29 +127,17 @@ def clusters(table: pd.DataFrame, stages: Stages | None = None, ax: Axes | None 
     """Draw which cluster each head's attention belongs to at each step."""
     wide = _by_head(select(table, "PatternClusters", "cluster"))
     ax = new_axes(ax, 7.6, 0.9 + _rows_height(len(wide)))
-    edges = cell_edges(wide.columns.to_numpy())
-    colours = ListedColormap(_CLUSTER_COLOURS)
-    values = wide.to_numpy(float)
-    ax.pcolormesh(
-        edges, np.arange(len(wide) + 1) - 0.5, values % len(_CLUSTER_COLOURS), cmap=colours, vmin=-0.5,
-        vmax=len(_CLUSTER_COLOURS) - 0.5, rasterized=wide.size > VECTOR_CELLS, edgecolor="face", linewidth=0.2,
-    )  # fmt: skip
+    edges, number = cell_edges(wide.columns.to_numpy()), len(_CLUSTER_COLOURS)
+    cells(ax, wide % number, cmap=ListedColormap(_CLUSTER_COLOURS), vmin=-0.5, vmax=number - 0.5)
     _finish_strip(ax, wide, stages)
-    for row, labels in enumerate(values):
+    for row, labels in enumerate(wide.to_numpy(float)):
         starts = [0, *(np.flatnonzero(np.diff(labels)) + 1), len(labels)]
         for start, end in itertools.pairwise(starts):
-            _number_run(ax, edges[start], edges[end], row, int(labels[start]))
+            left, right = (axes_position(ax, edges[place], row)[0] for place in (start, end))
+            if right - left > 0.02:  # room for a number
+                middle, text, at = (left + right) / 2, str(int(labels[start])), ax.get_yaxis_transform()
+                ax.text(middle, row, text, transform=at, ha="center", va="center", fontsize=8.5)
     return ax
-
-
-def _number_run(ax: Axes, start: float, end: float, row: int, label: int) -> None:
-    """Write a cluster's number in the middle of a run of checkpoints, where there is room."""
-    to_axes = ax.transData + ax.transAxes.inverted()
-    left, right = (float(to_axes.transform((x, row))[0]) for x in (start, end))
-    if right - left > 0.02:
-        middle = (left + right) / 2
-        at = ax.get_yaxis_transform()
-        ax.text(middle, row, str(label), transform=at, ha="center", va="center", fontsize=8.5)
 
 
 def centroids(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
@@ -172,6 +164,15 @@ def centroids(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
     ax.set_xlabel("offset (positions back), then relations")
     ax.figure.colorbar(mesh, ax=ax, pad=0.02, label=quantity_of(table, "PatternClusters", "centroid").axis)
     return ax
+
+
+def cells(ax: Axes, wide: pd.DataFrame, values: np.ndarray | None = None, **colours: Any) -> QuadMesh:
+    """Draw a frame of rows over steps as cells, an image where they are many; `values` in place of the frame's own."""
+    return ax.pcolormesh(
+        cell_edges(wide.columns.to_numpy()), np.arange(len(wide) + 1) - 0.5,
+        wide.to_numpy(float) if values is None else values, rasterized=wide.size > VECTOR_CELLS, edgecolor="face",
+        linewidth=0.2, **colours,
+    )  # fmt: skip
 
 
 def over_cells(ax: Axes, steps: np.ndarray, stages: Stages | None) -> None:

@@ -6,8 +6,6 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
 
 from stagewise.findings.stages import Stages
@@ -15,8 +13,8 @@ from stagewise.plot._colours import GREY, HEADS, head_colours, marker
 from stagewise.plot._curves import BLACK, prepared
 from stagewise.plot._profiles import profile
 from stagewise.plot._quantities import axes_of, escaped, labels_in_words, quantity_of, set_value_axis
-from stagewise.plot._step_axis import ALONE, cell_edges, check_one_run, curve, label_ends, new_axes
-from stagewise.plot._strips import SCALE, VECTOR_CELLS, over_cells
+from stagewise.plot._step_axis import ALONE, check_one_run, curve, label_ends, panels
+from stagewise.plot._strips import SCALE, cells, over_cells
 from stagewise.table import Quantity, heads_in, maps_in, select
 
 COLOURED = 8
@@ -112,7 +110,8 @@ def lines_in(rows: pd.DataFrame, axis: str = "") -> list[_Curve]:
 
 
 def _lines(rows: pd.DataFrame, what: Quantity, axis: str, stages: Stages | None, words: _Words) -> Figure:
-    ax = prepared(new_axes(None, height=2.8), rows, stages)
+    figure, (ax,) = panels(1, 2.8)
+    prepared(ax, rows, stages)
     lines = lines_in(rows, axis)
     for _, line in lines[COLOURED : COLOURED + GREYS]:
         ax.plot(line["step"], line["value"], color=GREY, linewidth=0.8, label="_other", zorder=1)
@@ -121,8 +120,6 @@ def _lines(rows: pd.DataFrame, what: Quantity, axis: str, stages: Stages | None,
         curve(ax, line, _label(words(labels)), colour, marker(i))
     set_value_axis(ax, what)
     label_ends(ax)
-    figure = ax.get_figure(root=True)
-    assert isinstance(figure, Figure)
     return figure
 
 
@@ -144,12 +141,15 @@ def _label(text: str) -> str:
 
 def _maps(rows: pd.DataFrame, what: Quantity, axis: str, stages: Stages | None, words: _Words) -> Figure:
     lines = lines_in(rows, axis)[:PANELS]
-    figure = Figure(figsize=(7.6, 1.95 * len(lines) + 0.35), layout="constrained")
-    axes = list(figure.subplots(len(lines), 1, squeeze=False)[:, 0])
+    figure, axes = panels(len(lines), 1.95 * len(lines) + 0.35)
     least, most = what.range[0], float(rows["value"].max())
     limits = (float(rows["value"].min() if least is None else least), most)
     for (labels, line), ax in zip(lines, axes, strict=True):
-        mesh = _map(ax, line.pivot_table(index=axis, columns="step", values="value"), limits)
+        wide = line.pivot_table(index=axis, columns="step", values="value")
+        mesh = cells(ax, wide, cmap=SCALE, vmin=limits[0], vmax=limits[1])
+        every = math.ceil(len(wide) / _TICKS)
+        ax.set_yticks(range(0, len(wide), every), [f"{label:g}" for label in wide.index[::every]])
+        ax.set_ylim(len(wide) - 0.5, -0.5)
         over_cells(ax, np.sort(line["step"].unique()), stages)
         ax.set_ylabel(axis)
         ax.set_title(escaped(words(labels)), loc="left", fontsize=9, pad=6 if stages is None else 16)
@@ -158,42 +158,26 @@ def _maps(rows: pd.DataFrame, what: Quantity, axis: str, stages: Stages | None, 
     return figure
 
 
-def _map(ax: Axes, wide: pd.DataFrame, limits: tuple[float, float]) -> QuadMesh:
-    mesh = ax.pcolormesh(
-        cell_edges(wide.columns.to_numpy()), np.arange(len(wide) + 1) - 0.5, wide.to_numpy(float),
-        cmap=SCALE, vmin=limits[0], vmax=limits[1], rasterized=wide.size > VECTOR_CELLS, edgecolor="face",
-        linewidth=0.2,
-    )  # fmt: skip
-    every = math.ceil(len(wide) / _TICKS)
-    ax.set_yticks(range(0, len(wide), every), [f"{label:g}" for label in wide.index[::every]])
-    ax.set_ylim(len(wide) - 0.5, -0.5)
-    return mesh
-
-
 def _images(rows: pd.DataFrame, what: Quantity, words: _Words) -> Figure:
     """Draw the maps that moved most from the first checkpoint to the last, at the last."""
     first, last = (rows[rows["step"] == step] for step in (rows["step"].min(), rows["step"].max()))
     images, axes = maps_in(last), axes_of(rows)
     moved = np.abs(images - maps_in(first)).mean((1, 2)) if len(first) == len(last) else np.zeros(len(last))
     chosen = np.sort(np.argsort(-moved, kind="stable")[:PANELS])
-    down = math.ceil(len(chosen) / 3)
-    figure = Figure(figsize=(7.6, 2.6 * down), layout="constrained")
-    grid = list(figure.subplots(down, 3, squeeze=False).flat)
-    limits = dict(zip(("vmin", "vmax"), (float(images[chosen].min()), float(images[chosen].max())), strict=True))
-    for place, ax in zip(chosen, grid, strict=False):
-        image = ax.imshow(images[place], cmap=SCALE, interpolation="none", **limits)
+    figure, grid = panels(len(chosen), 2.6 * math.ceil(len(chosen) / 3), across=3)
+    least, most = float(images[chosen].min()), float(images[chosen].max())
+    for place, ax in zip(chosen, grid, strict=True):
+        image = ax.imshow(images[place], cmap=SCALE, interpolation="none", vmin=least, vmax=most)
         ax.set_title(escaped(words({name: last[name].iloc[place] for name in axes})), loc="left", fontsize=9)
         ax.set(xlabel="key position", ylabel="query position")
-    for ax in grid[len(chosen) :]:
-        ax.remove()
-    figure.colorbar(image, ax=grid[: len(chosen)], pad=0.02, label=escaped(what.axis))
+    figure.colorbar(image, ax=grid, pad=0.02, label=escaped(what.axis))
     return figure
 
 
 def _profiles(rows: pd.DataFrame, what: Quantity, axis: str, stages: Stages | None, words: _Words) -> Figure:
     lines = lines_in(rows, axis)[:PANELS]
-    figure = Figure(figsize=(7.6, 2.2 * len(lines) + 0.3), layout="constrained")
-    for (labels, line), ax in zip(lines, figure.subplots(len(lines), 1, squeeze=False)[:, 0], strict=True):
+    figure, axes = panels(len(lines), 2.2 * len(lines) + 0.3)
+    for (labels, line), ax in zip(lines, axes, strict=True):
         profile(ax, line, axis)
         ax.set_title(escaped(words(labels)), loc="left", fontsize=9)
         set_value_axis(ax, what)

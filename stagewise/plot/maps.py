@@ -15,7 +15,7 @@ from matplotlib.ticker import MaxNLocator
 from PIL import Image
 
 from stagewise.plot._colours import head_colours
-from stagewise.plot._step_axis import check_one_run, new_axes
+from stagewise.plot._step_axis import check_one_run, evenly, new_axes
 from stagewise.table import Head, maps_in, select
 from stagewise.words._times import at
 
@@ -151,9 +151,7 @@ def attention_film(
     if path.suffix != ".gif":
         raise ValueError(f"a film of attention maps is a .gif, got {path.name}")
     available = sorted(int(step) for step in select(table, "MeanPattern", "attention", layer=layer)["step"].unique())
-    indices = np.unique(np.linspace(0, len(available) - 1, min(_FRAMES, len(available))).round().astype(int))
-    chosen = [available[index] for index in indices] if steps is None else list(steps)
-    frames = [_frame(table, step, layer) for step in chosen]
+    frames = [_frame(table, step, layer) for step in (evenly(available, _FRAMES) if steps is None else steps)]
     durations = [*[milliseconds] * (len(frames) - 1), _LAST]
     frames[0].save(path, save_all=True, append_images=frames[1:], duration=durations, loop=0, optimize=True)
     return path

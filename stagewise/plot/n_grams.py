@@ -10,7 +10,7 @@ from stagewise.findings._crossings import Crossing
 from stagewise.plot._colours import ordered_colours
 from stagewise.plot._curves import BLACK, kl_curves
 from stagewise.plot._quantities import quantity_of
-from stagewise.plot._step_axis import curve, label_ends, set_step_axis
+from stagewise.plot._step_axis import curve, label_ends, panels, set_step_axis
 from stagewise.table import select
 
 N_GRAMS = ("unigram", "bigram", "trigram")
@@ -20,8 +20,7 @@ N_GRAMS = ("unigram", "bigram", "trigram")
 def n_gram_curves(table: pd.DataFrame, crossings: Sequence[Crossing]) -> Figure:
     """Draw KL to the n-gram models with the crossings, and the loss beside theirs where it was measured."""
     losses = bool((table["probe"] == "LossAgainstReferences").any())
-    figure = Figure(figsize=(7.6, 3.4 + 2.8 * losses), layout="constrained")
-    axes = figure.subplots(1 + losses, 1, squeeze=False)[:, 0]
+    figure, axes = panels(1 + losses, 3.4 + 2.8 * losses)
     colours = ordered_colours(N_GRAMS)
     for ax in axes:
         for crossing in crossings:

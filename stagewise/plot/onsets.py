@@ -13,6 +13,7 @@ from stagewise.plot._step_axis import (
     check_one_run,
     curve,
     label_ends,
+    panels,
     set_step_axis,
     shade_stages,
     step_axis_label,
@@ -39,8 +40,7 @@ def onset_curves(table: pd.DataFrame, stages: Stages) -> Figure:
         raise ValueError("no score was examined: measure a quantity of which up or down is progress, as AttentionTo's")
     check_one_run(table)
     kinds = kinds_shown(stages.onsets)
-    figure = Figure(figsize=(7.6, 2.4 * len(kinds)), layout="constrained")
-    axes = figure.subplots(len(kinds), 1, squeeze=False)[:, 0]
+    figure, axes = panels(len(kinds), 2.4 * len(kinds))
     for ax, (_, rows) in zip(axes, kinds, strict=True):
         _panel(ax, table, rows, stages)
         ax.set_xlabel("")

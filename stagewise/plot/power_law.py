@@ -32,7 +32,11 @@ def collapse(
     Source: Zucchet et al. (2025), arXiv:2505.17863, Figures 1 to 4 (right).
     """
     ax = new_axes(ax, 4.2, 3.6)
-    runs = _with_bounds(runs).assign(fitted=law.predict(runs))
+    if not {"lo", "hi"} <= set(runs):
+        if "time" not in runs:
+            raise ValueError(f"the runs need a column time, or lo and hi; they have {', '.join(map(str, runs))}")
+        runs = runs.assign(lo=runs["time"], hi=runs["time"])
+    runs = runs.assign(fitted=law.predict(runs))
     groups = _groups(runs, law, colour_by)
     colours = ordered_colours(list(groups))
     for i, (label, group) in enumerate(groups.items()):
@@ -56,14 +60,6 @@ def set_log_times(axis: Axis) -> None:
     axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / 1000:g}k" if value >= 10_000 else f"{value:g}"))
     axis.set_minor_locator(NullLocator())
-
-
-def _with_bounds(runs: pd.DataFrame) -> pd.DataFrame:
-    if {"lo", "hi"} <= set(runs):
-        return runs
-    if "time" in runs:
-        return runs.assign(lo=runs["time"], hi=runs["time"])
-    raise ValueError(f"the runs need a column time, or lo and hi; they have {', '.join(map(str, runs))}")
 
 
 def _groups(runs: pd.DataFrame, law: PowerLaw, colour_by: str | None) -> dict[str, pd.DataFrame]:

@@ -16,9 +16,10 @@ from stagewise.findings.replicates import Replicates, replicates_of
 from stagewise.findings.stages import Stages
 from stagewise.plot import _atlas as plot
 from stagewise.reporting._figure import Plot, figure_html
-from stagewise.reporting._html import inline
+from stagewise.reporting._html import AbstractShown
 from stagewise.reporting._measured_runs import MeasuredRuns, read_runs, stages_part, write_runs
 from stagewise.reporting._prose import NONE, html_table, number
+from stagewise.reporting._wording import wording
 from stagewise.reporting.comparison import UNLIKE
 from stagewise.reporting.page import Part
 from stagewise.table import Role, rows_named, with_role
@@ -32,24 +33,11 @@ EVENTS, DATA = "atlas.parquet", "atlas.json"
 LISTED = 14
 """Events that are shown: those of most sizes, then of most seeds; the files have all."""
 
-WHEN = (
-    "<p>The first head that does it stands for all of a model. In brackets: Student's 95&nbsp;% interval over seeds; "
-    "of fewer than four seeds their range is given instead. Behind it: in how many seeds it was found.</p>"
-)
-MARKS = (
-    "Large marks: the mean over seeds; small ones: the seeds. Look for events whose marks part in tokens and meet in "
-    "loss: what larger models come to with less data, when they are as good as smaller ones were."
-)
-LOSSES = "The loss of every run on the probe batch."
-HEADS = (
-    "<p>How many heads have a role at the last checkpoint, in the mean over seeds, and their share of all; diffuse: no "
-    "relation has half of the head's attention.</p>"
-)
 SPREAD = ("size", "runs", "transitions in each", "events in half of the runs or more", "sd between seeds, log time")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Atlas:
+class Atlas(AbstractShown):
     """Common findings of the sizes of a family, and differences.
 
     Args:
@@ -69,9 +57,6 @@ class Atlas:
     def __str__(self) -> str:
         with counted_in(self.axis):
             return "\n".join([*_sentences(self.sizes), f"report: {self.report}"])
-
-    def _repr_html_(self) -> str:
-        return inline(self.report)
 
 
 def atlas(
@@ -208,20 +193,24 @@ def _sentences(of_sizes: pd.DataFrame) -> list[str]:
 def _parts(runs: MeasuredRuns, sizes: Mapping[str, str], result: Atlas, out: Path) -> Iterator[Part]:
     shown, columns, whole = _shown(result.sizes), [*_by_size(sizes)], runs.whole
     table = html_table(["what", *columns], _cells(result.sizes, "event", shown, columns, _when))
-    yield Part("when", "What came when", table + WHEN)
+    yield Part("when", "What came when", table + wording("atlas", "when"))
     common = result.events[result.events["event"].isin(shown)]
     if len(common):
         common = common.sort_values("event", key=lambda names: names.map(shown.index), kind="stable")
         axes = [result.axis, *(["loss"] if common["loss"].notna().any() else [])]
         last = int(whole["step"].max())
         panels = {axis: plot.milestones(common, "loss" if axis == "loss" else "time", last) for axis in axes}
-        yield Part("compared", f"In {' and in '.join(axes)}", figure_html(Plot("atlas", panels, common, MARKS), out))
+        yield Part(
+            "compared",
+            f"In {' and in '.join(axes)}",
+            figure_html(Plot("atlas", panels, common, wording("atlas", "marks")), out),
+        )
     if with_role(whole, Role.LOSS):
-        loss = Plot("loss", {"": plot.losses(whole, sizes)}, _loss_of(whole), LOSSES)
+        loss = Plot("loss", {"": plot.losses(whole, sizes)}, _loss_of(whole), wording("atlas", "loss"))
         yield Part("loss", "The loss", figure_html(loss, out))
     if len(result.heads):
         roles = _cells(result.heads, "role", list(dict.fromkeys(result.heads["role"])), columns, _share)
-        yield Part("heads", "Heads by role", html_table(["role", *columns], roles) + HEADS)
+        yield Part("heads", "Heads by role", html_table(["role", *columns], roles) + wording("atlas", "heads"))
     yield Part("spread", "The seeds' spread", html_table(SPREAD, _spread(runs, sizes, result.sizes)))
     yield stages_part("run", runs.stages)
 

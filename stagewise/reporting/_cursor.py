@@ -50,14 +50,6 @@ def _curves(ax: Axes) -> list[Line2D]:
     return [line for line in lines if line.get_label() == ALONE or not str(line.get_label()).startswith("_")][:CURVES]
 
 
-def _axis_name(ax: Axes) -> str:
-    return _as_shown(" ".join(ax.get_ylabel().split()))  # on one line
-
-
-def _name(line: Line2D, ax: Axes) -> str:
-    return _axis_name(ax) if line.get_label() == ALONE else _as_shown(str(line.get_label()))
-
-
 def _as_shown(text: str) -> str:
     r"""Return a text for matplotlib as it draws it: `\$` is a dollar, which begins no formula."""
     return text.replace(r"\$", "$")
@@ -65,12 +57,12 @@ def _as_shown(text: str) -> str:
 
 def _described(figure: Figure, number: int, ax: Axes) -> dict[str, Any]:
     width, height = (POINTS * inches for inches in figure.get_size_inches())
-    box, scale = ax.get_position(), ax.xaxis.get_transform()
+    box, scale, name = ax.get_position(), ax.xaxis.get_transform(), _as_shown(" ".join(ax.get_ylabel().split()))
     place = [box.x0 * width, box.x1 * width, (1 - box.y1) * height, (1 - box.y0) * height]
     curves = [
         [
             f"axes{number}-curve{i}",
-            _name(line, ax),
+            name if line.get_label() == ALONE else _as_shown(str(line.get_label())),
             to_hex(line.get_color()),
             [float(x) for x in np.asarray(line.get_xdata(), dtype=float)],
             [float(f"{y:.{DIGITS}g}") if np.isfinite(y) else None for y in np.asarray(line.get_ydata(), dtype=float)],
@@ -78,7 +70,7 @@ def _described(figure: Figure, number: int, ax: Axes) -> dict[str, Any]:
         for i, line in enumerate(_curves(ax))
     ]
     return {
-        "name": _axis_name(ax),
+        "name": name,
         "place": [round(float(edge), 1) for edge in place],
         "scale": [
             float(ax.get_xlim()[1]),

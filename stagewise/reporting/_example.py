@@ -6,12 +6,13 @@ from pathlib import Path
 
 import numpy as np
 
-from stagewise.checkpoints.run_folder import EXAMPLE, write
+from stagewise.checkpoints.run_folder import EXAMPLE
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.findings.stages import Stages
 from stagewise.measurement.engine import measure
 from stagewise.plot.maps import patterns
 from stagewise.probes import MeanPattern
+from stagewise.reporting._html import write_text
 from stagewise.reporting._viewer import CIRCUITSVIS_VALUES, DIGITS, boundary_checkpoints, moved_most
 from stagewise.table import head_label, heads_in
 from stagewise.task import AbstractTask, Batch
@@ -61,5 +62,4 @@ def write_example(
         "heads": [head_label(*heads[place]) for place in places],
         "attention": {str(step): rounded[steps.index(step)].tolist() for step in boundaries},
     }
-    text = json.dumps(page)
-    write(folder / EXAMPLE, lambda partial: partial.write_text(text, encoding="utf8"))
+    write_text(folder / EXAMPLE, json.dumps(page))

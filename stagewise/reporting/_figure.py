@@ -18,27 +18,16 @@ from matplotlib.text import Text
 from matplotlib.ticker import FixedFormatter
 
 from stagewise.checkpoints._digest import short_digest
-from stagewise.checkpoints.run_folder import write
 from stagewise.plain_text import plain_name
 from stagewise.reporting._cursor import cursor_attribute, name_curves
-from stagewise.reporting._html import packed
+from stagewise.reporting._html import packed, write_text
 from stagewise.table import KEYS, NUMBERS, VALUES, maps_in
 
 FONTS = ["DejaVu Sans", "Helvetica Neue", "Arial", "sans-serif"]
 """Labels are placed by the first one's widths; a browser's fallback is narrower."""
 
-LOOK: dict[str, Any] = {
-    "font.family": FONTS[:1],
-    "font.size": 9.5,
-    "axes.labelsize": 9,
-    "xtick.labelsize": 9,
-    "ytick.labelsize": 9,
-    "axes.edgecolor": "#666666",
-    "axes.labelcolor": "#333333",
-    "xtick.color": "#555555",
-    "ytick.color": "#555555",
-    "figure.facecolor": "none",
-}
+LOOK = ["default", "stagewise.reporting.report"]
+"""Styles of matplotlib; the second one is `report.mplstyle`."""
 
 CSV_BYTES = 300_000
 """Rows that take more are not embedded; they are in the run folder's table."""
@@ -93,12 +82,12 @@ def figure_html(plot: Plot, folder: Path, origin: str = "") -> str:
     drawings, links = [], [f'<a href="#plot-{plot.name}">link</a>', _csv_link(plot.name, plot.rows)]
     for label, panel in plot.panels.items():
         name = plot.name + (f"-{identifier(label)}" if label else "")
-        figure = _figure_of(panel)
+        figure = panel if isinstance(panel, Figure) else panel.get_figure(root=True)
+        assert isinstance(figure, Figure)
         name_curves(figure)
         drawing = svg(figure, name)
         described = drawing.replace(">", f"><desc>{html.escape(origin)}</desc>", 1) if origin else drawing
-        path = folder / "figures" / f"{name}.svg"
-        write(path, lambda partial, text=described: partial.write_text(text, encoding="utf8"))  # type: ignore[misc]
+        write_text(folder / "figures" / f"{name}.svg", described)
         attributes = f'{cursor_attribute(figure)} data-label="{html.escape(label)}" tabindex="0"'
         drawings.append(f'<div class="panel" id="figure-{name}"{attributes}>{drawing}</div>')
         text = html.escape(f"SVG {label}".strip())
@@ -107,13 +96,6 @@ def figure_html(plot: Plot, folder: Path, origin: str = "") -> str:
         f'<figure class="plot" id="plot-{plot.name}"><div class="panels">{"".join(drawings)}</div>'
         f'<figcaption>{plot.caption}<span class="files">{" ".join(links)}</span></figcaption></figure>'
     )
-
-
-def _figure_of(panel: Axes | Figure) -> Figure:
-    figure = panel if isinstance(panel, Figure) else panel.figure
-    if not isinstance(figure, Figure):
-        raise TypeError(f"a panel must belong to a matplotlib Figure, got {type(figure).__name__}")
-    return figure
 
 
 def svg(figure: Figure, name: str) -> str:
@@ -189,6 +171,13 @@ def _csv_link(name: str, rows: pd.DataFrame) -> str:
     return f'<a href="#plot-{name}" download="{name}.csv" data-csv="{packed(text)}">{len(rows)} {what} (CSV)</a>'
 
 
+def _csv(rows: pd.DataFrame) -> str:
+    axes = [column for column in rows.columns if column not in KEYS + VALUES]
+    columns = [column for column in (*KEYS, *axes, *NUMBERS) if column in rows and rows[column].notna().any()]
+    text: str = rows[columns].to_csv(index=False, float_format="%.5g", lineterminator="\n")
+    return text
+
+
 def _cells(rows: pd.DataFrame) -> pd.DataFrame:
     """Return a row a cell of rows of maps, with its query and its key."""
     maps = maps_in(rows)
@@ -197,13 +186,6 @@ def _cells(rows: pd.DataFrame) -> pd.DataFrame:
     return each.assign(
         query=np.tile(queries.ravel(), len(maps)), key=np.tile(keys.ravel(), len(maps)), value=maps.ravel()
     )
-
-
-def _csv(rows: pd.DataFrame) -> str:
-    axes = [column for column in rows.columns if column not in KEYS + VALUES]
-    columns = [column for column in (*KEYS, *axes, *NUMBERS) if column in rows and rows[column].notna().any()]
-    text: str = rows[columns].to_csv(index=False, float_format="%.5g", lineterminator="\n")
-    return text
 
 
 def identifier(text: str) -> str:

@@ -3,7 +3,10 @@
 import base64
 import gzip
 import html
+import importlib.resources
 from pathlib import Path
+
+from stagewise.checkpoints.run_folder import write
 
 INLINE = 'style="width: 100%; height: 40em; border: 0"'
 
@@ -17,6 +20,25 @@ class Page(type(Path())):  # type: ignore[misc]
 
     def _repr_html_(self) -> str | None:
         return inline(self) if self.is_file() else None
+
+
+class AbstractShown:
+    """A result with a page, which a notebook shows."""
+
+    report: Path
+
+    def _repr_html_(self) -> str:
+        return inline(self.report)
+
+
+def packaged(name: str) -> str:
+    """Return the text of a file that lies beside this code."""
+    return (importlib.resources.files("stagewise.reporting") / name).read_text(encoding="utf8")
+
+
+def write_text(path: Path, text: str) -> Path:
+    """Write a text file, complete or not at all, and return its path."""
+    return write(path, lambda partial: partial.write_text(text, encoding="utf8"))
 
 
 def packed(text: str) -> str:

@@ -4,25 +4,13 @@ import html
 import re
 from pathlib import Path
 
-from stagewise.checkpoints.run_folder import write
-from stagewise.reporting._html import Page, packed_script
+from stagewise.reporting._html import Page, packaged, packed_script, write_text
 
 LEFT_OUT = "checkpoints", "last-checkpoint"
 """Sections that hold every map."""
 
 ROWS = re.compile(r'<a href="[^"]*" download="[^"]*" data-csv="[^"]*">[^<]*</a>')
 """Links that hold the rows of a figure."""
-
-UNPACK = """"use strict";
-(async () => {
-  const text = (id) => new Response(new Blob([Uint8Array.from(atob(document.getElementById(id).textContent),
-    (c) => c.charCodeAt(0))]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
-  document.querySelector("main").innerHTML = await text("packed-main");
-  const code = document.createElement("script");
-  code.textContent = await text("packed-script");
-  document.body.append(code);
-})();
-"""
 
 
 def light_copy(page: Path) -> Page:
@@ -42,6 +30,5 @@ def light_copy(page: Path) -> Page:
     whole = html.escape(page.name)
     note = f'<noscript><p>What follows is packed: allow scripts, or open <a href="{whole}">{whole}</a>.</p></noscript>'
     parts = packed_script("packed-main", ROWS.sub("", main)) + packed_script("packed-script", script)
-    light = f"{head}<main>{note}</main>{data}{parts}<script>{UNPACK}</script>{end}"
-    path = page.with_name(f"{page.stem}-light.html")
-    return Page(write(path, lambda partial: partial.write_text(light, encoding="utf8")))
+    light = f"{head}<main>{note}</main>{data}{parts}<script>{packaged('unpack.js')}</script>{end}"
+    return Page(write_text(page.with_name(f"{page.stem}-light.html"), light))

@@ -27,12 +27,12 @@ from stagewise.checkpoints.run_folder import (
     RUN,
     read_record,
     table_file,
-    write,
 )
 from stagewise.findings._frames import families, names_of
 from stagewise.findings.batch_familiarity import LOSSES, BatchFamiliarity, familiarity_of_run
 from stagewise.findings.lineage import Lineage
 from stagewise.findings.stages import Stages
+from stagewise.reporting._html import write_text
 from stagewise.saved_findings import load_lineage, load_stages
 from stagewise.words._times import TokenAxis, token_axis
 
@@ -234,8 +234,7 @@ def _batch_record(batch: "Batch", provenance: Mapping[str, Any] | None = None) -
 
 def write_batch(folder: Path, batch: "Batch", provenance: Mapping[str, Any] | None = None) -> None:
     """Write beside the table of a folder what a report needs to know of the probe batch: then it rebuilds no task."""
-    text = json.dumps(_batch_record(batch, provenance))
-    write(folder / BATCH, lambda partial: partial.write_text(text, encoding="utf8"))
+    write_text(folder / BATCH, json.dumps(_batch_record(batch, provenance)))
 
 
 def _outline_of(run: Mapping[str, Any]) -> _BatchOutline:

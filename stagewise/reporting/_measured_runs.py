@@ -79,7 +79,7 @@ def write_runs(
         of: what a run is called, as "run" or "seed".
         name, headline, finding, words: as `page_html` takes them.
     """
-    with matplotlib.style.context(["default", LOOK]):
+    with matplotlib.style.context(LOOK):
         sections = list(parts)
     if foreign := runs.foreign:
         headline, finding = FOREIGN, f"Of one {of}: {foreign}"

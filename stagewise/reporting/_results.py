@@ -9,7 +9,7 @@ from stagewise.checkpoints.findings import Audit
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.findings.batch_familiarity import BatchFamiliarity
 from stagewise.findings.stages import Stages
-from stagewise.reporting._html import inline
+from stagewise.reporting._html import AbstractShown
 from stagewise.words._familiarity import caution, qualified
 from stagewise.words._stages import NO_STAGES
 
@@ -17,7 +17,7 @@ ONE = "one checkpoint has no stages: the report says what its heads do"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Analysis:
+class Analysis(AbstractShown):
     """The results of `run` or `analyse`.
 
     Args:
@@ -42,6 +42,3 @@ class Analysis:
         stages = qualified(none if self.stages is None else str(self.stages), self.familiarity)
         faults = "" if self.audit is None else f"{self.audit}\n"
         return f"{caution(self.familiarity)}{self.series}\n{faults}{stages}\nreport: {self.report}"
-
-    def _repr_html_(self) -> str:
-        return inline(self.report)

@@ -3,11 +3,8 @@
 import dataclasses
 from collections.abc import Callable
 
-import pandas as pd
-
 from stagewise.reporting._figure import Plot
 from stagewise.reporting._measured import Measured
-from stagewise.table import heads_in
 
 PANELS = 12
 """Heads, or maps, that are drawn one by one; the rest is in the table."""
@@ -64,9 +61,3 @@ class Section:
         """Missing parts that a report without the section names: the title, and the probes to measure."""
         probes = dict.fromkeys(name.partition(".")[0] for name in self.needs)
         return f"{self.title} ({', '.join(probes)})" if probes else self.title
-
-
-def left_out(rows: pd.DataFrame, measure: str) -> str:
-    """Say which heads are drawn where there are too many."""
-    n_heads = len(heads_in(rows))
-    return f"Drawn: the {PANELS} of {n_heads} heads whose {measure} most. " if n_heads > PANELS else ""

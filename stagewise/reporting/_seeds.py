@@ -12,8 +12,8 @@ from stagewise import plot
 from stagewise.findings.batch_familiarity import BatchFamiliarity
 from stagewise.findings.replicates import Replicates
 from stagewise.findings.stages import Stages
-from stagewise.plot.over_seeds import bands_of
-from stagewise.reporting._html import inline
+from stagewise.plot._over_seeds import bands_of
+from stagewise.reporting._html import AbstractShown
 from stagewise.reporting._measured_runs import (
     MeasuredRuns,
     curve_parts,
@@ -25,6 +25,7 @@ from stagewise.reporting._measured_runs import (
     write_runs,
 )
 from stagewise.reporting._prose import html_table, number
+from stagewise.reporting._wording import wording
 from stagewise.reporting.page import Part
 from stagewise.saved_findings import save_replicates
 from stagewise.statistics._constants import FEWEST_SEEDS
@@ -34,17 +35,11 @@ from stagewise.words._grammar import capital, count
 from stagewise.words._times import counted_in, interval, written
 
 EVENTS = ("what", "seeds", "step, mean over seeds", "another seed", "sd between seeds, log steps")
-INTERVALS = (
-    "<p>In brackets: Student's 95&nbsp;% interval over seeds, and beside it that of another seed. Of fewer than four "
-    "seeds, and where such an interval would leave the run, the range of the seeds is given instead.</p>"
-)
-ROLES = "The heads of the seeds are aligned by what they do over training; a role has the name of a head of one seed. "
-CURVES = "The mean over seeds; the band is {}, thin lines are the seeds. "
 RANGE, INTERVAL = "their range", "its 95&nbsp;% t interval over seeds"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class SeedReport:
+class SeedReport(AbstractShown):
     """The results of several seeds side by side.
 
     Args:
@@ -64,9 +59,6 @@ class SeedReport:
 
     def __str__(self) -> str:
         return f"{seeds_in_words(self.stages, self.replicates, self.familiarities)}\nreport: {self.report}"
-
-    def _repr_html_(self) -> str:
-        return inline(self.report)
 
 
 def report_seeds(
@@ -121,14 +113,16 @@ def _parts(stages: Sequence[Stages], replicates: Replicates, table: pd.DataFrame
     yield Part(
         "over-seeds",
         "What recurs over seeds",
-        f'{events}{INTERVALS}<h3>In which order</h3><ul class="sentences">{lines}</ul>',
+        f'{events}{wording("seeds", "intervals")}<h3>In which order</h3><ul class="sentences">{lines}</ul>',
     )
     yield stages_part("seed", stages)
     if len(replicates.roles):
         runs = list(dict.fromkeys(replicates.roles["run"]))
         roles = [[head_label(*pair), *heads] for pair, heads in heads_by_role(replicates.roles, runs).items()]
-        yield Part("roles", "Heads by their roles", f"<p>{ROLES}</p>{html_table(['role', *runs], roles)}")
-    caption = CURVES.format(INTERVAL if len(stages) >= FEWEST_SEEDS else RANGE)
+        yield Part(
+            "roles", "Heads by their roles", f"<p>{wording('seeds', 'roles')}</p>{html_table(['role', *runs], roles)}"
+        )
+    caption = wording("seeds", "curves", band=INTERVAL if len(stages) >= FEWEST_SEEDS else RANGE)
     yield from curve_parts(table, out, "seeds", plot.over_seeds, caption, bands_of)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from stagewise.findings.stages import Stages
 from stagewise.plain_text import plain_name
 from stagewise.plot._colours import head_colours
+from stagewise.plot._step_axis import evenly
 from stagewise.plot.maps import patterns
 from stagewise.reporting._html import packed_script
 from stagewise.reporting._measured import Measured
@@ -61,8 +62,9 @@ def viewer(measured: Measured, stages: Stages | None) -> str:
     block = math.ceil(first.shape[-1] / SIDE)
     cells = _in_blocks(first, block)[0].size
     shown = min(len(heads), max(VIEWER_VALUES // (cells * min(STEPS, len(everywhere))), 1))
-    steps = _thinned(everywhere, max(VIEWER_VALUES // (cells * shown), 1))
-    maps = np.stack([_in_bytes(_in_blocks(maps, block)) for maps in _maps(measured, steps, max(READ // first.size, 1))])
+    steps = evenly(everywhere, max(VIEWER_VALUES // (cells * shown), 1))
+    blocks = (_in_blocks(each, block).clip(0, 1) for each in _maps(measured, steps, max(READ // first.size, 1)))
+    maps = np.stack([(part * 255).round().astype(np.uint8) for part in blocks])
     places = moved_most(maps, shown)
     colours = head_colours(rows)
     data = {
@@ -110,19 +112,10 @@ def _in_blocks(maps: np.ndarray, block: int) -> np.ndarray:
     return blocks
 
 
-def _in_bytes(maps: np.ndarray) -> np.ndarray:
-    return np.asarray((maps.clip(0, 1) * 255).round().astype(np.uint8))
-
-
 def moved_most(maps: np.ndarray, most: int) -> list[int]:
     """Return the places of the heads whose maps [step, head, query, key] moved most from the first, in order."""
     moved = np.abs(maps - maps[:1].astype(float)).mean((-2, -1)).max(0)
     return sorted(np.argsort(-moved, kind="stable")[:most].tolist())
-
-
-def _thinned(steps: list[int], most: int) -> list[int]:
-    places = np.linspace(0, len(steps) - 1, min(most, len(steps))).round().astype(int)
-    return [steps[index] for index in places]
 
 
 def cursor_over(steps: Sequence[int]) -> dict[str, list[Any]]:

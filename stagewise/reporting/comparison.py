@@ -15,7 +15,7 @@ from stagewise.checkpoints.run_folder import read_record
 from stagewise.findings._comparison import Comparison, compare_stages
 from stagewise.findings._roles import paired_roles
 from stagewise.plain_text import file_part
-from stagewise.reporting._html import inline
+from stagewise.reporting._html import AbstractShown
 from stagewise.reporting._measured_runs import (
     MeasuredRuns,
     curve_parts,
@@ -25,21 +25,12 @@ from stagewise.reporting._measured_runs import (
     write_runs,
 )
 from stagewise.reporting._prose import NONE, html_table, number, settings_rows
+from stagewise.reporting._wording import wording
 from stagewise.reporting.page import Part
 from stagewise.words._comparison import later
 from stagewise.words._grammar import capital, count
 from stagewise.words._times import counted_in, interval
 
-ROLES = (
-    "The heads of the second run beside those of the first that do the same over training. A distance near 0 is a "
-    "certain pair; near 1 another head would match as well."
-)
-CURVES = "{}: solid; {}: dashed."
-EVENTS = (
-    "<p>In brackets: 95&nbsp;% intervals; how much later, if both intervals hold. This describes these two runs only: "
-    "the effect of a setting takes several seeds of each.</p>"
-)
-SAME = "<p>The records of both runs are the same.</p>"
 UNLIKE = "The runs were measured on batches of their own: levels are compared as they are."
 BATCH = ("task.", "plan.seeds.evaluation", "batch")
 """Beginnings of settings that decide the probe batch."""
@@ -52,7 +43,7 @@ LISTED = 20
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class _ComparisonReport:
+class _ComparisonReport(AbstractShown):
     """Two runs compared.
 
     Args:
@@ -73,9 +64,6 @@ class _ComparisonReport:
             lines.append(f"and {count(more, 'other setting')}, in the report")
         differ = "\n".join(lines or ["no setting that is recorded of both differs"])
         return f"{differ}\n{self.comparison}\nreport: {self.report}"
-
-    def _repr_html_(self) -> str:
-        return inline(self.report)
 
 
 def compare(
@@ -182,16 +170,29 @@ def _finding(runs: MeasuredRuns, comparison: Comparison) -> list[str]:
 def _parts(
     runs: MeasuredRuns, settings: pd.DataFrame, comparison: Comparison, table: pd.DataFrame, out: Path
 ) -> Iterator[Part]:
-    yield Part("settings", "What differs", _settings_html(settings, runs.names) if len(settings) else SAME)
+    yield Part(
+        "settings",
+        "What differs",
+        _settings_html(settings, runs.names) if len(settings) else wording("comparison", "same"),
+    )
     names = comparison.names
     events = [_event_row(row, names[row["event"]]) for row in comparison.events.to_dict("records")]
     nothing = "".join(f"<p>{html.escape(capital(line))}.</p>" for line in comparison.words().splitlines())
-    body = html_table(["what", *runs.names, "in the second run"], events) + EVENTS if events else nothing
+    body = (
+        html_table(["what", *runs.names, "in the second run"], events) + wording("comparison", "events")
+        if events
+        else nothing
+    )
     yield Part("events", "What came when", body)
     yield stages_part("run", runs.stages)
     if len(comparison.roles):
-        yield Part("roles", "Heads by their roles", f"<p>{ROLES}</p>{_heads(comparison.roles, runs.names)}")
-    caption = CURVES.format(*map(html.escape, runs.names))
+        yield Part(
+            "roles",
+            "Heads by their roles",
+            f"<p>{wording('comparison', 'roles')}</p>{_heads(comparison.roles, runs.names)}",
+        )
+    first, second = map(html.escape, runs.names)
+    caption = wording("comparison", "curves", first=first, second=second)
     yield from curve_parts(table, out, "compared", plot.compared, caption)
 
 

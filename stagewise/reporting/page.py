@@ -3,21 +3,20 @@
 import concurrent.futures
 import functools
 import html
-import importlib.resources
 import string
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import matplotlib.style
 
 from stagewise.checkpoints.logged_curves import LOGGED
-from stagewise.checkpoints.run_folder import REPORT, table_file, write
+from stagewise.checkpoints.run_folder import REPORT, table_file
 from stagewise.findings.batch_familiarity import BatchFamiliarity
 from stagewise.plain_text import plain_name, shortened, visible, visible_lines
 from stagewise.processes import readers
 from stagewise.reporting._figure import LOOK, figure_html
-from stagewise.reporting._html import Page
+from stagewise.reporting._html import Page, packaged, write_text
 from stagewise.reporting._measured import Measured, axis_in, read_measured
 from stagewise.reporting._prose import finding, headline, run_in_words, title
 from stagewise.reporting._section import Section
@@ -26,35 +25,6 @@ from stagewise.reporting.sections import LAST, SECTIONS
 from stagewise.reporting.sections.generic import generic_sections
 from stagewise.words._familiarity import CAVEAT
 from stagewise.words._times import TokenAxis, axis_in_force, written_on
-
-PAGE = string.Template(
-    """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">$refresh
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>$name: $headline</title>
-<style>$css</style>
-</head>
-<body>
-<header>
-<p class="kind">stagewise report</p>
-<h1>$name <small>$headline</small></h1>
-<p class="$kind">$finding</p>
-<p>$words</p>
-</header>
-<nav aria-label="sections">$contents</nav>
-<main>
-$sections
-$missing
-</main>
-<div id="cursor" role="region" aria-label="checkpoint that the whole page shows"></div>
-$steps
-<script>$script</script>
-</body>
-</html>
-"""
-)
 
 
 def report(
@@ -94,34 +64,31 @@ def report(
         foreign = familiarity is not None and familiarity.foreign
         draw = functools.partial(_section_html, measured, folder, foreign, times)
         each: Callable[..., Iterable[str]] = pool.map if pool else map
-        bodies = dict(_filled_sections(measured, draw, each))
+        bodies = dict(_drawn(measured, draw, each))
         return write_page(folder, _page(measured, bodies, familiarity, refresh))
 
 
 def write_page(folder: Path, page: str) -> Page:
     """Write a page as `report.html` into a folder; return its path."""
-    return Page(write(folder / REPORT, lambda partial: partial.write_text(page, encoding="utf8")))
+    return Page(write_text(folder / REPORT, page))
 
 
-Filled = TypeVar("Filled")
-
-
-def _filled_sections(
-    measured: Measured, fill: Callable[[Section], Filled], each: Callable[..., Iterable[Filled]] = map
-) -> Iterator[tuple[Section, Filled]]:
-    """Yield the sections that a run has, in their order, each filled: by `map` one at a time, for its memory."""
+def _drawn(
+    measured: Measured, draw: Callable[[Section], str], each: Callable[..., Iterable[str]]
+) -> Iterator[tuple[Section, str]]:
+    """Yield the sections that a run has, in their order, as HTML: by `map` one at a time, for its memory."""
     needed: list[str] = []
-    for section, filled in zip(SECTIONS, each(fill, SECTIONS), strict=True):
-        if filled:
+    for section, body in zip(SECTIONS, each(draw, SECTIONS), strict=True):
+        if body:
             needed += section.needs
-            yield section, filled
+            yield section, body
     others = (*generic_sections(measured, needed), *LAST)
-    yield from ((section, filled) for section, filled in zip(others, each(fill, others), strict=True) if filled)
+    yield from ((section, body) for section, body in zip(others, each(draw, others), strict=True) if body)
 
 
 def _section_html(measured: Measured, folder: Path, foreign: bool, times: TokenAxis | None, section: Section) -> str:
     """Return a section on a run as HTML, and write its figures to the folder too; nothing if it shows nothing."""
-    with matplotlib.style.context(["default", LOOK]), written_on(times):  # which another process does not inherit
+    with matplotlib.style.context(LOOK), written_on(times):  # which another process does not inherit
         origin = f"{measured.origin}. {CAVEAT}" if foreign else measured.origin
         blocks = [
             block if isinstance(block, str) else figure_html(block, folder, origin)
@@ -176,20 +143,19 @@ def page_html(
         refresh: seconds after which the page loads itself again.
     """
     parts = [part._replace(body=visible_lines(part.body)) for part in parts]
-    package = importlib.resources.files("stagewise.reporting")
-    return PAGE.substitute(
+    return string.Template(packaged("report.html")).substitute(
         name=html.escape(plain_name(name)),
         refresh="" if refresh is None else f'\n<meta http-equiv="refresh" content="{max(1, round(refresh))}">',
         headline=html.escape(shortened(headline)),
         finding=html.escape(shortened(finding)),
         kind=kind,
-        css=(package / "report.css").read_text(encoding="utf8"),
+        css=packaged("report.css"),
         words=visible(words),
         contents=" ".join(f'<a href="#{part.identifier}">{html.escape(part.title)}</a>' for part in parts),
         sections="\n".join(part.html for part in parts),
         missing=missing,
         steps=json_script("cursor-data", dict(steps or {"steps": []})),
-        script=(package / "report.js").read_text(encoding="utf8"),
+        script=packaged("report.js"),
     )
 
 

@@ -107,19 +107,14 @@ def _meanwhile(found: Found, stage: int) -> list[str]:
     curves = found.of_stage(stage)
     without_labels = np.array([not labels_of(row) for row in curves.to_dict("records")], bool)
     curves = curves[without_labels].sort_values("t50") if len(curves) else curves
-    ends = [(first, last) for first, *_, last in _of_each_curve(curves) if _up(first) != _up(last)]
+    of_each = [of.to_dict("records") for _, of in curves.groupby(["probe", "quantity"], sort=False)]
+    ends = [(of[0], of[-1]) for of in of_each if _up(of[0]) != _up(of[-1])]
     named = [(found.context.quantity(first), first, last) for first, last in ends]
     return [
         f"meanwhile {change(labels_of(first), what, up=_up(first))}, "
         f"and is back at {level(last['after'], _size(first))}"
         for what, first, last in sorted(named, key=lambda each: not _is_certain(each[0]))[:1]
     ]
-
-
-def _of_each_curve(onsets: pd.DataFrame) -> list[list[Row]]:
-    """Return the onsets of each curve of the whole model that has several."""
-    curves: list[list[Row]] = [[*of.to_dict("records")] for _, of in onsets.groupby(["probe", "quantity"], sort=False)]
-    return [rows for rows in curves if len(rows) > 1]
 
 
 def _up(row: Row) -> bool:
@@ -154,7 +149,8 @@ def _context(row: Row, found: Found) -> str:
 def _levels(found: Found, stage: int | None = None) -> list[str]:
     """Say from where to where curves of the whole model went, in a stage or all of the run: accuracy, loss, others."""
     rows = found.levels if stage is None else found.levels[found.levels["stage"] == stage]
-    curves = [_ends(of) for _, of in rows.groupby(["probe", "quantity"], sort=False)]
+    of_each = [of.to_dict("records") for _, of in rows.groupby(["probe", "quantity"], sort=False)]
+    curves = [{**of[0], "after": of[-1]["after"]} for of in of_each]
     named = [(found.context.quantity(row), row) for row in curves]
     moved = [(what, row) for what, row in named if _size(row) >= max(row["smallest"], TINY)]
     if stage is None:
@@ -174,15 +170,6 @@ def _is_certain(what: Quantity) -> bool:
 
 def _name_of(row: Row) -> tuple[str, str]:
     return row["probe"], row["quantity"]
-
-
-def _levels_of(row: Row) -> tuple[float, float]:
-    return row["before"], row["after"]
-
-
-def _ends(rows: pd.DataFrame) -> Row:
-    first, *_, last = (rows.iloc[0], rows.iloc[-1])
-    return {**first.to_dict(), "after": last["after"]}
 
 
 def _way(row: Row, between: str) -> str:
@@ -209,7 +196,7 @@ def _size(row: Row) -> float:
 
 def _part(row: Row) -> float:
     """Return the size of a change as a part of the larger one of its levels."""
-    return _size(row) / max(map(abs, _levels_of(row)))
+    return _size(row) / max(abs(float(row["before"])), abs(float(row["after"])))
 
 
 def _beside(found: Found) -> list[str]:

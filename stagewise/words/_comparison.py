@@ -9,6 +9,7 @@ import pandas as pd
 from stagewise.event import Event
 from stagewise.table import Quantities, head_label
 from stagewise.words import _seeds as seeds
+from stagewise.words._grammar import more
 from stagewise.words._onsets import Row, head
 from stagewise.words._times import at, unit, written
 
@@ -48,15 +49,9 @@ def comparison(
     """
     rows = sorted(events.to_dict("records"), key=_rank)
     lines = [_event(row, names[row["event"]], runs, unknown) for row in rows[:LISTED]]
-    more = [f"and {len(rows) - len(lines)} more"] if len(rows) > len(lines) else []
-    return [*(f"in {run} {why}" for run, why in unknown.items()), *([*lines, *more] or _without(runs, unknown))]
-
-
-def _without(runs: tuple[str, str], unknown: Mapping[str, str]) -> list[str]:
-    """Say which runs, of those in which stages can be found, have no events."""
-    if not unknown:
-        return ["neither run has a boundary or an onset"]
-    return [f"no boundary and no onset in {run}" for run in runs if run not in unknown]
+    neither = [f"no boundary and no onset in {run}" for run in runs if run not in unknown]
+    nothing = neither if unknown else ["neither run has a boundary or an onset"]
+    return [*(f"in {run} {why}" for run, why in unknown.items()), *(lines or nothing), *more(len(rows) - len(lines))]
 
 
 def _rank(row: Mapping[Any, Any]) -> tuple[int, float]:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from stagewise.table import head_label
+from stagewise.words._grammar import capital
 
 NOTHING = "delays are of attention or of the loss: measure AttentionTo or Loss"
 
@@ -140,7 +141,7 @@ def certified_in_words(rows: Sequence[Mapping[Any, Any]]) -> str:
     event = transition(str(first["transition"]))
     orders = f"{first['seeds']} orders" if first["seeds"] > 1 else "one order"
     how = f"taken away from step {first['step']} on, in {orders} of the batches"
-    return f"{event[0].upper()}{event[1:]} at step {first['comes']:.0f}: {'; '.join(parts)} ({how})."
+    return f"{capital(event)} at step {first['comes']:.0f}: {'; '.join(parts)} ({how})."
 
 
 _VERDICTS = {

@@ -53,19 +53,14 @@ def familiarity(judged: _Judged) -> str:
         if judged.rises
         else f"at {at(judged.step)} the model predicts it {barely} better than a guess"
     )
+    known = ", ".join(map(str, judged.positions[:LISTED])) + (", ..." if len(judged.positions) > LISTED else "")
+    partly = (
+        f" It does predict the tokens after position{'s'[: len(judged.positions) - 1]} {known}: if it was trained on "
+        "these alone, leave the others out, with `labels` of -100 in the file, or scored= of Batch.from_tokens."
+    )
     return (
         f"The probe batch is foreign to this model: {why} (loss {judged.last:.2f} nats, a guess {judged.guess:.2f}). "
-        f"What it shows is not what the model was trained for. {ADVICE}{_partly(judged.positions)}"
-    )
-
-
-def _partly(positions: tuple[int, ...]) -> str:
-    if not positions:
-        return ""
-    known = ", ".join(map(str, positions[:LISTED])) + (", ..." if len(positions) > LISTED else "")
-    return (
-        f" It does predict the tokens after position{'s'[: len(positions) - 1]} {known}: if it was trained on "
-        "these alone, leave the others out, with `labels` of -100 in the file, or scored= of Batch.from_tokens."
+        f"What it shows is not what the model was trained for. {ADVICE}{partly if known else ''}"
     )
 
 

@@ -21,6 +21,15 @@ def count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
+def more(number: int, what: str = "") -> list[str]:
+    """Return a line that counts the things which are not listed; none where all are.
+
+    >>> more(2, "events"), more(0)
+    (['and 2 more events'], [])
+    """
+    return [f"and {number} more {what}".rstrip()] if number > 0 else []
+
+
 def numeral(number: int) -> str:
     """Write a number as the beginning of a sentence.
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
+from stagewise.words._grammar import count, more
 from stagewise.words._onsets import LISTED, Row
 from stagewise.words._times import span
 
@@ -51,7 +52,7 @@ def events(frame: pd.DataFrame, kinds: pd.DataFrame) -> list[str]:
         f"{span(row['last_step_before'], row['first_step_after'])}: {text}"
         for row, text in zip(shown.to_dict("records"), each_event(shown, kinds), strict=True)
     ]
-    return [*lines, *([f"and {len(frame) - len(lines)} more events"] if len(frame) > len(lines) else [])]
+    return [*lines, *more(len(frame) - len(lines), "events")]
 
 
 def each_event(frame: pd.DataFrame, kinds: pd.DataFrame) -> list[str]:
@@ -64,6 +65,6 @@ def kinds(frame: pd.DataFrame) -> list[str]:
     """Say which kinds there are, from when to when, and of how many heads."""
     return [
         f"kind {row['kind']} ({row['name']}): {span(row['first_step'], row['last_step'])}, "
-        f"up to {row['heads']} head{'' if row['heads'] == 1 else 's'}"
+        f"up to {count(row['heads'], 'head')}"
         for row in frame.head(2 * LISTED).to_dict("records")
     ]

@@ -11,6 +11,7 @@ import pandas as pd
 from stagewise.event import Causes, labels_of
 from stagewise.statistics import DEFAULT, OnsetVerdict, StageCriteria
 from stagewise.table import Quantities, Quantity, head_label
+from stagewise.words._grammar import count
 from stagewise.words._times import at, written
 
 Row = Mapping[Any, Any]
@@ -239,7 +240,7 @@ def no_onsets(onsets: pd.DataFrame, context: Context) -> list[str]:
     shown = onsets.loc[order[:SHOWN]]
     rows = zip(shown.to_dict("records"), reasons(shown, context), strict=True)
     lines = [f"{_score(row)} {reason}" for row, reason in rows]
-    return [*lines, *([f"and {len(onsets) - SHOWN} others"] if len(onsets) > SHOWN else [])]
+    return [*lines, *_others(len(onsets))]
 
 
 def not_judged(onsets: pd.DataFrame, context: Context) -> list[str]:
@@ -248,7 +249,12 @@ def not_judged(onsets: pd.DataFrame, context: Context) -> list[str]:
         return []
     rows = onsets[onsets["verdict"] == OnsetVerdict.NOT_FINITE].to_dict("records")
     lines = [f"{_score(row)} cannot be judged: it {no_onset(row, context.criteria)}" for row in rows[:SHOWN]]
-    return [*lines, *([f"and {len(rows) - SHOWN} others"] if len(rows) > SHOWN else [])]
+    return [*lines, *_others(len(rows))]
+
+
+def _others(scores: int) -> list[str]:
+    """Count the scores that are not written out."""
+    return [f"and {scores - SHOWN} others"] if scores > SHOWN else []
 
 
 def with_causes(onsets: pd.DataFrame, causes: Causes) -> list[str]:
@@ -285,12 +291,8 @@ def without_onset(onsets: pd.DataFrame, causes: Causes | None = None) -> str:
     numbers = {words: against.isin(group).sum() for words, group in GROUPS.items()}
     numbers |= {f"may come from {cause}": number for cause, number in by_cause(onsets, causes or {}).items()}
     counted = ", ".join(f"{number} {words}" for words, number in numbers.items() if number)
-    lead = f"{_scores(onsets)} {'was' if len(onsets) == 1 else 'were'} examined"
+    lead = f"{count(len(onsets), 'score')} {'was' if len(onsets) == 1 else 'were'} examined"
     return f"{lead}, {len(against)} of them without onset: {counted}." if counted else f"{lead}; all have an onset."
-
-
-def _scores(onsets: pd.DataFrame) -> str:
-    return f"{len(onsets)} score{'' if len(onsets) == 1 else 's'}"
 
 
 def half_way(row: Row) -> str:

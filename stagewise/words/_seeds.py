@@ -8,6 +8,7 @@ import pandas as pd
 
 from stagewise.event import Event, EventKind
 from stagewise.table import Quantities, Quantity
+from stagewise.words._grammar import more
 from stagewise.words._onsets import LISTED, Row, change, head
 from stagewise.words._times import Time, at, interval, written
 
@@ -25,13 +26,13 @@ def names(
         quantities: what their numbers are; what is not among them goes by its probe and quantity.
         name_head: names the head that labels are of.
     """
-    unnumbered = list(dict.fromkeys(event.unnumbered for event in catalogue))
-    plain = {event: _name(event, quantities, name_head) for event in unnumbered}
-    times = Counter(plain.values())
-    told = {
-        event: name if times[name] == 1 else f"{name} ({event.probe} {event.quantity})" for event, name in plain.items()
-    }
-    return [numbered(told[event.unnumbered], event.number) for event in catalogue]
+    plain = {event: _name(event, quantities, name_head) for event in dict.fromkeys(one.unnumbered for one in catalogue)}
+    times, told = Counter(plain.values()), []
+    for event in catalogue:
+        name = plain[event.unnumbered]
+        name += f" ({event.probe} {event.quantity})" if times[name] > 1 else ""
+        told.append(name + (f" (number {event.number})" if event.number > 1 else ""))
+    return told
 
 
 def _name(event: Event, quantities: Quantities, name_head: Callable[[Mapping[Any, Any]], str]) -> str:
@@ -41,30 +42,21 @@ def _name(event: Event, quantities: Quantities, name_head: Callable[[Mapping[Any
     return change(dict(event.labels), quantity, up=event.up, name_head=name_head)
 
 
-def numbered(name: str, number: int) -> str:
-    """Name one of several changes of a curve in one direction: the first has no number.
-
-    >>> numbered("the loss falls", 2)
-    'the loss falls (number 2)'
-    """
-    return name + (f" (number {number})" if number > 1 else "")
-
-
 def events(frame: pd.DataFrame, runs: int, names: Sequence[str]) -> list[str]:
     """Say of each event that recurs in how many seeds it was found, and when; count the others."""
     recurring = frame[frame["recurs"]]
     lines = [_event(row, runs, names[row["event"]]) for row in recurring.head(LISTED).to_dict("records")]
     return [
         *(lines or [f"nothing recurs in half of the {runs} seeds"]),
-        *_more(len(recurring) - len(lines), "events"),
-        *_more(len(frame) - len(recurring), "in fewer than half of the seeds"),
+        *more(len(recurring) - len(lines), "events"),
+        *more(len(frame) - len(recurring), "in fewer than half of the seeds"),
     ]
 
 
 def order(frame: pd.DataFrame, names: Sequence[str]) -> list[str]:
     """Return the order of events, and in how many seeds; or that it cannot be decided."""
     lines = [_order(row, names) for row in frame.head(LISTED).to_dict("records")]
-    return [*lines, *_more(len(frame) - len(lines), "pairs of events")]
+    return [*lines, *more(len(frame) - len(lines), "pairs of events")]
 
 
 def _event(row: Row, runs: int, name: str) -> str:
@@ -91,7 +83,3 @@ def _order(row: Row, names: Sequence[str]) -> str:
     if row["p_value"] < SURE:
         return f"{before} comes before {after}, in {number} (p = {row['p_value']:.2g})"
     return f"{before} or {after}, which comes first cannot be told: the former in {number}"
-
-
-def _more(number: int, what: str) -> list[str]:
-    return [f"and {number} more {what}"] if number > 0 else []

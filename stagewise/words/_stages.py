@@ -6,11 +6,11 @@ import pandas as pd
 from stagewise.event import DIFFUSE, Causes
 from stagewise.statistics import DEFAULT, OnsetVerdict, StageCriteria, TurnVerdict
 from stagewise.table import head_label
+from stagewise.words._grammar import count, more
 from stagewise.words._onsets import (
     LISTED,
     Context,
     Row,
-    _scores,
     cause,
     largest,
     no_onsets,
@@ -30,7 +30,7 @@ NOTHING = (
 )
 
 FEW = (
-    "no stages can be found: with {checkpoints} checkpoint{s} no onset can be distinguished from noise, which takes "
+    "no stages can be found: with {checkpoints} no onset can be distinguished from noise, which takes "
     "{fewest} or more; save more of them (`trainer_callbacks.save_on`)"
 )
 
@@ -70,7 +70,8 @@ def stages(
         for row, text in zip(table.to_dict("records"), summaries(table, events, onsets, context), strict=True)
     ]
     if len(table) == 1:
-        why = [*_no_boundaries(points, context), *no_onsets(onsets, context)]
+        reasons = zip(points["reference"], turning_points(points, context), strict=True)
+        why = [*(f"{name} {reason}" for name, reason in reasons), *no_onsets(onsets, context)]
         lines += ["no separate stages:", *(f"  {line}" for line in why)]
     return [*lines, *with_causes(onsets, context.causes), *not_judged(onsets, context)]
 
@@ -103,7 +104,8 @@ def _summary(row: Row, events: pd.DataFrame, onsets: pd.DataFrame, context: Cont
     if row["left"] or (row["stage"] == 1 and row["reference"] and closed):
         phrases = head_events(events)
     elif row["stage"] == 1:
-        phrases = head_events(events) or [_before_onsets(onsets)]
+        none = f"no onset in {count(len(onsets), 'score')}"
+        phrases = head_events(events) or ["before the first onset" if onsets["onset"].any() else none]
     else:
         began_here = onsets[onsets["starts_stage"] == row["stage"]].sort_values("t50", kind="stable")
         phrases = [onset_stage(began_here, context, spread=row["spread"])]
@@ -116,12 +118,7 @@ def too_few(onsets: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> str:
     """Say that there are too few checkpoints to find any onset, where that is so; else nothing."""
     if onsets.empty or not (onsets["verdict"] == OnsetVerdict.FEW_CHECKPOINTS).all():
         return ""
-    return _few_checkpoints(int(onsets["checkpoints"].max()), criteria.fewest)
-
-
-def _few_checkpoints(checkpoints: int, fewest: int) -> str:
-    """Say that so many checkpoints are too few to find any onset."""
-    return FEW.format(checkpoints=checkpoints, s="" if checkpoints == 1 else "s", fewest=fewest)
+    return FEW.format(checkpoints=count(int(onsets["checkpoints"].max()), "checkpoint"), fewest=criteria.fewest)
 
 
 def edge(row: Row, name: str) -> str:
@@ -149,12 +146,6 @@ def turning_points(points: pd.DataFrame, context: Context) -> list[str]:
     return [turning_point(row, context.criteria, context.causes) for row in points.to_dict("records")]
 
 
-def _no_boundaries(points: pd.DataFrame, context: Context) -> list[str]:
-    """Say of each curve of KL why it ends no stage."""
-    reasons = turning_points(points, context)
-    return [f"{name} {reason}" for name, reason in zip(points["reference"], reasons, strict=True)]
-
-
 def kl_to_reference(row: Row) -> str:
     """Say how close the model came to the reference of a stage, and whether it left it again.
 
@@ -179,11 +170,6 @@ def head_events(events: pd.DataFrame) -> list[str]:
     return phrases
 
 
-def _before_onsets(onsets: pd.DataFrame) -> str:
-    """Return the name of the first stage: the time before the first onset, or all of it."""
-    return "before the first onset" if onsets["onset"].any() else f"no onset in {_scores(onsets)}"
-
-
 def onset_stage(began_here: pd.DataFrame, context: Context, *, spread: bool = False) -> str:
     """Return the onsets at the start of a stage in words, at most the largest; several of them with their times.
 
@@ -194,6 +180,6 @@ def onset_stage(began_here: pd.DataFrame, context: Context, *, spread: bool = Fa
     """
     shown = largest(began_here, LISTED)
     phrases = (timed if len(began_here) > 1 else onsets)(shown, context)
-    times, more = began_here["t50"], len(began_here) - len(shown)
+    times = began_here["t50"]
     over = f"one after another, {span(times.iloc[0], times.iloc[-1])}: " if spread else ""
-    return over + "; ".join([*phrases, *([f"and {more} more"] if more else [])])
+    return over + "; ".join([*phrases, *more(len(began_here) - len(shown))])

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from stagewise.plot.over_seeds import _band, compared, over_seeds
+from stagewise.plot._over_seeds import _band, compared, over_seeds
 
 STEPS = np.array([0, 10, 20, 30])
 VALUES = np.random.default_rng(0).normal(size=(4, len(STEPS)))

@@ -1,4 +1,4 @@
-"""What a section needs, what is said where it lacks it, and which heads are drawn."""
+"""What a section needs, what is said where it lacks it."""
 
 from collections.abc import Callable
 
@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from stagewise.reporting._measured import Measured
-from stagewise.reporting._section import PANELS, Section, left_out
+from stagewise.reporting._section import Section
 from stagewise.reporting.sections import LAST, SECTIONS
 
 
@@ -34,12 +34,6 @@ def test_a_section_is_there_where_enough_was_measured(
 def test_what_is_missing_is_said_by_title_and_probes() -> None:
     assert section().missing == "My section"
     assert section("Loss.excess", "Loss.cross_entropy", "Accuracy").missing == "My section (Loss, Accuracy)"
-
-
-def test_heads_are_counted_where_not_all_are_drawn() -> None:
-    rows = pd.DataFrame({"layer": 0, "head": range(PANELS + 1)})
-    assert left_out(rows, "mass moved") == "Drawn: the 12 of 13 heads whose mass moved most. "
-    assert left_out(rows.iloc[1:], "mass moved") == ""
 
 
 def test_a_section_is_missing_only_where_the_task_has_what_it_shows(

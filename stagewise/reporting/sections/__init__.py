@@ -1,20 +1,7 @@
 """The sections of the report from top to bottom, those on one idea in a file; other probes get theirs by `generic`."""
 
 from stagewise.reporting._section import Section
-from stagewise.reporting.sections import (
-    ablation,
-    context,
-    further,
-    head_scores,
-    heads,
-    kinds,
-    maps,
-    onsets,
-    record,
-    sequence,
-    stages,
-    text,
-)
+from stagewise.reporting.sections import ablation, context, further, heads, kinds, maps, onsets, record, stages, text
 
 SECTIONS: tuple[Section, ...] = (
     record.AUDIT,
@@ -25,19 +12,19 @@ SECTIONS: tuple[Section, ...] = (
     maps.CHECKPOINTS,
     onsets.SECTION,
     stages.EVIDENCE,
-    heads.SECTION,
+    heads.HEADS,
     kinds.LINEAGE,
     context.CONTEXT,
     context.TRAINED_CONTEXT,
     ablation.SECTION,
     further.INTERVENTIONS,
     kinds.CLUSTERS,
-    head_scores.VALUES,
-    head_scores.ENTROPY,
-    sequence.COPYING,
-    sequence.PROFILES,
-    head_scores.WEIGHTS,
-    head_scores.HEAD_SCORES,
+    heads.VALUES,
+    heads.ENTROPY,
+    context.COPYING,
+    context.PROFILES,
+    heads.WEIGHTS,
+    heads.SCORES,
     further.COMPARED,
     further.DEGENERACY,
 )

@@ -6,12 +6,8 @@ from stagewise import plot
 from stagewise.reporting._figure import Plot
 from stagewise.reporting._measured import Measured
 from stagewise.reporting._section import Blocks, Section
+from stagewise.reporting._wording import wording
 from stagewise.table import select
-
-ABLATION = (
-    "KL from the model to itself when one head's output is replaced ({kind} ablation). Look for cells "
-    "that are darker than the control below: there this very head matters, not any head of its layer."
-)
 
 
 def _ablation_section(measured: Measured) -> Blocks:
@@ -23,7 +19,7 @@ def _ablation_section(measured: Measured) -> Blocks:
     for kind in select(table, "HeadAblation", "kl")["kind"].unique():
         rows = select(table, "HeadAblation", "kl", kind=kind)
         figure = plot.ablation_with_control(table, kind, stages=measured.stages)
-        caption = ABLATION.format(kind=html.escape(str(kind)))
+        caption = wording("ablation", "ablation", kind=html.escape(str(kind)))
         blocks.append(Plot(f"ablation-{kind}", {"": figure}, rows, caption))
     return blocks
 

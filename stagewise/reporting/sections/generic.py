@@ -16,13 +16,9 @@ from stagewise.reporting._figure import Plot, identifier
 from stagewise.reporting._measured import Measured
 from stagewise.reporting._prose import in_words
 from stagewise.reporting._section import Blocks, Section
+from stagewise.reporting._wording import wording
 from stagewise.table import Quantity, select
 from stagewise.words._grammar import capital
-
-DIRECTION = {
-    "up": "Up is progress: look for a rise, and for what else happens at that time. ",
-    "down": "Down is progress: look for a fall, and for what else happens at that time. ",
-}
 
 
 def generic_sections(measured: Measured, elsewhere: Iterable[str]) -> list[Section]:
@@ -80,7 +76,7 @@ def caption(rows: pd.DataFrame, what: Quantity, stages: Stages | None = None) ->
     unit = f", in {what.unit}" if what.unit else ""
     axes = [name for name in axes_of(rows) if name != "layer" or "head" not in rows]
     by = f"; by {_listed(axes)}" if axes else ""
-    progress = DIRECTION.get(what.progress or "", "")
+    progress = f"{wording('generic', what.progress)} " if what.progress else ""
     return f"{capital(what.label)}{unit}{_bounds(what)}{by}. {progress}{_drawn(rows)}{_shaded(rows, stages)}".strip()
 
 

@@ -1,44 +1,46 @@
-"""The section on what each head attends to: its mass on each relation, the specialisation of all, their changes."""
+"""The sections on single heads: their attention on relations and its changes, what they write, scores, weights."""
 
+import functools
 import html
 import operator
 
+import pandas as pd
+
 from stagewise import plot
 from stagewise.findings._head_labels import head_labels
+from stagewise.plot._quantities import quantity_of
 from stagewise.plot.heads import moved_most
 from stagewise.reporting._figure import Plot
 from stagewise.reporting._measured import Measured
 from stagewise.reporting._prose import between, html_table
-from stagewise.reporting._section import PANELS, Blocks, Section, left_out
-from stagewise.table import head_label, select
+from stagewise.reporting._section import PANELS, Blocks, Section, never_missing
+from stagewise.reporting._wording import wording
+from stagewise.table import head_label, heads_in, select
 
-MASSES = (
-    "Attention mass of each head on each relation, averaged over the scored queries. Look for heads that "
-    "rise on the same relation together (they compete), and then part (they share the relations out). "
-)
-SPECIALISATION = (
-    "Competition is 1 when all heads are on one and the same relation; coverage is 1 when every relation "
-    "has a head of its own. Look for competition rising first and giving way to coverage."
-)
-CHANGES = (
-    "<h3>When heads changed</h3><p>A head has a relation's name while at least half of its share is "
-    "there, and is diffuse otherwise. A change happened between two checkpoints.</p>"
-)
+OF_ATTENTION = (("EffectiveSupport", "keys"), ("AttentionDistance", "distance"), ("ParticipationRatio", "dimensions"))
+OF_WEIGHTS = (("OVCopying", "copying"), ("QKOffset", "share"))
+WRITTEN = ("cosine", "projection")
 
 
-def _heads_section(measured: Measured) -> Blocks:
+def _left_out(rows: pd.DataFrame, measure: str) -> str:
+    """Say which heads are drawn where there are too many."""
+    n_heads = len(heads_in(rows))
+    return f" Drawn: the {PANELS} of {n_heads} heads whose {measure} most." if n_heads > PANELS else ""
+
+
+def _attended(measured: Measured) -> Blocks:
     """Return the masses, the indices of specialisation, and the heads' changes."""
     table, stages = measured.table, measured.stages
     blocks: Blocks = []
     if measured.has("AttentionTo.mass"):
         rows = select(table, "AttentionTo", "mass")
         panels = {head_label(*head): plot.head_masses(table, *head, stages) for head in moved_most(rows, PANELS)}
-        blocks.append(Plot("head-masses", panels, rows, MASSES + left_out(rows, "mass moved")))
+        blocks.append(Plot("head-masses", panels, rows, wording("heads", "masses") + _left_out(rows, "mass moved")))
     if measured.has("HeadSpecialisation.coverage"):
         rows = select(table, "HeadSpecialisation")
         rows = rows[rows["quantity"].isin(("competition", "coverage"))]
         axes = plot.specialisation(table, stages)
-        blocks.append(Plot("specialisation", {"": axes}, rows, SPECIALISATION))
+        blocks.append(Plot("specialisation", {"": axes}, rows, wording("heads", "specialisation")))
     return blocks + _last_labels(measured) + _changes(measured)
 
 
@@ -47,37 +49,87 @@ def _last_labels(measured: Measured) -> Blocks:
     labels = head_labels(measured.table) if measured.has("HeadSpecialisation.share") else None
     if labels is None:
         return []
-    last = labels[labels["step"] == labels["step"].max()]
-    heads = {
-        label: [head_label(*head) for head in rows[["layer", "head"]].itertuples(index=False)]
-        for label, rows in last.groupby("label", sort=False)
-    }
-    words = "; ".join(f"{label}: {', '.join(names)}" for label, names in heads.items())
-    return [
-        f"<p>At the last checkpoint, where the error of its share allows a name: {html.escape(words)}. A share is of a "
-        "head's attention at all scored queries, also where a relation has no key: a head that attends to it wherever "
-        "it can may be diffuse.</p>"
-    ]
+    roles = labels[labels["step"] == labels["step"].max()].groupby("label", sort=False)
+    words = "; ".join(f"{role}: {', '.join(map(head_label, of['layer'], of['head']))}" for role, of in roles)
+    return [wording("heads", "roles", roles=html.escape(words))]
 
 
 def _changes(measured: Measured) -> Blocks:
     if measured.stages is None or measured.stages.events.empty:
         return []
     changes = [
-        [
-            head_label(row["layer"], row["head"]),
-            *(row["before"], row["after"]),
-            between(row),
-        ]
+        [head_label(row["layer"], row["head"]), row["before"], row["after"], between(row)]
         for row in measured.stages.events.to_dict("records")
     ]
-    return [CHANGES, html_table(["head", "from", "to", "between steps"], changes)]
+    return [wording("heads", "changes"), html_table(["head", "from", "to", "between steps"], changes)]
 
 
-SECTION = Section(
+def _label(measured: Measured, probe: str, name: str) -> str:
+    return html.escape(quantity_of(measured.table, probe, name).label.capitalize())
+
+
+def _written(measured: Measured) -> Blocks:
+    """Return the alignment of each head's value map with each feature."""
+    blocks: Blocks = []
+    for name in WRITTEN:
+        if measured.has(f"ValueAlignment.{name}"):
+            rows = select(measured.table, "ValueAlignment", name)
+            draw = functools.partial(plot.value_alignment, measured.table, quantity=name, stages=measured.stages)
+            panels = {head_label(*head): draw(*head) for head in moved_most(rows, PANELS)}
+            caption = wording("heads", name, label=_label(measured, "ValueAlignment", name))
+            blocks.append(Plot(f"value-{name}", panels, rows, caption + _left_out(rows, "value moved")))
+    return blocks
+
+
+def _entropy(measured: Measured) -> Blocks:
+    rows = select(measured.table, "AttentionEntropy", "entropy")
+    axes = plot.entropy(measured.table, moved_most(rows, PANELS), measured.stages)
+    return [Plot("entropy", {"": axes}, rows, wording("heads", "entropy") + _left_out(rows, "entropy moved"))]
+
+
+def _score(measured: Measured, probe: str, name: str, file: str, caption: str) -> Blocks:
+    """Return the figure of a score of the heads in which it moved most; none where it was not measured."""
+    if not measured.has(f"{probe}.{name}"):
+        return []
+    rows = select(measured.table, probe, name)
+    axes = plot.head_scores(measured.table, probe, name, moved_most(rows, PANELS), measured.stages)
+    return [Plot(f"{file}-{name}", {"": axes}, rows, wording("heads", caption, label=_label(measured, probe, name)))]
+
+
+def _of_attention(measured: Measured) -> Blocks:
+    return [block for score in OF_ATTENTION for block in _score(measured, *score, "heads", "score")]
+
+
+def _of_weights(measured: Measured) -> Blocks:
+    blocks = [block for score in OF_WEIGHTS for block in _score(measured, *score, "weights", score[1])]
+    if measured.has("Composition.score"):
+        rows = select(measured.table, "Composition", "score")
+        figure = plot.quantity(measured.table, "Composition", "score", measured.stages, words=_pair)
+        blocks.append(Plot("composition", {"": figure}, rows, wording("heads", "composition")))
+    return blocks
+
+
+def _pair(labels: dict[str, object]) -> str:
+    head = head_label(int(str(labels["layer"])), int(str(labels["head"])))
+    return f"{head} of {labels['source']}, {labels['composition']}"
+
+
+HEADS = Section(
     "heads",
     "What each head attends to",
-    _heads_section,
+    _attended,
     ("AttentionTo", "HeadSpecialisation"),
     applies=operator.attrgetter("has_relations"),
+)
+VALUES = Section("values", "What each head writes", _written, ("ValueAlignment",), applies=never_missing)
+ENTROPY = Section("entropy", "How widely each head attends", _entropy, ("AttentionEntropy.entropy",))
+WEIGHTS = Section(
+    "weights",
+    "What the weights alone show",
+    _of_weights,
+    (*map(".".join, OF_WEIGHTS), "Composition.score"),
+    of_batch=False,
+)
+SCORES = Section(
+    "head-scores", "How many keys, how far, how many dimensions", _of_attention, tuple(map(".".join, OF_ATTENTION))
 )

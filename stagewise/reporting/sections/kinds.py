@@ -5,18 +5,9 @@ from stagewise.reporting._figure import Plot
 from stagewise.reporting._measured import Measured
 from stagewise.reporting._prose import LISTED, between, html_table
 from stagewise.reporting._section import Blocks, Section, never_missing
+from stagewise.reporting._wording import wording
 from stagewise.table import select
 from stagewise.words._lineage import each_event
-
-RIVER = (
-    "One line for each head, in the bed of the kind of its attention pattern; the width of a bed is its number of "
-    "heads. Look for heads that leave a common bed, one after another. Right: the kinds, by what they attend to most."
-)
-NONE = "<p>No kind of attention is born, splits, merges, changes or dies in this run.</p>"
-CLUSTERED = (
-    "Above: the cluster of each head at each checkpoint, heads of all checkpoints clustered together; look for "
-    "heads that leave a common cluster. Below: the mean attention of each cluster."
-)
 
 
 def _lineage(measured: Measured) -> Blocks:
@@ -29,8 +20,8 @@ def _lineage(measured: Measured) -> Blocks:
         [between(row), row["event"], text]
         for row, text in zip(shown.to_dict("records"), each_event(shown, lineage.kinds), strict=True)
     ]
-    river = Plot("lineage", {"": plot.river(lineage, measured.stages)}, lineage.members, RIVER)
-    events = html_table(["between steps", "event", "what happened"], rows) if rows else NONE
+    river = Plot("lineage", {"": plot.river(lineage, measured.stages)}, lineage.members, wording("kinds", "river"))
+    events = html_table(["between steps", "event", "what happened"], rows) if rows else wording("kinds", "none")
     more = len(lineage.events) - len(rows)
     return [river, events, *([f"<p>And {more} more events.</p>"] if more > 0 else [])]
 
@@ -45,7 +36,7 @@ def _clusters(measured: Measured) -> Blocks:
     silhouettes = rows[rows["quantity"] == "silhouette"]
     quality = f" The best mean silhouette is {silhouettes['value'].max():.2f}." if len(silhouettes) else ""
     panels = {"heads": plot.clusters(table, measured.stages), "profiles": plot.centroids(table)}
-    return [Plot("clusters", panels, rows, CLUSTERED + quality)]
+    return [Plot("clusters", panels, rows, wording("kinds", "clusters") + quality)]
 
 
 SHOWN = ("PatternClusters.cluster", "PatternClusters.centroid", "PatternClusters.silhouette")

@@ -12,15 +12,9 @@ from stagewise.reporting._measured import Measured
 from stagewise.reporting._section import PANELS, Blocks, Section, never_missing
 from stagewise.reporting._viewer import MAPS as SHOWN
 from stagewise.reporting._viewer import circuitsvis_view, viewer
+from stagewise.reporting._wording import wording
 from stagewise.table import head_label, heads_in
 from stagewise.words._times import at
-
-CAPTION = (
-    "Mean attention of all heads in one map, each head in its colour, at the start, at each boundary and "
-    "at the end. Look for colours that part from the common diagonal. "
-)
-OUTLINES = "Outlined: where each relation lies. "
-CIRCUITSVIS = "<p>Attention as circuitsvis shows it. Click on a head to enlarge it, point at a token to follow it.</p>"
 
 
 def _maps(measured: Measured) -> Blocks:
@@ -39,7 +33,9 @@ def _maps(measured: Measured) -> Blocks:
         )
         for layer, step in everything[:PANELS]
     }
-    caption = CAPTION + (OUTLINES if relations else "") + _swatches(rows)
+    colours = list(head_colours(rows).items())[:PANELS]
+    swatches = " ".join(wording("maps", "swatch", colour=colour, head=head_label(*head)) for head, colour in colours)
+    caption = f"{wording('maps', 'maps', *(['outlines'] if relations else []))} {swatches}"
     if len(panels) < len(everything):
         caption += f" Drawn: {len(panels)} of {len(everything)} maps; the viewer below has them all."
     return [Plot("attention-maps", panels, rows, caption)]
@@ -54,20 +50,13 @@ def _steps(rows: pd.DataFrame, stages: Stages | None) -> list[int]:
     return list(dict.fromkeys(int(checkpoints[np.abs(checkpoints - step).argmin()]) for step in steps))
 
 
-def _swatches(rows: pd.DataFrame) -> str:
-    return " ".join(
-        f'<span class="swatch" style="border-color:{colour}">{head_label(*head)}</span>'
-        for head, colour in list(head_colours(rows).items())[:PANELS]
-    )
-
-
 def _viewer(measured: Measured) -> Blocks:
     return [viewer(measured, measured.stages)]
 
 
 def _circuitsvis(measured: Measured) -> Blocks:
     """Return circuitsvis's views, and the script that fills them."""
-    return [CIRCUITSVIS, *circuitsvis_view(measured)]
+    return [wording("maps", "circuitsvis"), *circuitsvis_view(measured)]
 
 
 MAPS = Section("maps", "Attention maps", _maps, SHOWN, folded=False)

@@ -13,22 +13,9 @@ from stagewise.reporting._figure import Plot
 from stagewise.reporting._measured import Measured
 from stagewise.reporting._prose import html_table, number, time
 from stagewise.reporting._section import Blocks, Section, never_missing
+from stagewise.reporting._wording import wording
 from stagewise.words._onsets import onsets as in_words
 from stagewise.words._onsets import without_onset
-
-ONSETS = (
-    "The scores that were examined: those with an onset in colour, the others in grey; of many, those that moved most. "
-    "Look for a level that was left while time grew threefold, and for the order in which that happened. Bars: the "
-    "95&nbsp;% interval of t50, with an arrow where the last checkpoint does not show the end of the rise."
-)
-RIBBONS = " Ribbons: 95&nbsp;% intervals over the batch."
-TESTED = (
-    "<p>An onset is a transition of a score, up or down: at least {smallest:g} (where neither a unit nor bounds are "
-    "declared: {part:.2g} of the score's range) and {peak:g} times its noise, {share:.0%} of it while time "
-    "grew {local:g} times, faster than the score before and after it; and a constant, a drift, a power law or an "
-    "exponential approach with noise would show it in {false_discoveries:.0%} of all tables only (false discovery rate "
-    "over all scores; p is that of the single one).</p>"
-)
 
 
 def _onsets_section(measured: Measured) -> Blocks:
@@ -40,13 +27,13 @@ def _onsets_section(measured: Measured) -> Blocks:
     columns = ["what began", "t10", "t50 [95 %]", "t90", "before", "after", "last", "p"]
     blocks: Blocks = [html_table(columns, _onset_rows(stages))] if onsets["onset"].any() else []
     criteria = dataclasses.asdict(stages.criteria)
-    tested = TESTED.format(**criteria, part=UNIT * stages.criteria.smallest)
+    tested = wording("onsets", "tested", **criteria, part=UNIT * stages.criteria.smallest)
     blocks += [f"<p>{html.escape(without_onset(onsets, stages.causes))}</p>", tested]
     examined = pd.concat([rows for _, rows in kinds_shown(onsets)])
     table = measured.only(set(examined["probe"] + "." + examined["quantity"])).table
     rows = pd.concat(curves_of(table, examined))
-    ribbons = RIBBONS if "lo" in rows and rows["lo"].notna().any() else ""
-    return [*blocks, Plot("onsets", {"": onset_curves(table, stages)}, rows, ONSETS + ribbons)]
+    ribbons = ["ribbons"] if "lo" in rows and rows["lo"].notna().any() else []
+    return [*blocks, Plot("onsets", {"": onset_curves(table, stages)}, rows, wording("onsets", "onsets", *ribbons))]
 
 
 def _onset_rows(stages: Stages) -> list[list[object]]:

@@ -7,13 +7,12 @@ from stagewise.reporting._figure import Plot
 from stagewise.reporting._measured import RECORDED, Measured
 from stagewise.reporting._prose import html_table, settings_rows
 from stagewise.reporting._section import Blocks, Section, never_missing
+from stagewise.reporting._wording import wording
 from stagewise.words._grammar import count
 from stagewise.words._times import written
 
 DRAWN = 1500
 """Training steps that the curve goes through, spaced evenly on its axis."""
-
-LOSS = "Loss on each training batch, before its update: look for the same plateaus, without any probe."
 
 
 def _audit(measured: Measured) -> Blocks:
@@ -40,7 +39,9 @@ def _training(measured: Measured) -> Blocks:
     places = np.geomspace(1, len(metrics), min(DRAWN, len(metrics))).round().astype(int) - 1
     rows = metrics.iloc[np.unique(places)]
     note = "" if len(rows) == len(metrics) else f" {len(rows)} of {len(metrics)} updates are drawn."
-    return [Plot("training-loss", {"": plot.training_loss(rows, measured.stages)}, rows, LOSS + note)]
+    return [
+        Plot("training-loss", {"": plot.training_loss(rows, measured.stages)}, rows, wording("record", "loss") + note)
+    ]
 
 
 def _was_trained_here(measured: Measured) -> bool:

@@ -8,53 +8,25 @@ from matplotlib.figure import Figure
 from stagewise import plot
 from stagewise.findings.stages import Stages
 from stagewise.plot._curves import scalar
+from stagewise.plot._step_axis import panels
 from stagewise.plot._strips import beyond_uniform
 from stagewise.reporting._figure import Plot
 from stagewise.reporting._measured import Measured
 from stagewise.reporting._prose import html_table, number, stage_rows
 from stagewise.reporting._section import Blocks, Section
+from stagewise.reporting._wording import wording
 from stagewise.words._grammar import capital
 from stagewise.words._stages import turning_points
 from stagewise.words._times import interval
 
 COLUMNS = ("stage", "from step", "to step", "t10", "t50", "t90", "what happened")
 
-TABLE = (
-    "<p>A stage begins with a transition: where the model begins to leave a partial solution (KL to it has its "
-    "minimum), or else where half of the onsets that come together are half-way. In brackets: 95&nbsp;% intervals. "
-    "t10, t50 and t90 say when 10, 50 and 90&nbsp;% of the transition had happened: of the fall in KL to "
-    "the complete solution after a partial one is left, else the medians over its onsets.</p>"
-)
-NO_STAGES = (
-    "<p>Stages are found in the KL to nested partial solutions, or in the onsets of scores, over at least four "
-    "checkpoints. This run has neither, so no stages are shown.</p>"
-)
-NESTED = "Each reference is a partial solution, the last one the complete one. "
-OTHERS = "Each reference is a predictor to compare the model with; the excess loss is that over the last one's. "
-SEVERAL = (
-    "Look for curves that fall to a <em>minimum</em> and rise again: there the model goes beyond that partial solution,"
-    " and a stage ends. Shaded: the stages; hatched: the 95&nbsp;% interval of each boundary. "
-)
-ONE = "Look for a plateau before a curve rises again: there is none that counts. "
 PROBE, QUANTITY = "Accuracy", "accuracy"
 ACCURACY = f"{PROBE}.{QUANTITY}"
 SHOWN = 0.2
 """Attention beyond uniform attention's that any head has where the picture of all heads is shown."""
 
-HEADS = (
-    "Each head at each checkpoint: its colour is the relation that it attends to most, and is the fuller the further "
-    "its attention there goes beyond that of uniform attention. Dashed: where stages begin. "
-)
-RIBBONS = "Ribbons: 95&nbsp;% intervals over the probe batch."
 TURNING_POINTS = ("reference", "lowest at step", "KL there", "fall", "rise", "p of rise", "slowdown", "ends", "reason")
-
-WHY = (
-    "<p>A boundary needs a reference that was approached, a rise that noise on a curve which only falls "
-    "would rarely show (p), and a model that came close or paused there (slowdown: 0 where learning "
-    "stopped for a while, 1 where it was no slower than around). Other curves with a turning point nearby "
-    "corroborate it. A boundary is the minimum of the reference's own curve, with its interval. "
-    "KL, fall and rise are in nats.</p>"
-)
 
 
 def _stages(measured: Measured) -> Blocks:
@@ -62,12 +34,14 @@ def _stages(measured: Measured) -> Blocks:
     stages, table = measured.stages, measured.table
     blocks: Blocks = []
     if measured.has("AttentionTo.along") and (rows := beyond_uniform(table))["value"].max() >= SHOWN:
-        blocks.append(Plot("heads-over-training", {"": plot.heads_over_training(table, stages)}, rows, HEADS))
+        blocks.append(
+            Plot("heads-over-training", {"": plot.heads_over_training(table, stages)}, rows, wording("stages", "heads"))
+        )
     if any(measured.has(name) for name in ("KLToReference.kl", "Loss", ACCURACY)):
-        blocks += [] if stages is not None else [NO_STAGES]
+        blocks += [wording("stages", "no-stages")] if stages is None else []
         blocks.append(Plot("stages", {"": _curves(measured)}, _rows(measured), _caption(measured, stages)))
     if stages is not None:
-        blocks += [_in_words(stages), html_table(COLUMNS, stage_rows(stages)), TABLE]
+        blocks += [_in_words(stages), html_table(COLUMNS, stage_rows(stages)), wording("stages", "table")]
     return blocks
 
 
@@ -83,8 +57,7 @@ def _curves(measured: Measured) -> Figure:
     table, stages = measured.table, measured.stages
     kl, loss, accuracy = (measured.has(name) for name in ("KLToReference.kl", "Loss", ACCURACY))
     heights = [3.5] * kl + [2.2] * loss + [1.8] * accuracy
-    figure = Figure(figsize=(7.6, sum(heights)), layout="constrained")
-    axes = list(figure.subplots(len(heights), 1, squeeze=False, height_ratios=heights)[:, 0])
+    figure, axes = panels(len(heights), sum(heights), height_ratios=heights)
     if kl:
         plot.kl_curves(table, stages=stages, ax=axes[0])
     if loss:
@@ -107,25 +80,20 @@ def _rows(measured: Measured) -> pd.DataFrame:
 
 
 def _caption(measured: Measured, stages: Stages | None) -> str:
-    families = measured.families()
-    caption = ""
+    families, names = measured.families(), []
     if families:
-        caption = NESTED if families["nested"] else OTHERS
+        names.append("nested" if families["nested"] else "others")
     if stages is not None and stages.references:
-        caption += SEVERAL if stages.table["left"].any() else ONE
-    return caption + RIBBONS
+        names.append("several" if stages.table["left"].any() else "one")
+    return wording("stages", *names, "ribbons")
 
 
 def _evidence(measured: Measured) -> Blocks:
     """Return the table of turning points."""
-    if measured.stages is None or measured.stages.turning_points.empty:
+    if (stages := measured.stages) is None or stages.turning_points.empty:
         return []
-    return [html_table(TURNING_POINTS, _turning_point_rows(measured.stages)), WHY]
-
-
-def _turning_point_rows(stages: Stages) -> list[list[object]]:
     points = stages.turning_points
-    return [
+    rows = [
         [
             row["reference"],
             interval(row["step"], row["lo"], row["hi"]),
@@ -137,6 +105,7 @@ def _turning_point_rows(stages: Stages) -> list[list[object]]:
         ]
         for row, reason in zip(points.to_dict("records"), turning_points(points, stages.context), strict=True)
     ]
+    return [html_table(TURNING_POINTS, rows), wording("stages", "why")]
 
 
 def _has_partial_solutions(measured: Measured) -> bool:

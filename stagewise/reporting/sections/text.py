@@ -13,6 +13,7 @@ from stagewise.reporting._figure import Plot
 from stagewise.reporting._measured import Measured
 from stagewise.reporting._prose import html_table
 from stagewise.reporting._section import Blocks, Section, never_missing
+from stagewise.reporting._wording import wording
 from stagewise.statistics import DEFAULT
 from stagewise.table import select
 from stagewise.words import _heads as head_words
@@ -20,21 +21,6 @@ from stagewise.words._times import at, span
 
 TEXT, RANDOM = "held-out text", "repeated random tokens"
 
-N_GRAM_CURVES = (
-    "Above: KL to the n-gram models with no, one or two tokens of context (counts of the training text). Look for "
-    "the curve that is lowest, and where the next one takes over (bands: 95&nbsp;% intervals). Below: the "
-    "loss on held-out text, and those of the three n-gram models on the same tokens. Ribbons: 95&nbsp;% intervals over "
-    "the windows."
-)
-HEADS = (
-    "Attention of each head to the token before, and to what followed the same token earlier: on held-out text, and on "
-    "random tokens that come twice, where no knowledge of the language helps. Look for heads that rise, and which rise "
-    "first. Dotted: the mass from which a head gets the name, {:g}, a convention."
-)
-REPEATING = (
-    "{:.0%} of the training windows repeat an excerpt, which makes copying heads form earlier; the held-out text is "
-    "unchanged."
-)
 READS = ("KLToReference.kl", "LossAgainstReferences", "Loss", "AttentionTo")
 COLUMNS = ("on", "kind", "head", "before", "largest", "at the end", "half-way at step")
 
@@ -48,12 +34,12 @@ def _text_section(measured: Measured) -> Blocks:
     order = crossings(table, N_GRAMS)
     blocks: Blocks = []
     if share := measured.run.get("recipe", {}).get("task", {}).get("repeating"):
-        blocks.append(_paragraph(REPEATING.format(share)))
+        blocks.append(_paragraph(wording("text", "repeating", share=share)))
     blocks.append(_paragraph(_order_in_words(order)))
     if measured.has("LossAgainstReferences"):
         blocks.append(_paragraph(_loss_in_words(table)))
     rows = table[table["probe"].isin(("KLToReference", "LossAgainstReferences", "Loss"))]
-    blocks.append(Plot("n-grams", {"": plot.n_gram_curves(table, order)}, rows, N_GRAM_CURVES))
+    blocks.append(Plot("n-grams", {"": plot.n_gram_curves(table, order)}, rows, wording("text", "n-grams")))
     return blocks + _heads(measured)
 
 
@@ -75,7 +61,7 @@ def _heads(measured: Measured) -> Blocks:
     rows = pd.concat([select(table, "AttentionTo", "along").assign(batch=name) for name, table in tables.items()])
     return [
         *(_paragraph(f"On {name}: {head_words.heads(rows, last)}") for name, rows in onsets.items()),
-        Plot("text-heads", panels, rows, HEADS.format(criteria.named)),
+        Plot("text-heads", panels, rows, wording("text", "heads", named=criteria.named)),
         html_table(COLUMNS, [row for name, rows in onsets.items() for row in head_words.head_rows(rows, name)]),
     ]
 

@@ -7,7 +7,8 @@ import pandas as pd
 from stagewise.findings.lineage import find_lineage
 from stagewise.reporting._figure import Plot
 from stagewise.reporting._measured import Measured
-from stagewise.reporting.sections.kinds import CLUSTERS, LINEAGE, NONE
+from stagewise.reporting._wording import wording
+from stagewise.reporting.sections.kinds import CLUSTERS, LINEAGE
 from tests.fixtures.profiles import profile_rows
 
 
@@ -22,7 +23,7 @@ def test_events_stand_below_the_river(measured: Measured) -> None:
 
 def test_a_run_in_which_nothing_happened_says_so(measured: Measured) -> None:
     lineage = find_lineage(profile_rows([[None, 2]] * 5))
-    assert LINEAGE.blocks(measured._replace(lineage=lineage, stages=None))[1] == NONE
+    assert LINEAGE.blocks(measured._replace(lineage=lineage, stages=None))[1] == wording("kinds", "none")
 
 
 def test_a_run_without_patterns_has_no_such_section(measured: Measured) -> None:
