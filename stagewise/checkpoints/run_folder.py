@@ -16,8 +16,6 @@ import pandas as pd
 
 from stagewise.checkpoints import _checksums as checksums
 from stagewise.checkpoints._json_files import read_json
-from stagewise.checkpoints._migration import FORMAT as FORMAT
-from stagewise.checkpoints._migration import migrated
 from stagewise.checkpoints._parquet_files import parquet_faults
 from stagewise.checkpoints._table_file import TableFile
 from stagewise.checkpoints._writing import held as held
@@ -30,6 +28,9 @@ from stagewise.table import ARRAYS
 if TYPE_CHECKING:
     from stagewise.checkpoints._weight_files import State
     from stagewise.recipe import Recipe
+
+FORMAT = 1
+"""The form of run.json and analysis.json that this version writes, under the key `format`."""
 
 RUN = "run.json"
 METRICS = "metrics.parquet"
@@ -166,7 +167,17 @@ def read_run(folder: Path, name: str = RUN) -> dict[str, Any]:
         raise FileNotFoundError(f"{folder} is not a run folder: there is no {name} in it")
     again = "run `stagewise report` on the checkpoints again"
     fix = again if name == ANALYSIS else "restore it, or train again in a new folder"
-    record = migrated(read_json(path, fix), path)
+    record = read_json(path, fix)
+    form = record.setdefault("format", FORMAT)  # version 0.1 wrote none
+    if type(form) is not int or form < 0:
+        raise ValueError(f"{path} has the format {form!r}, expected a whole number from 0 to {FORMAT}: restore it")
+    if form > FORMAT:
+        versions = record.get("versions")
+        writer = versions.get("stagewise") if isinstance(versions, dict) else None
+        raise ValueError(
+            f"{path} has format {form}, and this version reads up to {FORMAT}: use stagewise {writer or 'of its time'}, "
+            "which wrote it, or a later one"
+        )
     if not isinstance(record.get("recipe"), dict):
         raise ValueError(f"{path} records no recipe, so it was not written by this library: {fix}")
     return record
