@@ -175,8 +175,8 @@ def read_run(folder: Path, name: str = RUN) -> dict[str, Any]:
         versions = record.get("versions")
         writer = versions.get("stagewise") if isinstance(versions, dict) else None
         raise ValueError(
-            f"{path} has format {form}, and this version reads up to {FORMAT}: use stagewise {writer or 'of its time'}, "
-            "which wrote it, or a later one"
+            f"{path} has format {form}, and this version reads up to {FORMAT}: use stagewise "
+            f"{writer or 'of its time'}, which wrote it, or a later one"
         )
     if not isinstance(record.get("recipe"), dict):
         raise ValueError(f"{path} records no recipe, so it was not written by this library: {fix}")

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from stagewise.cli._commands import one_thread
 from stagewise.cli._options import (
+    AsJson,
     Axis,
     DataOptions,
     ExecutorName,
@@ -19,6 +19,27 @@ from stagewise.cli._options import (
 )
 from stagewise.cli._sources import agree_to_measure, measuring, opened_source
 from stagewise.plain_text import file_part
+
+
+def suites(as_json: AsJson = False) -> None:
+    """List known public suites: their checkpoints, tokens a step, known faults, and where this is said."""
+    import json
+
+    from stagewise.checkpoints.suites import suites as known
+
+    if as_json:
+        print(json.dumps([suite._asdict() for suite in known()], indent=2))
+        return
+    for suite in known():
+        tokens = f"; {suite.tokens_per_step:,} tokens a step" if suite.tokens_per_step else ""
+        joined = f"; {' and '.join(filter(None, suite.join))} are one count" if suite.join else ""
+        sizes = f" ({suite.sizes})" if suite.sizes else ""
+        print(f"{suite.repositories}{sizes}\n  {suite.checkpoints}; seeds: {suite.seeds}{tokens}{joined}")
+        print("\n".join(f"  {line}" for line in (suite.faults, suite.source) if line))
+    print(
+        "A checkpoint of 1B parameters has 2 GB in 16 bits, 4 GB in 32; `report` first says the size of its download."
+    )
+
 
 SIZE, SEED = "{size}", "{seed}"
 """Places in a name for the size of a model, and for its seed."""
@@ -44,7 +65,6 @@ def atlas(
     passes: PassOptions,
 ) -> None:
     """Measure several sizes and seeds of a family, and write one page on when each came to what; Parquet and JSON."""
-    one_thread()
     from stagewise.reporting._atlas import atlas as write_atlas
 
     measurement = Measurement(passes, chosen, sequences=sequences, executor=executor)

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stagewise.cli._commands import one_thread
 from stagewise.cli._options import DataOptions, Device, Origin
 
 if TYPE_CHECKING:
@@ -20,7 +19,6 @@ def relations(
     device: Device = "cpu",
 ) -> None:
     """Propose, for heads that no relation of the batch explains, the one that explains their attention best."""
-    one_thread()
     from stagewise.cli._sources import opened_source
     from stagewise.measurement.relation_search import propose_relations
 

@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from stagewise.cli import _papers
-from stagewise.cli._commands import Command, command, one_thread
+from stagewise.cli._commands import Command, command
 from stagewise.cli._findings import show
 from stagewise.cli._names import TASKS
 from stagewise.cli._options import (
@@ -54,7 +54,6 @@ def run_task(
     as_json: AsJson = False,
 ) -> None:
     """Train a preset of the task, probe every checkpoint, find the stages, write the report."""
-    one_thread()
     from stagewise.analysis import run
 
     task = str(ctx.info_name)
@@ -70,6 +69,6 @@ def run_task(
 
 
 _HELP = f"Run a task from training to report: {', '.join(TASKS)}, or one's own as module:Class."
-run_app.command(ANY, cls=Command, help=_HELP)(command(run_task))
+run_app.command(ANY, cls=Command, help=_HELP)(command(run_task, models=True))
 for _name, _function in _papers.COMMANDS.items():
-    run_app.command(_name)(command(_function))
+    run_app.command(_name)(command(_function, models=True))

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stagewise.cli._commands import one_thread
 from stagewise.cli._executors import executor_named
 from stagewise.cli._options import (
     BaselineOptions,
@@ -54,7 +53,6 @@ def sweep(
     quiet: Quiet = False,
 ) -> None:
     """Run a task for every combination of values, as in --set plan.seeds.init=0,1,2 --set task.importance=1.0,1.5."""
-    one_thread()
     from stagewise.checkpoints.run_folder import write
     from stagewise.sweeping import RunsFailed, parameter_grid
     from stagewise.sweeping import sweep as sweep_settings

@@ -3,7 +3,6 @@
 from functools import partial
 from typing import Any
 
-from stagewise.cli._commands import one_thread
 from stagewise.cli._options import DataOptions, Device, ExecutorName, Origin, Out, Quiet
 
 
@@ -17,7 +16,6 @@ def trajectory(
     quiet: Quiet = False,
 ) -> None:
     """Compare the checkpoints of a run folder or any source: representations, heads' subspaces, and the trajectory."""
-    one_thread()
     from stagewise import plot
     from stagewise.checkpoints.run_folder import COMPARISONS, write
     from stagewise.cli._executors import executor_named

@@ -6,7 +6,6 @@ from typing import Annotated, Any, cast
 
 import typer
 
-from stagewise.cli._commands import one_thread
 from stagewise.cli._names import run_folder_named
 from stagewise.cli._options import (
     Axis,
@@ -59,7 +58,6 @@ def train(
     quiet: Quiet = False,
 ) -> None:
     """Train a preset of a task into a run folder, resume the run in a folder, or repeat a run from its record."""
-    one_thread()
     from stagewise.training import train as train_recipe
 
     if record is not None and task is None:
@@ -86,7 +84,6 @@ def measure(
     passes: PassOptions,
 ) -> None:
     """Run the default probes, and others, on every checkpoint of a run folder or any source; write the table."""
-    one_thread()
     from stagewise.checkpoints.run_folder import TABLE, table_file
     from stagewise.saved_findings import familiarity_in
 
