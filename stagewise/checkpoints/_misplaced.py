@@ -30,7 +30,7 @@ EXCHANGES = 20
 """As many are looked for."""
 
 NUMBERS = 2048
-"""Numbers of a checkpoint from which distances are taken."""
+"""Numbers of a checkpoint that are made double at a time."""
 
 
 def exchanged(common: WeightPath) -> list[tuple[int, int]]:
@@ -83,15 +83,11 @@ def _gain(distances: np.ndarray, order: Sequence[int], i: int, j: int) -> float:
 
 def all_distances(common: WeightPath) -> np.ndarray:
     """Return the distances between all pairs of rows."""
-    size = common.numbers.shape[1]
-    width = min(size, NUMBERS)
-    signs = np.random.default_rng(0).choice([-1.0, 1.0], size)
-    numbers = np.zeros((len(common), width))
-    for start in range(0, size, width):  # a part at a time: a series has many checkpoints
-        part = common.numbers[:, start : start + width].astype(np.float64)
+    products = np.zeros((len(common), len(common)))
+    for start in range(0, common.numbers.shape[1], NUMBERS):  # a part at a time: a series has many checkpoints
+        part = common.numbers[:, start : start + NUMBERS].astype(np.float64)
         part -= part.mean(0)
-        part *= signs[start : start + width]
-        numbers[:, : part.shape[1]] += part
-    squares = np.einsum("ck,ck->c", numbers, numbers)
-    distances: np.ndarray = np.sqrt(np.maximum(squares[:, None] + squares - 2 * numbers @ numbers.T, 0))
+        products += part @ part.T
+    squares = products.diagonal()
+    distances: np.ndarray = np.sqrt(np.maximum(squares[:, None] + squares - 2 * products, 0))
     return distances

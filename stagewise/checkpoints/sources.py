@@ -267,26 +267,21 @@ def names_of(paths: Sequence[Path], parse: Parse | str | None = None) -> dict[Pa
 
 def of_path(path: Path, at: Coordinates) -> Entry:
     """Return the checkpoint in a folder or a file."""
-    if is_file(path) and not path.is_dir():
-        return Entry(
-            path.name,
-            at,
-            read=lambda: read([path]),
-            digest=lambda: file_digest([path]),
-            config=lambda: _beside(path.parent / CONFIG),
-            within=lambda: config_in(path),
-            time=lambda: path.stat().st_mtime if path.exists() else None,
-        )
-    inner = _inner(path)
+    alone = is_file(path) and not path.is_dir()
+    inner = path if alone else _inner(path)
+    files = (lambda: (path,)) if alone else partial(files_of, inner)
+    places = dict.fromkeys(each / CONFIG for each in (inner, path, path.parent) if each.is_dir())
     return Entry(
         path.name,
         at,
-        read=lambda: read(files_of(inner)),
-        digest=lambda: file_digest(files_of(inner)),
-        config=lambda: next(filter(None, (_beside(each / CONFIG) for each in (inner, path, path.parent))), None),
-        record=lambda: _beside(path / TRAINER),
+        read=lambda: read(files()),
+        digest=lambda: file_digest(files()),
+        config=lambda: next(filter(None, map(_beside, places)), None),
+        record=lambda: None if alone else _beside(path / TRAINER),
+        within=lambda: config_in(path) if alone else None,
         time=lambda: min(
-            (each.stat().st_mtime for each in path.glob("*") if is_file(each) and each.exists()), default=None
+            (each.stat().st_mtime for each in ([path] if alone else path.glob("*")) if is_file(each) and each.exists()),
+            default=None,
         ),
     )
 

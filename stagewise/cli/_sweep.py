@@ -66,7 +66,10 @@ def sweep(
         {"recipe": recipe, "folder": str(folder / _name(cell)), **same}
         for recipe, cell in zip(recipes, cells, strict=True)
     ]
-    _check_together(together, executor)
+    if together < 1:
+        raise ValueError(f"--together takes how many runs are trained as one, at least 1; got {together}")
+    if together > 1 and executor is not None:
+        raise ValueError("--together trains on this machine: leave it out, or --executor")
     diverged = _train_together(runs, together, workers, progress=not quiet) if together > 1 else {}
     finished = [number for number, run in enumerate(runs) if Path(run["folder"]) not in diverged]
     if not finished:
@@ -85,13 +88,6 @@ def sweep(
     print(f"table: {folder / SUMMARY}")
     if diverged:
         raise ValueError(_lines(diverged))
-
-
-def _check_together(together: int, executor: str | None) -> None:
-    if together < 1:
-        raise ValueError(f"--together takes how many runs are trained as one, at least 1; got {together}")
-    if executor is not None:
-        raise ValueError("--together trains on this machine: leave it out, or --executor")
 
 
 def _train_together(runs: Sequence[Mapping[str, Any]], most: int, workers: int, *, progress: bool) -> dict[Path, str]:
