@@ -17,7 +17,7 @@ from stagewise.cli._options import (
     SequenceCount,
     read_names,
 )
-from stagewise.cli._sources import agree_to_measure, measuring, opened_source
+from stagewise.cli._sources import agree_to_measure, measure_each, opened_source
 from stagewise.plain_text import file_part
 
 
@@ -75,9 +75,7 @@ def atlas(
     }
     models = [one for each in opened.values() for one in each]
     agree_to_measure(models, data, measurement)
-    with measuring(models, measurement) as audits:
-        for _ in audits:
-            pass
+    list(measure_each(models, measurement))
     folder = out or Path("runs", f"atlas-{file_part(family.replace('/', '--'))}")
     folders = {size: [one.folder for one in each] for size, each in opened.items()}
     print(write_atlas(folders, folder, axis, data.tokens_per_step))

@@ -30,8 +30,8 @@ from stagewise.cli._options import (
 from stagewise.cli._recipes import recipe_in, recipe_of
 from stagewise.cli._sources import (
     each_run,
+    measure_each,
     measured_first,
-    measuring,
     name_causes_of,
     opened_source,
     report_on_seeds,
@@ -90,8 +90,7 @@ def measure(
     measurement = Measurement(passes, chosen, probe, sequences, executor)
     opened = opened_source(source, data, out, measurement)
     folder = opened.folder
-    with measuring([opened], measurement) as audits:
-        faults = next(audits)
+    [faults] = measure_each([opened], measurement)
     if faults is not None:
         if (familiarity := familiarity_in(folder)) is not None:
             print(familiarity)

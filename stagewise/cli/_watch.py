@@ -19,7 +19,7 @@ from stagewise.cli._options import (
     SequenceCount,
     StepsColumn,
 )
-from stagewise.cli._sources import each_run, measuring, opened_source
+from stagewise.cli._sources import each_run, measure_each, opened_source
 
 
 class _Look(NamedTuple):
@@ -84,8 +84,7 @@ def _look(source: str, out: Path | None, step_column: str | None, data: DataOpti
         return _Look(folder, int(table_file(folder).outline["step"].max()))
     one_thread()
     opened = opened_source(source, data, out, measurement)
-    with measuring([opened], measurement) as audits:
-        next(audits)
+    list(measure_each([opened], measurement))
     last = max(opened.series.steps)
     return _Look(opened.folder, last) if opened.recipe is None else _Look(opened.folder, last, opened.recipe.plan.steps)
 
