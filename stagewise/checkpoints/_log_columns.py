@@ -45,18 +45,10 @@ def as_numbers(column: pd.Series) -> pd.Series:
     >>> as_numbers(pd.Series([0.5, "a"], dtype=object)).tolist()
     [0.5, 'a']
     """
-    if column.dtype != object or not column.map(_is_number).all():
+    if column.dtype != object or not all(hasattr(each, "__float__") and np.ndim(each) == 0 for each in column.dropna()):
         return column
-    return column.map(_number).astype(float)
-
-
-def _is_number(value: Any) -> bool:
-    return value is None or (hasattr(value, "__float__") and np.ndim(value) == 0)
-
-
-def _number(value: Any) -> float:
     # A tensor that requires gradients warns where it is made a float.
-    return np.nan if value is None else float(value.item() if hasattr(value, "item") else value)
+    return column.map(lambda each: each.item() if hasattr(each, "item") else each).astype(float)
 
 
 OF_RUN = " - "

@@ -303,13 +303,7 @@ def _read(path: Path) -> pd.DataFrame:
             return read_json_log(text, lines=path.suffix == ".jsonl")
         if path.suffix in FILES or is_table(text):
             return read_separated(text)
-    except (
-        ValueError,
-        TypeError,
-        NotImplementedError,
-        OverflowError,
-        RecursionError,
-    ) as reason:  # pandas', pyarrow's and json's
+    except (ValueError, TypeError, ArithmeticError, RuntimeError) as reason:  # pandas', pyarrow's and json's
         raise ValueError(f"{path} holds no columns of curves that can be read: {reason}") from reason
     return read_lines(path)
 

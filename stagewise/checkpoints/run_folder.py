@@ -1,5 +1,8 @@
 """A run is a folder: the names in it, and what reads them.
 
+Every reader raises a FileNotFoundError for a folder without a run, or a file that is not there, and a ValueError for a
+file that is damaged or records something else; the message names it and says what to do.
+
 torch is imported where weights are read: stages and reports come from tables alone, and start seconds sooner.
 """
 
@@ -156,12 +159,7 @@ def measuring(parts: Path) -> Iterator[None]:
 
 
 def read_run(folder: Path, name: str = RUN) -> dict[str, Any]:
-    """Read run.json: the recipe as plain data, and the versions that made the run.
-
-    Raises:
-        FileNotFoundError: the folder holds no run.
-        ValueError: run.json is not readable, or records no recipe.
-    """
+    """Read run.json: the recipe as plain data, and the versions that made the run."""
     path = folder / name
     if not path.exists():
         raise FileNotFoundError(f"{folder} is not a run folder: there is no {name} in it")
@@ -184,23 +182,13 @@ def read_run(folder: Path, name: str = RUN) -> dict[str, Any]:
 
 
 def read_record(folder: Path) -> dict[str, Any]:
-    """Read the record of the measured run: run.json, or the analysis.json of checkpoints that were trained elsewhere.
-
-    Raises:
-        FileNotFoundError: there is neither.
-        ValueError: it is not readable.
-    """
+    """Read the record of the measured run: run.json, or the analysis.json of checkpoints trained elsewhere."""
     is_elsewhere = not (folder / RUN).exists() and (folder / ANALYSIS).exists()
     return read_run(folder, ANALYSIS if is_elsewhere else RUN)
 
 
 def read_checkpoint(folder: Path, step: int) -> "State":
-    """Read the weights of a step.
-
-    Raises:
-        FileNotFoundError: the file is gone.
-        ValueError: it is truncated or damaged; the message names it.
-    """
+    """Read the weights of a step."""
     from stagewise.checkpoints._weight_files import load_file
 
     path = checkpoint_file(folder, step)
@@ -211,12 +199,7 @@ def read_checkpoint(folder: Path, step: int) -> "State":
 def read_resume(
     path: Path, fix: str = "Delete it and train again: that starts over, and gives the same bits"
 ) -> dict[str, Any]:
-    """Read the state from which training resumes, or a replay starts.
-
-    Raises:
-        FileNotFoundError: there is none.
-        ValueError: the file is damaged; the message names it.
-    """
+    """Read the state from which training resumes, or a replay starts."""
     from stagewise.checkpoints._weight_files import load_file
 
     state = load_file(path, fix)
@@ -226,12 +209,7 @@ def read_resume(
 
 
 def read_plan(folder: Path) -> dict[str, Any]:
-    """Read the plan of a run as plain data: its `steps`, the steps to `save`, and more.
-
-    Raises:
-        FileNotFoundError: the folder holds no run.
-        ValueError: its record is not readable, or has no plan.
-    """
+    """Read the plan of a run as plain data: its `steps`, the steps to `save`, and more."""
     plan = read_run(folder)["recipe"].get("plan")
     save = plan.get("save") if isinstance(plan, dict) else None
     if not isinstance(plan, dict) or not isinstance(save, list) or not all(map(is_step, [plan.get("steps"), *save])):
@@ -240,12 +218,7 @@ def read_plan(folder: Path) -> dict[str, Any]:
 
 
 def is_finished(folder: Path) -> bool:
-    """Whether a run's last checkpoint is there.
-
-    Raises:
-        FileNotFoundError: the folder holds no run.
-        ValueError: its record is not readable.
-    """
+    """Whether a run's last checkpoint is there."""
     return checkpoint_file(folder, read_plan(folder)["steps"]).exists()
 
 
