@@ -24,7 +24,6 @@ NEAR = 2**18
 ENTRIES = PERIOD
 """Entries of a weight, at least, that are read: sketches repeat their signs after so many."""
 
-
 MLP = re.compile(r"(?:^|\.)(?:mlp|fc1|fc2)\.")
 """In the name of a weight that neither heads nor embeddings have."""
 

@@ -25,7 +25,6 @@ Metrics = dict[str, int | float]
 AGAIN = "Restore it, or delete it and train again: that starts over, and gives the same bits"
 """Advice for a damaged file of a run."""
 
-
 WITHOUT_STATE = "Delete it: a replay then starts from an earlier state"
 """Advice for a damaged state."""
 

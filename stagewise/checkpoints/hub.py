@@ -20,7 +20,6 @@ PEEK_BYTES = 8 * 10**6
 ANSWER_SECONDS = 10
 """Seconds without data after which the hub counts as unreachable; huggingface_hub's own limit for downloads."""
 
-
 PARTIAL = 206
 """Status of an answer that has the range that was asked for, and no more."""
 

@@ -5,23 +5,12 @@ from typing import Annotated
 
 import typer
 
-from stagewise.cli._options import (
-    AsJson,
-    Axis,
-    DataOptions,
-    ExecutorName,
-    Measurement,
-    Out,
-    PassOptions,
-    ProbeOptions,
-    SequenceCount,
-    read_names,
-)
+from stagewise.cli import _options as options
 from stagewise.cli._sources import agree_to_measure, measure_each, opened_source
 from stagewise.plain_text import file_part
 
 
-def suites(as_json: AsJson = False) -> None:
+def suites(as_json: options.AsJson = False) -> None:
     """List known public suites: their checkpoints, tokens a step, known faults, and where this is said."""
     import json
 
@@ -56,19 +45,19 @@ def atlas(
     *,
     sizes: Annotated[str, typer.Option(help="of the models, as 14m,70m,160m")],
     seeds: Annotated[str | None, typer.Option(help="as 1,2,3, where there is {seed} in the names")] = None,
-    out: Out = None,
-    data: DataOptions,
-    sequences: SequenceCount = None,
-    chosen: ProbeOptions,
-    executor: ExecutorName = None,
-    axis: Axis = "tokens",
-    passes: PassOptions,
+    out: options.Out = None,
+    data: options.DataOptions,
+    sequences: options.SequenceCount = None,
+    chosen: options.ProbeOptions,
+    executor: options.ExecutorName = None,
+    axis: options.Axis = "tokens",
+    passes: options.PassOptions,
 ) -> None:
     """Measure several sizes and seeds of a family, and write one page on when each came to what; Parquet and JSON."""
     from stagewise.reporting._atlas import atlas as write_atlas
 
-    measurement = Measurement(passes, chosen, sequences=sequences, executor=executor)
-    names = names_of(family, read_names(sizes), read_names(seeds))
+    measurement = options.Measurement(passes, chosen, sequences=sequences, executor=executor)
+    names = names_of(family, options.read_names(sizes), options.read_names(seeds))
     opened = {
         size: [opened_source(name, data, measurement=measurement, agree=False) for name in each]
         for size, each in names.items()

@@ -9,17 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from stagewise.cli import _options as options
 from stagewise.cli._executors import executor_named
-from stagewise.cli._options import (
-    BaselineOptions,
-    Device,
-    DtypeName,
-    ExecutorName,
-    Memory,
-    Quiet,
-    RecipeOptions,
-    read_memory,
-)
 from stagewise.cli._recipes import recipe_of
 from stagewise.cli._settings import read_axes
 
@@ -41,16 +32,16 @@ def sweep(
         Path | None, typer.Option(help="holds the run folders; finished runs in it are not repeated")
     ] = None,
     workers: Annotated[int, typer.Option(help="processes, of one thread each")] = 2,
-    executor: ExecutorName = None,
-    changes: RecipeOptions,
-    baselines: BaselineOptions,
-    memory: Memory = None,
-    device: Device = "cpu",
-    dtype: DtypeName = "float32",
+    executor: options.ExecutorName = None,
+    changes: options.RecipeOptions,
+    baselines: options.BaselineOptions,
+    memory: options.Memory = None,
+    device: options.Device = "cpu",
+    dtype: options.DtypeName = "float32",
     together: Annotated[
         int, typer.Option(help="train up to so many runs of one shape as one batched step, before each is measured")
     ] = 1,
-    quiet: Quiet = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Run a task for every combination of values, as in --set plan.seeds.init=0,1,2 --set task.importance=1.0,1.5."""
     from stagewise.checkpoints.run_folder import write
@@ -61,7 +52,10 @@ def sweep(
     cells = parameter_grid(**read_axes(changes.settings or []))
     settings = [[f"{key}={value}" for key, value in cell.items()] for cell in cells]
     recipes = [recipe_of(task, dataclasses.replace(changes, settings=each)) for each in settings]
-    same = {"restricted": baselines.read(), **_resources(device, dtype, read_memory(memory), here=executor is None)}
+    same = {
+        "restricted": baselines.read(),
+        **_resources(device, dtype, options.read_memory(memory), here=executor is None),
+    }
     runs = [
         {"recipe": recipe, "folder": str(folder / _name(cell)), **same}
         for recipe, cell in zip(recipes, cells, strict=True)

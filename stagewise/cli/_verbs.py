@@ -6,27 +6,8 @@ from typing import Annotated, Any, cast
 
 import typer
 
+from stagewise.cli import _options as options
 from stagewise.cli._names import run_folder_named
-from stagewise.cli._options import (
-    Axis,
-    Causes,
-    DataOptions,
-    Device,
-    DtypeName,
-    ExecutorName,
-    Measurement,
-    MoreProbes,
-    Origin,
-    Out,
-    OwnTask,
-    PassOptions,
-    ProbeOptions,
-    Quiet,
-    RecipeOptions,
-    RunFolder,
-    SequenceCount,
-    StepsColumn,
-)
 from stagewise.cli._recipes import recipe_in, recipe_of
 from stagewise.cli._sources import (
     each_run,
@@ -47,15 +28,15 @@ def train(
         ),
     ] = None,
     *,
-    folder: RunFolder = None,
+    folder: options.RunFolder = None,
     record: Annotated[
         Path | None, typer.Option("--record", help="a run.json: repeat its run in --folder, from this record alone")
     ] = None,
-    changes: RecipeOptions,
-    own_task: OwnTask = None,
-    device: Device = "cpu",
-    dtype: DtypeName = "float32",
-    quiet: Quiet = False,
+    changes: options.RecipeOptions,
+    own_task: options.OwnTask = None,
+    device: options.Device = "cpu",
+    dtype: options.DtypeName = "float32",
+    quiet: options.Quiet = False,
 ) -> None:
     """Train a preset of a task into a run folder, resume the run in a folder, or repeat a run from its record."""
     from stagewise.training import train as train_recipe
@@ -73,21 +54,21 @@ def train(
 
 
 def measure(
-    source: Origin,
+    source: options.Origin,
     *,
-    out: Out = None,
-    data: DataOptions,
-    sequences: SequenceCount = None,
-    probe: MoreProbes = None,
-    chosen: ProbeOptions,
-    executor: ExecutorName = None,
-    passes: PassOptions,
+    out: options.Out = None,
+    data: options.DataOptions,
+    sequences: options.SequenceCount = None,
+    probe: options.MoreProbes = None,
+    chosen: options.ProbeOptions,
+    executor: options.ExecutorName = None,
+    passes: options.PassOptions,
 ) -> None:
     """Run the default probes, and others, on every checkpoint of a run folder or any source; write the table."""
     from stagewise.checkpoints.run_folder import TABLE, table_file
     from stagewise.saved_findings import familiarity_in
 
-    measurement = Measurement(passes, chosen, probe, sequences, executor)
+    measurement = options.Measurement(passes, chosen, probe, sequences, executor)
     opened = opened_source(source, data, out, measurement)
     folder = opened.folder
     [faults] = measure_each([opened], measurement)
@@ -106,24 +87,24 @@ def report(
         ),
     ],
     *,
-    out: Out = None,
-    step_column: StepsColumn = None,
-    cause: Causes = None,
-    data: DataOptions,
-    sequences: SequenceCount = None,
-    chosen: ProbeOptions,
-    executor: ExecutorName = None,
+    out: options.Out = None,
+    step_column: options.StepsColumn = None,
+    cause: options.Causes = None,
+    data: options.DataOptions,
+    sequences: options.SequenceCount = None,
+    chosen: options.ProbeOptions,
+    executor: options.ExecutorName = None,
     light: Annotated[
         bool, typer.Option("--light", help="write a copy beside it, a tenth of its size, to send: report-light.html")
     ] = False,
-    axis: Axis = "steps",
-    passes: PassOptions,
+    axis: options.Axis = "steps",
+    passes: options.PassOptions,
 ) -> None:
     """Write report.html and its figures; first measure a source that was not measured. Several give one report."""
     from stagewise.reporting._light import light_copy
 
     runs = each_run(sources, out, step_column)
-    measurement = Measurement(passes, chosen, sequences=sequences, executor=executor)
+    measurement = options.Measurement(passes, chosen, sequences=sequences, executor=executor)
     if len(runs) > 1:
         out = Path(runs[0]).parents[1] if len(sources) == 1 else out
         seeds = report_on_seeds(runs, out, data, measurement, cause, axis)
@@ -138,10 +119,10 @@ def report(
 def _report_on_one(
     source: str,
     out: Path | None,
-    data: DataOptions,
-    measurement: Measurement,
+    data: options.DataOptions,
+    measurement: options.Measurement,
     causes: Sequence[str] | None,
-    axis: Axis,
+    axis: options.Axis,
 ) -> Path:
     from stagewise.processes import cores
     from stagewise.reporting._measured import axis_in
