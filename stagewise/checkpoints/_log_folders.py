@@ -59,23 +59,19 @@ def read_events(source: Path) -> pd.DataFrame:
 
 
 def _scalars(held: Any) -> pd.DataFrame:
+    from tensorboard.util.tensor_util import make_ndarray
+
     tags = held.Tags()
     scalars = {tag: [(each.step, each.value) for each in held.Scalars(tag)] for tag in tags["scalars"]}
     kinds = {tag: held.SummaryMetadata(tag).plugin_data.plugin_name for tag in tags["tensors"]}
-    scalars |= {tag: _values(held.Tensors(tag)) for tag, kind in kinds.items() if kind == "scalars"}
+    for tag in (tag for tag, kind in kinds.items() if kind == "scalars"):  # TensorFlow's and JAX's writers' tensors
+        scalars[tag] = [(each.step, float(make_ndarray(each.tensor_proto))) for each in held.Tensors(tag)]
     together: dict[tuple[int, ...], dict[str, list[float]]] = {}
     for tag, values in scalars.items():
         together.setdefault(tuple(step for step, _ in values), {})[tag] = [value for _, value in values]
     return pd.concat(
         [pd.DataFrame(), *(pd.DataFrame({**columns, "step": steps}) for steps, columns in together.items())]
     )
-
-
-def _values(events: Any) -> list[tuple[int, float]]:
-    """Return steps and values of what TensorFlow's and JAX's writers log: tensors without axes."""
-    from tensorboard.util.tensor_util import make_ndarray
-
-    return [(each.step, float(make_ndarray(each.tensor_proto))) for each in events]
 
 
 METRICS, META, NAME = "metrics", "meta.yaml", "tags/mlflow.runName"
