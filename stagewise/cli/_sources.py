@@ -1,4 +1,4 @@
-"""Where a source of the command line is measured: the folder of one source's table, one report on several seeds."""
+"""Where a source of the command line is opened and measured, and the folder of its table."""
 
 import os
 import sys
@@ -13,7 +13,6 @@ from stagewise.cli._executors import executor_named
 from stagewise.cli._names import only_task, task_classes
 from stagewise.cli._options import DataOptions, Measurement, read_causes
 from stagewise.cli._recipes import recipe_in
-from stagewise.plain_text import file_part
 from stagewise.processes import cores, readers, several
 
 if TYPE_CHECKING:
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from stagewise.checkpoints.sources import Source
     from stagewise.recipe import Recipe
     from stagewise.reporting._results import Analysis
-    from stagewise.reporting._seeds import SeedReport
     from stagewise.task import AbstractTask, Batch
 
 
@@ -58,23 +56,6 @@ def name_causes_of(folders: Sequence[Path], causes: Sequence[str] | None) -> Non
     for folder in folders if causes else ():
         table_file(folder)  # else nothing is measured there
         name_causes(folder, read_causes(causes))
-
-
-def report_on_seeds(
-    sources: Sequence[str],
-    out: Path | None,
-    data: DataOptions,
-    measurement: Measurement,
-    causes: Sequence[str] | None = None,
-    axis: str = "steps",
-) -> "SeedReport":
-    """Write one report on several runs or sources, in `out` or in a folder in `runs/` after the first source."""
-    from stagewise.reporting._seeds import report_seeds
-
-    folders = [folder for folder, _ in measured_first(sources, data, measurement)]
-    name_causes_of(folders, causes)
-    out = out or Path("runs", f"{file_part(Path(sources[0]).name)}-and-{len(sources) - 1}-more")
-    return report_seeds(folders, out, axis, data.tokens_per_step)
 
 
 def measured_first(

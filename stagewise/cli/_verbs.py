@@ -1,6 +1,5 @@
 """`stagewise train`, `measure` and `report`."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -9,14 +8,7 @@ import typer
 from stagewise.cli import _options as options
 from stagewise.cli._names import run_folder_named
 from stagewise.cli._recipes import recipe_in, recipe_of
-from stagewise.cli._sources import (
-    each_run,
-    measure_each,
-    measured_first,
-    name_causes_of,
-    opened_source,
-    report_on_seeds,
-)
+from stagewise.cli._sources import each_run, measure_each, measured_first, name_causes_of, opened_source
 from stagewise.plain_text import file_part
 
 
@@ -102,41 +94,41 @@ def report(
 ) -> None:
     """Write report.html and its figures; first measure a source that was not measured. Several give one report."""
     from stagewise.reporting._light import light_copy
+    from stagewise.reporting._seeds import report_seeds
 
     runs = each_run(sources, out, step_column)
     measurement = options.Measurement(passes, chosen, sequences=sequences, executor=executor)
+    measured = measured_first(runs, data, measurement, out if len(runs) == 1 else None)
     if len(runs) > 1:
-        out = Path(runs[0]).parents[1] if len(sources) == 1 else out
-        seeds = report_on_seeds(runs, out, data, measurement, cause, axis)
+        folders, first = [folder for folder, _ in measured], Path(runs[0])
+        name_causes_of(folders, cause)
+        place = out or Path("runs", f"{file_part(first.name)}-and-{len(runs) - 1}-more")
+        place = first.parents[1] if len(sources) == 1 else place
+        seeds = report_seeds(folders, place, axis, data.tokens_per_step)
         print(seeds)
         page = seeds.report
     else:
-        page = _report_on_one(runs[0], out, data, measurement, cause, axis)
+        [(folder, analysis)] = measured
+        name_causes_of([folder], cause)
+        if analysis is not None and not cause and axis == "steps":
+            print(analysis)
+            page = analysis.report
+        else:
+            page = _report_of(folder, axis, data.tokens_per_step)
     if light:
         print(f"light: {light_copy(page)}")
 
 
-def _report_on_one(
-    source: str,
-    out: Path | None,
-    data: options.DataOptions,
-    measurement: options.Measurement,
-    causes: Sequence[str] | None,
-    axis: options.Axis,
-) -> Path:
+def _report_of(folder: Path, axis: str, tokens_per_step: int | None) -> Path:
+    """Write the report of a measured folder, and print its answer and where it is."""
     from stagewise.processes import cores
     from stagewise.reporting._measured import axis_in
     from stagewise.reporting.page import report as write_report
     from stagewise.saved_findings import load_stages
     from stagewise.words._times import written_on
 
-    [(folder, analysis)] = measured_first([source], data, measurement, out)
-    name_causes_of([folder], causes)
-    if analysis is not None and not causes and axis == "steps":
-        print(analysis)
-        return analysis.report
-    page = write_report(folder, workers=cores(), axis=axis, tokens_per_step=data.tokens_per_step)
-    with written_on(axis_in(folder, axis, data.tokens_per_step)):
+    page = write_report(folder, workers=cores(), axis=axis, tokens_per_step=tokens_per_step)
+    with written_on(axis_in(folder, axis, tokens_per_step)):
         if (stages := load_stages(folder)) is not None:
             print(" ".join(stages.answer))
     print(f"report: {page}")
