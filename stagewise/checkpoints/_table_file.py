@@ -14,7 +14,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from stagewise.plain_text import plain_names
+from stagewise.plain_text import plain_name, plain_names
 from stagewise.table import ARRAYS, KEYS, check_columns, conformed
 
 PROVENANCE = b"stagewise.provenance"
@@ -53,7 +53,7 @@ class TableFile:
     def outline(self) -> pd.DataFrame:
         """The first row of each quantity at each checkpoint: what was measured, of whom, when, on which axes."""
         columns = [name for name in self.names if name not in ARRAYS]
-        groups = [group.take(_keys(group).drop_duplicates().index.to_numpy()) for group in self._groups(columns)]
+        groups = [group.take(_starts(group)) for group in self._groups(columns)]
         return self._frame(groups, columns).drop_duplicates(KEYS, ignore_index=True)
 
     def read(
@@ -105,10 +105,10 @@ class TableFile:
         text = [name for name, kind in kinds.items() if pa.types.is_string(kind) or pa.types.is_large_string(kind)]
         with pq.ParquetFile(self.path, read_dictionary=text) as file:
             for number in range(file.num_row_groups):
-                rows = _keys(file.read_row_group(number, KEYS, use_threads=False))
-                if len(asked := chosen(rows, names, steps)):
+                rows = _asked(file.read_row_group(number, KEYS, use_threads=False), names, steps)
+                if rows.any():
                     group = file.read_row_group(number, columns, use_threads=False)
-                    yield group if len(asked) == len(rows) else group.take(asked.index.to_numpy())
+                    yield group if rows.all() else group.take(np.flatnonzero(rows))
 
     @functools.cached_property
     def _schema(self) -> pa.Schema:
@@ -141,8 +141,29 @@ def chosen(rows: pd.DataFrame, names: Collection[str] | None, steps: Collection[
     return rows if steps is None else rows[rows["step"].isin(steps)]
 
 
-def _keys(group: pa.Table) -> pd.DataFrame:
-    return conformed(plain_names(group.select(KEYS).to_pandas()), KEYS)
+def _asked(group: pa.Table, names: Collection[str] | None, steps: Collection[int] | None) -> np.ndarray:
+    """Return whether each row is one that `chosen` would choose, by the codes of its names."""
+    step = group["step"].to_numpy()
+    rows = np.full(len(step), True) if steps is None else np.isin(step, list(steps))
+    if names is None:
+        return rows
+    (probes, probe), (quantities, quantity) = (_codes(group[name]) for name in ("probe", "quantity"))
+    plain = [plain_name(each) for each in probes], [plain_name(each) for each in quantities]
+    asked = np.array([[one in names or f"{one}.{other}" in names for other in plain[1]] for one in plain[0]], bool)
+    of_names: np.ndarray = np.pad(asked.reshape(len(probes), len(quantities)), (0, 1))[probe, quantity]
+    return rows & of_names
+
+
+def _codes(column: pa.ChunkedArray) -> tuple[list[Any], np.ndarray]:
+    """Return the different values of a column, and the number of each row's among them; -1 where it has none."""
+    codes = column.combine_chunks().dictionary_encode()
+    return codes.dictionary.to_pylist(), codes.indices.fill_null(-1).to_numpy()
+
+
+def _starts(group: pa.Table) -> np.ndarray:
+    """Return the rows that differ from the one before in a key."""
+    codes = np.stack([_codes(group[name])[1] for name in KEYS])
+    return np.flatnonzero(np.append(True, (codes[:, 1:] != codes[:, :-1]).any(axis=0))[: len(group)])
 
 
 class StoredArray:

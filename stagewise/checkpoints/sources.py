@@ -173,7 +173,8 @@ def in_folder(folder: Path, parse: names.Parse | str | None = None) -> Source:
             f"{folder} is not a run folder: there is no run.json in it, nor any folder of that name. Give the folder "
             "that holds the checkpoints, or a list of their files"
         )
-    candidates = [path for path in sorted(folder.iterdir()) if _may_be_checkpoint(path)]
+    # A link to what is gone, or to itself, may be a folder's.
+    candidates = [each for each in sorted(folder.iterdir()) if each.is_dir() or is_file(each) or not each.exists()]
     readings = _read(candidates, parse)
     found = {path: at for path, reading in readings.items() if (at := reading.at)}
     folders = [path for path in found if not is_file(path)]
@@ -210,12 +211,6 @@ def _deeper(folder: Path) -> str:
                 if each.parent != folder and names_of([each])[each].at:
                     return f"{each.parent.relative_to(folder)} in it holds checkpoints: give that folder"
     return ""
-
-
-def _may_be_checkpoint(path: Path) -> bool:
-    """Whether a path is a folder, a link to one that is gone, or a file of weights."""
-    looping = path.is_symlink() and not path.exists() and not is_file(path)
-    return path.is_dir() or looping or is_file(path)
 
 
 def _holds_weights(folder: Path) -> bool:
