@@ -144,14 +144,14 @@ def chosen(rows: pd.DataFrame, names: Collection[str] | None, steps: Collection[
 def _asked(group: pa.Table, names: Collection[str] | None, steps: Collection[int] | None) -> np.ndarray:
     """Return whether each row is one that `chosen` would choose, by the codes of its names."""
     step = group["step"].to_numpy()
-    rows = np.full(len(step), True) if steps is None else np.isin(step, list(steps))
+    rows: np.ndarray = np.full(len(step), True) if steps is None else np.isin(step, list(steps))
     if names is None:
         return rows
     (probes, probe), (quantities, quantity) = (_codes(group[name]) for name in ("probe", "quantity"))
     plain = [plain_name(each) for each in probes], [plain_name(each) for each in quantities]
     asked = np.array([[one in names or f"{one}.{other}" in names for other in plain[1]] for one in plain[0]], bool)
-    of_names: np.ndarray = np.pad(asked.reshape(len(probes), len(quantities)), (0, 1))[probe, quantity]
-    return rows & of_names
+    rows &= np.pad(asked.reshape(len(probes), len(quantities)), (0, 1))[probe, quantity]
+    return rows
 
 
 def _codes(column: pa.ChunkedArray) -> tuple[list[Any], np.ndarray]:
