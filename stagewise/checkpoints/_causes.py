@@ -13,7 +13,6 @@ ABRUPT, LARGE = 3.0, 0.2
 """A change of the rate between two entries of a log counts from so many times those before and after it, and from so
 much of the larger rate: warm-ups, linear decays and cosines change by about as much from one entry to the next."""
 
-
 NAMED = "tables/causes.json"
 """Where a person's causes are, in the folder of a measured run."""
 

@@ -6,6 +6,7 @@ from itertools import pairwise
 import numpy as np
 
 from stagewise.checkpoints._misplaced import all_distances
+from stagewise.checkpoints._outliers import detour_ratios
 from stagewise.checkpoints._sketches import Sketch
 from stagewise.checkpoints._weight_path import ENOUGH, MANY, Deviation, WeightPath, norm
 
@@ -109,7 +110,8 @@ def _strain(path: WeightPath, common: WeightPath, first: int, second: int) -> fl
     """
     last = len(path) - 1
     if second > first + 1 and first > 0 and second < last:
-        return _detour(path, second) - _detour(path, first)
+        ratios = detour_ratios(path)
+        return float(ratios[second - 1] - ratios[first - 1])
     if second == last:
         return np.inf
     usual = dict(zip(zip(common.rows, common.rows[1:], strict=False), common.strides(), strict=True))
@@ -123,9 +125,3 @@ def _strain(path: WeightPath, common: WeightPath, first: int, second: int) -> fl
         return max(lengths, default=0.0)
 
     return longest(second, first) - longest(first, second)
-
-
-def _detour(path: WeightPath, row: int) -> float:
-    before, at, after = path.numbers[row - 1 : row + 2]
-    direct = float(norm(after - before))
-    return float(norm(at - before) + norm(after - at)) / direct if direct else np.inf

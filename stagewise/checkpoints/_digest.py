@@ -15,7 +15,6 @@ import xxhash
 SHORT = 16
 """Hexadecimal digits where a hash is part of a file's name."""
 
-
 HOLLOW = 2**30
 """Bytes of a file from which on it is looked at how many of them are on the disk."""
 

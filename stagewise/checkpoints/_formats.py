@@ -47,7 +47,6 @@ CONVERTERS = {
 }
 """Ends of names of files that hold weights in a form that is not read -> whose they are, and what converts them."""
 
-
 BEGINNINGS = {
     b"version https://git-lfs": "is a pointer of Git LFS, not the file: run `git lfs pull`",
     b"\x1f\x8b": "is compressed: unpack it, as with gunzip",

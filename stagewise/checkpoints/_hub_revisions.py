@@ -44,7 +44,6 @@ def on_hub(hub: Hub, parse: Parse | str | None = None) -> Source:
     if len(numbers) >= FEW and not any(reading.at for reading in readings.values()):
         counted = [f"tokens{name}" if name[-1] in "MBT" else name for name in numbers]
         readings |= zip(numbers, read_names(counted), strict=True)
-    suite = suite_of(hub.repository)
     known = {name: at for name, reading in readings.items() if (at := reading.at) is not None}
     ignored = tuple(name for name in readings if name not in known)
     if not known:
@@ -56,28 +55,28 @@ def on_hub(hub: Hub, parse: Parse | str | None = None) -> Source:
         )
     ordered = sorted(known, key=lambda name: (known[name].branch, known[name].step, name))
 
-    lines = told([(name, readings[name]) for name in ordered])
+    lines, suite = told([(name, readings[name]) for name in ordered]), suite_of(hub.repository)
     if suite is not None and suite.faults:
         lines.append(f"known of {suite.repositories}: {suite.faults}")
-    beside = partial(_beside, hub, ordered[-1], ignored)
-    source = Source(
-        hub.repository, _entries(hub, known, commits, ordered), ignored=ignored, names=tuple(lines), remote=True,
-        beside=beside, tokens_per_step=suite.tokens_per_step if suite else None, chosen=partial(_again, hub, commits),
-    )  # fmt: skip
+    entries = _entries(hub, commits, {name: known[name] for name in ordered})
+    source = _source(hub, entries, lines, ordered[-1], ignored)
+    source = dataclasses.replace(source, ignored=ignored, chosen=partial(_again, hub, commits))
     return joined(source, suite.join) if suite else source
 
 
-def _entries(
-    hub: Hub, known: Mapping[str, Coordinates], commits: Mapping[str, str], names: Sequence[str]
-) -> tuple[Entry, ...]:
-    downloads = _Downloads(hub, [*names])
-    return tuple(_entry(downloads, name, known[name], commits) for name in names)
+def _source(
+    hub: Hub, entries: Sequence[Entry], lines: Sequence[str], last: str = MAIN, others: tuple[str, ...] = ()
+) -> Source:
+    suite, beside = suite_of(hub.repository), partial(_beside, hub, last, others)
+    tokens = suite.tokens_per_step if suite else None
+    return Source(
+        hub.repository, tuple(entries), names=tuple(lines), remote=True, beside=beside, tokens_per_step=tokens
+    )
 
 
 def _again(hub: Hub, commits: Mapping[str, str], some: Sequence[Entry]) -> tuple[Entry, ...]:
     """Return some entries anew: what is fetched ahead is the next one of them."""
-    known = {entry.label: entry.at for entry in some}
-    return _entries(hub, known, commits, [*known])
+    return _entries(hub, commits, {entry.label: entry.at for entry in some})
 
 
 def _in_folders(hub: Hub, parse: Parse | str | None) -> Source | None:
@@ -89,7 +88,7 @@ def _in_folders(hub: Hub, parse: Parse | str | None) -> Source | None:
         dataclasses.replace(at_revision(dataclasses.replace(hub, folder=folder), MAIN, at), label=folder)
         for folder, at in _with_their_folders(known).items()
     ]
-    return _of_main(hub, entries, told(list(readings.items())))
+    return _source(hub, entries, told(list(readings.items()))) if entries else None
 
 
 def _with_their_folders(known: Mapping[str, Coordinates]) -> Mapping[str, Coordinates]:
@@ -107,25 +106,15 @@ def _in_commits(hub: Hub, parse: Parse | str | None) -> Source | None:
     titles = hub.commits()
     readings = dict(zip(titles, read_names([*titles.values()], parse, bare=False), strict=True))
     newest = {reading.at: commit for commit, reading in reversed(readings.items()) if reading.at is not None}
-    if len(newest) < FEW:
-        return None
     entries = [at_revision(hub, commit, at) for at, commit in newest.items()]
-    return _of_main(hub, entries, told([(titles[commit], readings[commit]) for commit in readings]))
-
-
-def _of_main(hub: Hub, entries: Sequence[Entry], lines: Sequence[str]) -> Source | None:
-    if not entries:
-        return None
-    suite, beside = suite_of(hub.repository), partial(_beside, hub, MAIN, ())
-    tokens = suite.tokens_per_step if suite else None
-    return Source(
-        hub.repository, tuple(entries), names=tuple(lines), remote=True, beside=beside, tokens_per_step=tokens
-    )
+    lines = told([(titles[commit], readings[commit]) for commit in readings])
+    return _source(hub, entries, lines) if len(newest) >= FEW else None
 
 
 def at_revision(hub: Hub, revision: str, at: Coordinates) -> Entry:
     """Return the checkpoint at one revision of a repository."""
-    return _entry(_Downloads(hub, [revision]), revision, at)
+    (entry,) = _entries(hub, None, {revision: at})
+    return entry
 
 
 def _beside(hub: Hub, last: str, others: tuple[str, ...], name: str) -> Path | None:
@@ -136,106 +125,91 @@ def _beside(hub: Hub, last: str, others: tuple[str, ...], name: str) -> Path | N
     return None
 
 
-def _entry(downloads: "_Downloads", name: str, at: Coordinates, commits: Mapping[str, str] | None = None) -> Entry:
-    one = _Revision(downloads, name, commits)
-    return Entry(
-        name, at, one.read, one.digest, one.config, commit=one.commit, download=one.download, speed=one.speed,
-        ranged=one.ranged, part=one.part, heads=one.heads, heads_part=one.heads_part,
-    )  # fmt: skip
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class _Revision:
-    """A revision of a repository: what an entry asks of it, in methods, which another process can be handed."""
-
-    downloads: "_Downloads"
-    name: str
-    commits: Mapping[str, str] | None
-
-    @property
-    def _hub(self) -> Hub:
-        return self.downloads.hub
-
-    @property
-    def _files(self) -> Mapping[str, RemoteFile]:
-        return self.downloads.files(self.name)
-
-    def read(self) -> Contents:
-        return self.downloads.read(self.name)
-
-    def ranged(self) -> bool:
-        names = chosen_files(self._files)
-        return bool(names) and all(name.endswith(".safetensors") for name in names)
-
-    def part(self) -> Contents:
-        return self._ranges(first_rows)
-
-    def heads(self) -> Contents:
-        return self._ranges(without_mlps)
-
-    def heads_part(self) -> float:
-        sizes = {name: self._files[name].size for name in chosen_files(self._files)}
-        parts = {name: part_without_mlps(partial(self._hub.read_range, self.name, name)) for name in sizes}
-        return sum(parts[name] * sizes[name] for name in sizes) / max(sum(sizes.values()), 1)
-
-    def _ranges(self, read: Callable[[Fetch], State]) -> Contents:
-        names = _whole(self._hub, self.name, chosen_files(self._files))
-        rows = [read(partial(self._hub.read_range, self.name, name)) for name in names]
-        return contents_of({name: weight for each in rows for name, weight in each.items()}, Path(self.name))
-
-    def digest(self) -> str | None:
-        names = _whole(self._hub, self.name, chosen_files(self._files))
-        return "+".join(self._files[name].hash for name in names) or None
-
-    def config(self) -> Mapping[str, Any] | None:
-        places = [self._hub, *([dataclasses.replace(self._hub, folder="")] if self._hub.folder else [])]
-        place = next((each for each in places if CONFIG in each.files(self.name)), None)
-        if place is None:
-            return None
-        name = f"{CONFIG} of revision {self.name!r} of {self._hub.repository}"
-        return read_json(place.fetch(self.name, CONFIG), "give `architecture`", name=name)
-
-    def commit(self) -> str:
-        return (self.commits or self._hub.revisions()).get(self.name, "")
-
-    def download(self) -> int:
-        missing = [name for name in chosen_files(self._files) if not self._hub.is_cached(self.name, name)]
-        return sum(self._files[name].size for name in missing)
-
-    def speed(self) -> float:
-        return self._hub.speed(self.name, chosen_files(self._files)[0])
-
-
-def _whole(hub: Hub, revision: str, names: tuple[str, ...]) -> tuple[str, ...]:
-    if missing := missing_shard(names):
-        raise FileNotFoundError(f"revision {revision!r} of {hub.repository} has no {missing}, a shard of its weights")
-    return names
+def _entries(hub: Hub, commits: Mapping[str, str] | None, known: Mapping[str, Coordinates]) -> tuple[Entry, ...]:
+    """Return the checkpoints at revisions; what their entries do is asked of their downloads, by the revision."""
+    downloads, asked = _Downloads(hub, [*known], commits), [field.name for field in dataclasses.fields(Entry)]
+    methods = {name: getattr(downloads, name) for name in asked if hasattr(downloads, name)}
+    return tuple(
+        Entry(revision, at, **{name: partial(method, revision) for name, method in methods.items()})
+        for revision, at in known.items()
+    )
 
 
 class _Downloads:
-    """The downloads of one series: the next while the current one is probed, the oldest deleted when space runs out."""
+    """The downloads of one series: the next while the current one is probed, the oldest deleted when space runs out.
 
-    def __init__(self, hub: Hub, order: list[str]) -> None:
-        self.hub, self.order = hub, order
+    The methods without an underscore are those of an `Entry`, of each revision.
+    """
+
+    def __init__(self, hub: Hub, order: list[str], commits: Mapping[str, str] | None) -> None:
+        self._hub, self._order, self._commits = hub, order, commits
         self._started: dict[str, Future[list[Path]]] = {}
         self._place = -1
-        self._files: dict[str, Mapping[str, RemoteFile]] = {}
+        self._listed: dict[str, Mapping[str, RemoteFile]] = {}
         # One worker: two downloads at once would not be faster.
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="stagewise-download")
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Another process has a worker, and downloads, of its own.
-        return _Downloads, (self.hub, self.order)
+        return _Downloads, (self._hub, self._order, self._commits)
 
-    def files(self, revision: str) -> Mapping[str, RemoteFile]:
-        """Return the files of a revision; the hub is asked once.
+    def _files(self, revision: str) -> Mapping[str, RemoteFile]:
+        """Return the files of a revision; the hub is asked once."""
+        if revision not in self._listed:
+            self._listed[revision] = self._hub.files(revision)
+        return self._listed[revision]
+
+    def _weights(self, revision: str) -> tuple[str, ...]:
+        """Return the names of the files of a revision's weights.
 
         Raises:
-            OSError: the hub does not answer, or has no such revision.
+            FileNotFoundError: a shard is missing.
         """
-        if revision not in self._files:
-            self._files[revision] = self.hub.files(revision)
-        return self._files[revision]
+        names = chosen_files(self._files(revision))
+        if missing := missing_shard(names):
+            raise FileNotFoundError(
+                f"revision {revision!r} of {self._hub.repository} has no {missing}, a shard of its weights"
+            )
+        return names
+
+    def ranged(self, revision: str) -> bool:
+        names = chosen_files(self._files(revision))
+        return bool(names) and all(name.endswith(".safetensors") for name in names)
+
+    def part(self, revision: str) -> Contents:
+        return self._ranges(revision, first_rows)
+
+    def heads(self, revision: str) -> Contents:
+        return self._ranges(revision, without_mlps)
+
+    def heads_part(self, revision: str) -> float:
+        sizes = {name: self._files(revision)[name].size for name in chosen_files(self._files(revision))}
+        parts = {name: part_without_mlps(partial(self._hub.read_range, revision, name)) for name in sizes}
+        return sum(parts[name] * sizes[name] for name in sizes) / max(sum(sizes.values()), 1)
+
+    def _ranges(self, revision: str, read_rows: Callable[[Fetch], State]) -> Contents:
+        rows = [read_rows(partial(self._hub.read_range, revision, name)) for name in self._weights(revision)]
+        return contents_of({name: weight for each in rows for name, weight in each.items()}, Path(revision))
+
+    def digest(self, revision: str) -> str | None:
+        return "+".join(self._files(revision)[name].hash for name in self._weights(revision)) or None
+
+    def config(self, revision: str) -> Mapping[str, Any] | None:
+        for place in dict.fromkeys((self._hub, dataclasses.replace(self._hub, folder=""))):
+            if CONFIG in place.files(revision):
+                name = f"{CONFIG} of revision {revision!r} of {self._hub.repository}"
+                return read_json(place.fetch(revision, CONFIG), "give `architecture`", name=name)
+        return None
+
+    def commit(self, revision: str) -> str:
+        return (self._commits or self._hub.revisions()).get(revision, "")
+
+    def download(self, revision: str) -> int:
+        missing = [name for name in chosen_files(self._files(revision)) if not self._hub.is_cached(revision, name)]
+        return sum(self._files(revision)[name].size for name in missing)
+
+    def speed(self, revision: str) -> float:
+        return self._hub.speed(revision, chosen_files(self._files(revision))[0])
 
     def read(self, revision: str) -> Contents:
         """Read a revision's weights, and start to fetch the next one, if they are read one after the other.
@@ -246,16 +220,16 @@ class _Downloads:
         """
         started, self._started = self._started, {}
         paths = (started.get(revision) or self._worker.submit(self._fetch, revision)).result()
-        place = self.order.index(revision)
-        self._shrink(self.order[place : place + 2], paths)
+        place = self._order.index(revision)
+        self._shrink(self._order[place : place + 2], paths)
         in_order, self._place = place == self._place + 1, place
-        for following in self.order[place + 1 : place + 2] if in_order else ():
+        for following in self._order[place + 1 : place + 2] if in_order else ():
             self._started = {following: self._worker.submit(self._fetch, following)}
         return self._checked(revision, paths)
 
     def _checked(self, revision: str, paths: list[Path]) -> Contents:
         """Read the files if they have the hashes that the hub lists; if not, remove them from the cache."""
-        files = self.files(revision)
+        files = self._files(revision)
         try:
             for path in paths:
                 if len(hash := files[path.name].hash) == SHA256 and file_sha256(path) != hash:
@@ -266,32 +240,31 @@ class _Downloads:
                 path.resolve().unlink(missing_ok=True)
                 path.unlink(missing_ok=True)
             raise ValueError(
-                f"revision {revision!r} of {self.hub.repository} is incomplete or damaged ({reason}). It was removed "
+                f"revision {revision!r} of {self._hub.repository} is incomplete or damaged ({reason}). It was removed "
                 "from the cache: the same call downloads it again. If that does not help, leave its step out: `steps=`"
             ) from reason
 
     def _fetch(self, revision: str) -> list[Path]:
-        names = _whole(self.hub, revision, chosen_files(self.files(revision)))
-        if not names:
-            raise FileNotFoundError(f"revision {revision!r} of {self.hub.repository} holds no weights")
-        return [self.hub.fetch(revision, name) for name in names]
+        if not (names := self._weights(revision)):
+            raise FileNotFoundError(f"revision {revision!r} of {self._hub.repository} holds no weights")
+        return [self._hub.fetch(revision, name) for name in names]
 
     def _shrink(self, keep: list[str], paths: list[Path]) -> None:
         """Delete revisions but these until the cache is small enough, then files but these: of folders of one."""
         from huggingface_hub import scan_cache_dir
 
-        cached = scan_cache_dir(self.hub.cache)
+        cached = scan_cache_dir(self._hub.cache)
         size, revisions = cached.size_on_disk, [revision for repo in cached.repos for revision in repo.revisions]
         kept = {revision.commit_hash for revision in revisions if not revision.refs.isdisjoint(keep)}
         for revision in sorted(revisions, key=lambda revision: revision.last_modified):
-            if size > self.hub.cache_bytes and revision.commit_hash not in kept:
+            if size > self._hub.cache_bytes and revision.commit_hash not in kept:
                 strategy = cached.delete_revisions(revision.commit_hash)
                 size -= strategy.expected_freed_size
                 strategy.execute()
-        if self.hub.folder and size > self.hub.cache_bytes:
+        if self._hub.folder and size > self._hub.cache_bytes:
             files = {file.blob_path: file for revision in revisions for file in revision.files}
             for blob, file in sorted(files.items(), key=lambda item: item[1].blob_last_modified):
-                if size > self.hub.cache_bytes and file.file_path not in paths:
+                if size > self._hub.cache_bytes and file.file_path not in paths:
                     size -= file.size_on_disk
                     file.file_path.unlink(missing_ok=True)
                     blob.unlink(missing_ok=True)

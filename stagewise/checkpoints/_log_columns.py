@@ -1,5 +1,6 @@
-"""A column of Python's objects that are numbers, as a loop of training collects them, or of numbers as text."""
+"""Columns of logs: Python's objects that are numbers, numbers as text, and which one is a learning rate."""
 
+import itertools
 import re
 from typing import Any
 
@@ -44,15 +45,31 @@ def as_numbers(column: pd.Series) -> pd.Series:
     >>> as_numbers(pd.Series([0.5, "a"], dtype=object)).tolist()
     [0.5, 'a']
     """
-    if column.dtype != object or not column.map(_is_number).all():
+    if column.dtype != object or not all(hasattr(each, "__float__") and np.ndim(each) == 0 for each in column.dropna()):
         return column
-    return column.map(_number).astype(float)
-
-
-def _is_number(value: Any) -> bool:
-    return value is None or (hasattr(value, "__float__") and np.ndim(value) == 0)
-
-
-def _number(value: Any) -> float:
     # A tensor that requires gradients warns where it is made a float.
-    return np.nan if value is None else float(value.item() if hasattr(value, "item") else value)
+    return column.map(lambda each: each.item() if hasattr(each, "item") else each).astype(float)
+
+
+OF_RUN = " - "
+"""Between the names of run and curve, in the columns that Weights & Biases exports."""
+
+RATE, BETWEEN, WORDS = {"lr", "learning_rate", "learningrate"}, r"[._\s-]+", r"(?<=[a-z0-9])(?=[A-Z])"
+"""Words for the learning rate in a name, in lower case, and what lies between words: a sign, or a capital letter."""
+
+MEASURED = {"loss", "acc", "accuracy", "error", "perplexity", "ppl"}
+"""Words of names that a rate may stand in, too: "loss_lr_0.1" is a loss."""
+
+
+def is_rate(name: str) -> bool:
+    """Whether a curve is a learning rate, which is done to a run, and no progress of its.
+
+    >>> [name for name in ("train/learning_rate", "lr-AdamW/pg1", "currentLR", "clr", "loss_lr_0.1") if is_rate(name)]
+    ['train/learning_rate', 'lr-AdamW/pg1', 'currentLR']
+    """
+    *folders, last = name.rpartition(OF_RUN)[2].split("/")
+    parts = re.split(BETWEEN, re.sub(WORDS, " ", last))
+    words = [part.lower().rstrip("0123456789") for part in parts]  # as in lr-AdamW/pg1
+    within = any(RATE & {folder.lower(), folder.lower().partition("-")[0]} for folder in folders)
+    named = RATE & set(words) or ("learning", "rate") in itertools.pairwise(words)
+    return bool(within or named) and not MEASURED & set(words)

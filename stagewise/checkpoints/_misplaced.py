@@ -1,6 +1,5 @@
 """Checkpoints that hold each other's weights: exchanging the two makes the path of the series shorter."""
 
-from collections.abc import Sequence
 from itertools import combinations
 
 import numpy as np
@@ -30,7 +29,7 @@ EXCHANGES = 20
 """As many are looked for."""
 
 NUMBERS = 2048
-"""Numbers of a checkpoint from which distances are taken."""
+"""Numbers of a checkpoint that are made double at a time."""
 
 
 def exchanged(common: WeightPath) -> list[tuple[int, int]]:
@@ -51,7 +50,7 @@ def exchanged(common: WeightPath) -> list[tuple[int, int]]:
     return [(i, j) for i, j in pairs if order[i] == j and order[j] == i]
 
 
-def _candidates(distances: np.ndarray, order: Sequence[int]) -> set[tuple[int, int]]:
+def _candidates(distances: np.ndarray, order: list[int]) -> set[tuple[int, int]]:
     n = len(order)
     near = {(i, j) for i in range(n) for j in range(i + 1, min(n, i + NEAR + 1))}
     detour = [
@@ -62,36 +61,28 @@ def _candidates(distances: np.ndarray, order: Sequence[int]) -> set[tuple[int, i
     return near | set(combinations(sorted([0, *off, n - 1]), 2))
 
 
-def _gain(distances: np.ndarray, order: Sequence[int], i: int, j: int) -> float:
+def _gain(distances: np.ndarray, order: list[int], i: int, j: int) -> float:
     """Return how many times longer the ways to and from two rows are than after their exchange.
 
     It is 1 where one of the two lies no better then: what belongs nowhere is nearest to all at an end.
     """
     place = {i: order[j], j: order[i]}
-
-    def length(k: int, changed: bool) -> float:
-        ends = [place.get(row, order[row]) if changed else order[row] for row in (k, k + 1)]
-        return float(distances[ends[0], ends[1]])
-
-    ways = [{k for k in (row - 1, row) if 0 <= k < len(order) - 1} for row in (i, j)]
-    before, after = ([sum(length(k, changed) for k in near) for near in ways] for changed in (False, True))
-    if any(new > WORSE * old for old, new in zip(before, after, strict=True)):
+    ways = [[k for k in (row - 1, row) if 0 <= k < len(order) - 1] for row in (i, j)]
+    before = {k: float(distances[order[k], order[k + 1]]) for k in (*ways[0], *ways[1])}
+    after = {k: float(distances[place.get(k, order[k]), place.get(k + 1, order[k + 1])]) for k in before}
+    if any(sum(after[k] for k in near) > WORSE * sum(before[k] for k in near) for near in ways):
         return 1.0
-    total = [sum(length(k, changed) for k in ways[0] | ways[1]) for changed in (False, True)]
-    return total[0] / total[1] if total[1] > 0 else 1.0
+    length = sum(after.values())
+    return sum(before.values()) / length if length > 0 else 1.0
 
 
 def all_distances(common: WeightPath) -> np.ndarray:
     """Return the distances between all pairs of rows."""
-    size = common.numbers.shape[1]
-    width = min(size, NUMBERS)
-    signs = np.random.default_rng(0).choice([-1.0, 1.0], size)
-    numbers = np.zeros((len(common), width))
-    for start in range(0, size, width):  # a part at a time: a series has many checkpoints
-        part = common.numbers[:, start : start + width].astype(np.float64)
+    products = np.zeros((len(common), len(common)))
+    for start in range(0, common.numbers.shape[1], NUMBERS):  # a part at a time: a series has many checkpoints
+        part = common.numbers[:, start : start + NUMBERS].astype(np.float64)
         part -= part.mean(0)
-        part *= signs[start : start + width]
-        numbers[:, : part.shape[1]] += part
-    squares = np.einsum("ck,ck->c", numbers, numbers)
-    distances: np.ndarray = np.sqrt(np.maximum(squares[:, None] + squares - 2 * numbers @ numbers.T, 0))
+        products += part @ part.T
+    squares = products.diagonal()
+    distances: np.ndarray = np.sqrt(np.maximum(squares[:, None] + squares - 2 * products, 0))
     return distances

@@ -39,7 +39,6 @@ HOLDS_WEIGHTS = re.compile(
 LONGEST = 1 << 24
 """Bytes of an archive's pickled part that are read: names and shapes, no weights."""
 
-
 UNREADABLE = (
     *(RuntimeError, UnpicklingError, EOFError, ValueError, LookupError),
     *(AssertionError, AttributeError, TypeError, OverflowError, MemoryError, struct.error, zipfile.BadZipFile),

@@ -1,4 +1,7 @@
-"""Parts of a .safetensors file, by ranges of its bytes: the file need not be here."""
+"""Parts of a .safetensors file, by ranges of its bytes: the file need not be here.
+
+Other files raise a ValueError.
+"""
 
 import json
 import math
@@ -24,26 +27,17 @@ NEAR = 2**18
 ENTRIES = PERIOD
 """Entries of a weight, at least, that are read: sketches repeat their signs after so many."""
 
-
 MLP = re.compile(r"(?:^|\.)(?:mlp|fc1|fc2)\.")
 """In the name of a weight that neither heads nor embeddings have."""
 
 
 def first_rows(fetch: Fetch) -> State:
-    """Return the first rows of each weight, so many as have `ENTRIES` entries; all of a small one.
-
-    Raises:
-        ValueError: it is no .safetensors file.
-    """
+    """Return the first rows of each weight, so many as have `ENTRIES` entries; all of a small one."""
     return _rows(fetch, lambda _: ENTRIES)[0]
 
 
 def without_mlps(fetch: Fetch) -> State:
-    """Return all weights, but those of MLPs as zeros, of which no byte is read.
-
-    Raises:
-        ValueError: it is no .safetensors file.
-    """
+    """Return all weights, but those of MLPs as zeros, of which no byte is read."""
     rows, header = _rows(fetch, lambda name: 0 if MLP.search(name) else sys.maxsize)
     return {
         name: rows[name].new_zeros(1).expand(described["shape"]) if MLP.search(name) else rows[name]
@@ -52,11 +46,7 @@ def without_mlps(fetch: Fetch) -> State:
 
 
 def part_without_mlps(fetch: Fetch) -> float:
-    """Return which part of the bytes of a file `without_mlps` reads.
-
-    Raises:
-        ValueError: it is no .safetensors file.
-    """
+    """Return which part of the bytes of a file `without_mlps` reads."""
     sizes = {name: int(np.ptp(described["data_offsets"])) for name, described in _rows(fetch, lambda _: 0)[1].items()}
     return sum(size for name, size in sizes.items() if not MLP.search(name)) / max(sum(sizes.values()), 1)
 

@@ -3,21 +3,19 @@
 import dataclasses
 import functools
 import json
-from collections.abc import Collection, Mapping, Sequence
+import os
+import tempfile
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from stagewise.checkpoints._arrays_aside import StoredArray, nameless_file, put_aside
-from stagewise.plain_text import plain_names
+from stagewise.plain_text import plain_name, plain_names
 from stagewise.table import ARRAYS, KEYS, check_columns, conformed
-
-PLACE = ["group", "start", "stop"]
-"""Where rows lie in a file: their row group, the first of them in it, and the first behind them."""
 
 PROVENANCE = b"stagewise.provenance"
 """Key in the metadata of a file of what decided its measurement: see `measurement.provenance`."""
@@ -54,7 +52,9 @@ class TableFile:
     @functools.cached_property
     def outline(self) -> pd.DataFrame:
         """The first row of each quantity at each checkpoint: what was measured, of whom, when, on which axes."""
-        return self._stretches.drop(columns=PLACE).drop_duplicates(KEYS, ignore_index=True)
+        columns = [name for name in self.names if name not in ARRAYS]
+        groups = [group.take(_starts(group)) for group in self._groups(columns)]
+        return self._frame(groups, columns).drop_duplicates(KEYS, ignore_index=True)
 
     def read(
         self,
@@ -70,61 +70,51 @@ class TableFile:
             names: probes, as in "Loss", and quantities, as in "AttentionTo.mass"; None for all.
             steps: the checkpoints; None for all.
             arrays: of `table.ARRAYS`, those to read too.
-            aside: whether arrays stay in a temporary file, each read where it is used: see `arrays_aside`.
+            aside: whether arrays stay in a temporary file, each read where it is used: see `StoredArray`.
         """
         if not arrays and len(self) <= SMALL:
             rows = chosen(self._numbers, names, steps).reset_index(drop=True)
             return rows.drop(columns=[name for name in rows if name not in KEYS and rows[name].isna().all()])
-        return self._read(chosen(self._stretches, names, steps), arrays, aside)
+        return self._read(names, steps, arrays, aside)
 
     @functools.cached_property
     def _numbers(self) -> pd.DataFrame:
-        return self._read(self._stretches, (), aside=False)
+        return self._read(None, None, (), aside=False)
 
-    def _read(self, asked: pd.DataFrame, arrays: Collection[str], aside: bool) -> pd.DataFrame:
+    def _read(
+        self, names: Collection[str] | None, steps: Collection[int] | None, arrays: Collection[str], aside: bool
+    ) -> pd.DataFrame:
         columns, groups = [name for name in self.names if name not in ARRAYS or name in arrays], list[pa.Table]()
         lists = [name for name in columns if name in ARRAYS and pa.types.is_list(self._schema.field(name).type)]
-        temporary = nameless_file() if aside else None
-        stored = {name: list[StoredArray | None]() for name in lists if temporary is not None}
-        with self._open() as file:
-            for number, stretches in asked[PLACE].groupby("group"):
-                rows = _rows(file.read_row_group(number, columns, use_threads=False), stretches)
-                if temporary is not None:
-                    for name, entries in stored.items():
-                        entries += put_aside(rows[name].combine_chunks(), temporary)
-                    rows = rows.drop_columns([*stored])
-                groups.append(rows)
+        stored = {name: (nameless_file(), list[StoredArray | None]()) for name in lists if aside}
+        for group in self._groups(columns, names, steps):
+            for name, (file, entries) in stored.items():
+                entries += put_aside(group[name].combine_chunks(), file)
+            groups.append(group.drop_columns([*stored]))
         frame = self._frame(groups, [name for name in columns if name not in stored])
-        return _with_stored(frame, columns, stored)
+        for name, (_, entries) in stored.items():
+            if any(each is not None for each in entries):
+                frame[name] = np.fromiter(entries, object, len(entries))  # from a list NumPy would read them
+        return frame[[name for name in columns if name in frame]] if stored else frame
 
-    @functools.cached_property
-    def _stretches(self) -> pd.DataFrame:
-        """The first of each stretch of rows with the same keys, and its place in the file."""
-        columns, groups, places = [name for name in self.names if name not in ARRAYS], [], []
-        with self._open() as file:
+    def _groups(
+        self, columns: list[str], names: Collection[str] | None = None, steps: Collection[int] | None = None
+    ) -> Iterator[pa.Table]:
+        """Yield the rows that are asked for, a row group at a time; text is read as codes."""
+        kinds = {field.name: field.type for field in self._schema}
+        text = [name for name, kind in kinds.items() if pa.types.is_string(kind) or pa.types.is_large_string(kind)]
+        with pq.ParquetFile(self.path, read_dictionary=text) as file:
             for number in range(file.num_row_groups):
-                group = file.read_row_group(number, columns, use_threads=False)
-                starts = _starts(group)
-                groups.append(group.take(starts))
-                places.append(np.stack([np.full_like(starts, number), starts, np.append(starts[1:], len(group))], 1))
-        frame = self._frame(groups, columns)
-        frame[PLACE] = np.concatenate(places) if places else np.empty((0, 3), int)
-        return frame
+                rows = _asked(file.read_row_group(number, KEYS, use_threads=False), names, steps)
+                if rows.any():
+                    group = file.read_row_group(number, columns, use_threads=False)
+                    yield group if rows.all() else group.take(np.flatnonzero(rows))
 
     @functools.cached_property
     def _schema(self) -> pa.Schema:
         schema = pq.read_schema(self.path)
         check_columns(schema.names, str(self.path))
         return schema
-
-    def _open(self) -> pq.ParquetFile:
-        """Return the file, of which text is read as codes."""
-        text = [
-            field.name
-            for field in self._schema
-            if pa.types.is_string(field.type) or pa.types.is_large_string(field.type)
-        ]
-        return pq.ParquetFile(self.path, read_dictionary=text)
 
     def _frame(self, groups: list[pa.Table], columns: list[str]) -> pd.DataFrame:
         """Return the rows of row groups in a table's types, without columns of which all is missing.
@@ -144,21 +134,6 @@ class TableFile:
         return frame
 
 
-def _with_stored(
-    frame: pd.DataFrame, columns: Sequence[str], stored: Mapping[str, Sequence[StoredArray | None]]
-) -> pd.DataFrame:
-    """Return a frame with the columns of stored arrays in their places, but for those of which all is missing."""
-    for name, arrays in stored.items():
-        if all(each is None for each in arrays):
-            continue
-        entries = np.empty(len(arrays), dtype=object)
-        for row, each in enumerate(arrays):  # all at once NumPy would read them
-            entries[row] = each
-        before = set(columns[: columns.index(name)])
-        frame.insert(sum(other in before for other in frame), name, entries)
-    return frame
-
-
 def chosen(rows: pd.DataFrame, names: Collection[str] | None, steps: Collection[int] | None) -> pd.DataFrame:
     """Return the rows of a frame with a table's keys that `TableFile.read` would, by the same names and steps."""
     if names is not None:
@@ -166,19 +141,69 @@ def chosen(rows: pd.DataFrame, names: Collection[str] | None, steps: Collection[
     return rows if steps is None else rows[rows["step"].isin(steps)]
 
 
+def _asked(group: pa.Table, names: Collection[str] | None, steps: Collection[int] | None) -> np.ndarray:
+    """Return whether each row is one that `chosen` would choose, by the codes of its names."""
+    step = group["step"].to_numpy()
+    rows: np.ndarray = np.full(len(step), True) if steps is None else np.isin(step, list(steps))
+    if names is None:
+        return rows
+    (probes, probe), (quantities, quantity) = (_codes(group[name]) for name in ("probe", "quantity"))
+    plain = [plain_name(each) for each in probes], [plain_name(each) for each in quantities]
+    asked = np.array([[one in names or f"{one}.{other}" in names for other in plain[1]] for one in plain[0]], bool)
+    rows &= np.pad(asked.reshape(len(probes), len(quantities)), (0, 1))[probe, quantity]
+    return rows
+
+
+def _codes(column: pa.ChunkedArray) -> tuple[list[Any], np.ndarray]:
+    """Return the different values of a column, and the number of each row's among them; -1 where it has none."""
+    codes = column.combine_chunks().dictionary_encode()
+    return codes.dictionary.to_pylist(), codes.indices.fill_null(-1).to_numpy()
+
+
 def _starts(group: pa.Table) -> np.ndarray:
     """Return the rows that differ from the one before in a key."""
-    changes = np.zeros(len(group), dtype=bool)
-    if not len(group):
-        return np.flatnonzero(changes)
-    changes[0] = True
-    for name in KEYS:
-        column = group[name].combine_chunks()
-        codes = (column.indices if pa.types.is_dictionary(column.type) else column).to_numpy(zero_copy_only=False)
-        changes[1:] |= codes[1:] != codes[:-1]
-    return np.flatnonzero(changes)
+    codes = np.stack([_codes(group[name])[1] for name in KEYS])
+    return np.flatnonzero(np.append(True, (codes[:, 1:] != codes[:, :-1]).any(axis=0))[: len(group)])
 
 
-def _rows(group: pa.Table, stretches: pd.DataFrame) -> pa.Table:
-    bounds = zip(stretches["start"], stretches["stop"], strict=True)
-    return group.take(np.concatenate([np.arange(start, stop) for start, stop in bounds]))
+class StoredArray:
+    """An array of one row. NumPy reads it as it reads a list of numbers; a copy in another process is a plain array.
+
+    The file, which has no name, is freed with the last array in it.
+    """
+
+    __slots__ = ("_dtype", "_file", "_number", "_place")
+
+    def __init__(self, file: IO[bytes], place: int, number: int, dtype: np.dtype[Any]) -> None:
+        """Remember where it lies: from a byte on, so many numbers."""
+        self._file, self._place, self._number, self._dtype = file, place, number, dtype
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        content = os.pread(self._file.fileno(), self._number * self._dtype.itemsize, self._place)
+        array = np.frombuffer(content, self._dtype)
+        return array if dtype is None else array.astype(dtype)
+
+    def __len__(self) -> int:
+        return self._number
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return np.array, (np.asarray(self),)
+
+
+def nameless_file() -> IO[bytes]:
+    """Open a temporary file for arrays, which is gone with whatever reads it."""
+    return tempfile.TemporaryFile()
+
+
+def put_aside(column: pa.ListArray, file: IO[bytes]) -> Sequence[StoredArray | None]:
+    """Write the arrays of a column of rows; return what stands for each, None where a row has none."""
+    cells = column.flatten().to_numpy(zero_copy_only=False)
+    lengths = column.value_lengths().fill_null(-1).to_numpy()
+    start, width = file.seek(0, os.SEEK_END), cells.itemsize
+    file.write(cells.tobytes())
+    file.flush()
+    stops = start + width * lengths.clip(min=0).cumsum()
+    return [
+        None if number < 0 else StoredArray(file, int(stop - width * number), int(number), cells.dtype)
+        for number, stop in zip(lengths, stops, strict=True)
+    ]

@@ -1,4 +1,7 @@
-"""The state of a training on disk: what is saved at a step, what a killed run resumes or a replay starts from."""
+"""The state of a training on disk: what is saved at a step, what a killed run resumes or a replay starts from.
+
+Every function that reads raises a ValueError for a damaged file; the message names it and says what to do.
+"""
 
 import shutil
 import sys
@@ -22,17 +25,12 @@ Metrics = dict[str, int | float]
 AGAIN = "Restore it, or delete it and train again: that starts over, and gives the same bits"
 """Advice for a damaged file of a run."""
 
-
 WITHOUT_STATE = "Delete it: a replay then starts from an earlier state"
 """Advice for a damaged state."""
 
 
 def is_complete(folder: Path, plan: TrainPlan) -> bool:
-    """Whether nothing is left to train.
-
-    Raises:
-        ValueError: a file is damaged; the message names it.
-    """
+    """Whether nothing is left to train."""
     metrics = folder / run_folder.METRICS
     return _is_there(folder, plan, plan.steps) and len(read_parquet(metrics, AGAIN)) >= plan.steps
 
@@ -113,7 +111,7 @@ def resume(
     """Load the newest state into the model and the optimiser; return its step, and the metrics before it.
 
     Raises:
-        ValueError: a file is damaged, and the message names it; or another version began the run.
+        ValueError: another version began the run.
     """
     if not (folder / run_folder.RESUME).exists():
         return 0, []
@@ -160,7 +158,7 @@ def rewind(
         way: how this version computes: see `save`.
 
     Raises:
-        ValueError: a file is damaged, and the message names it; or this version would give other bits.
+        ValueError: this version would give other bits.
     """
     kept = [each for each in state_steps(folder) if each <= step]
     if not kept:
@@ -241,7 +239,7 @@ def check_way(folder: Path, way: Mapping[str, object], fix: str) -> None:
         fix: advice where it does so in another way; the end of the message.
 
     Raises:
-        ValueError: this version, or this dtype, would give other bits; or the file is damaged.
+        ValueError: this version, or this dtype, would give other bits.
     """
     kept = [run_folder.state_file(folder, step) for step in state_steps(folder)]
     newest = [path for path in (*kept, folder / run_folder.RESUME) if path.exists()]

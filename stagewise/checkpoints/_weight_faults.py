@@ -31,18 +31,6 @@ class _Read(NamedTuple):
     aside: tuple[str, ...]
 
 
-class _Checkpoints(NamedTuple):
-    """Checkpoints of one branch in the order of their steps, and their sketches."""
-
-    entries: list[Entry]
-    sketches: list[Mapping[str, Sketch]]
-
-    @property
-    def steps(self) -> list[int]:
-        """Their steps."""
-        return [entry.at.step for entry in self.entries]
-
-
 def weight_faults(source: Source, entries: Sequence[Entry], known: set[tuple[int, ...]]) -> Iterator[Finding]:
     """Read each checkpoint once, and look for faults in what was read.
 
@@ -67,7 +55,7 @@ def weight_faults(source: Source, entries: Sequence[Entry], known: set[tuple[int
     yield from unusual(Kind.OTHER_TYPES, {entry: _types(one) for entry, one in sketches.items()})
     for branch in sorted({entry.at.branch for entry in sketches}):
         order = sorted((one for one in sketches if one.at.branch == branch), key=lambda entry: entry.at.step)
-        yield from _path_faults(_Checkpoints(order, [sketches[entry] for entry in order]), known)
+        yield from _path_faults(order, [sketches[entry] for entry in order], known)
 
 
 def _read(entry: Entry) -> _Read:
@@ -95,33 +83,37 @@ def _types(sketches: Mapping[str, Sketch]) -> dict[str, str]:
     return {name: s.kind + (suffix if s.kind == "torch.float32" else "") for name, s in sketches.items()}
 
 
-def _path_faults(checkpoints: _Checkpoints, known: set[tuple[int, ...]]) -> Iterator[Finding]:
-    """Yield the faults of one branch's path through the space of weights."""
-    paths = paths_of(checkpoints.sketches)
+def _path_faults(
+    entries: Sequence[Entry], sketches: Sequence[Mapping[str, Sketch]], known: set[tuple[int, ...]]
+) -> Iterator[Finding]:
+    """Yield the faults of one branch's path through the space of weights, checkpoints in the order of their steps."""
+    paths = paths_of(sketches)
     # Where most checkpoints are copies of one, the usual stride is zero: without them the others have a path.
-    groups = same_checkpoints(checkpoints.sketches, paths)
+    groups = same_checkpoints(sketches, paths)
     again = [row for group in groups for row in group[1:]]
     common = common_path(paths) or common_path([path.without(again) for path in paths])
     if common is None:
-        yield from (one for one in _same(checkpoints, groups) if one.steps not in known)
+        yield from (one for one in _same(entries, groups) if one.steps not in known)
         return
     pairs = [(int(common.rows[i]), int(common.rows[j])) for i, j in exchanged(common)]
+    order = [*range(len(entries))]
     for first, second in pairs:
-        yield at_entry(Kind.EXCHANGED, checkpoints.entries[first], checkpoints.entries[second])
+        yield at_entry(Kind.EXCHANGED, entries[first], entries[second])
+        order[first], order[second] = order[second], order[first]
     if pairs:  # what else is wrong is seen with these put right
-        checkpoints = _exchanged(checkpoints, pairs)
-        paths = paths_of(checkpoints.sketches)
+        # A step keeps its place, and its weights are those that lie under the other name.
+        entries = [dataclasses.replace(entries[k], at=entries[place].at) for place, k in enumerate(order)]
+        sketches = [sketches[k] for k in order]
+        paths = paths_of(sketches)
         common = common_path(paths) or common
-    copies = list(_copies(checkpoints, paths, common))
+    copies = list(_copies(entries, sketches, paths, common))
     yield from (one for one in copies if one.steps not in known)
-    paths = [_without_copies(path, checkpoints.steps, copies) for path in paths]
+    steps = [entry.at.step for entry in entries]
+    paths = [_without_copies(path, steps, copies) for path in paths]
     common = common_path(paths) or common
-    yield from _deviations(checkpoints, paths, common)
-    for kind, jumps in (
-        (Kind.OTHER_RUN, breaks(common, paths, checkpoints.steps)),
-        (Kind.RATE_JUMP, rate_jumps(common, checkpoints.steps)),
-    ):
-        yield from (_finding(kind, jump, checkpoints) for jump in jumps)
+    yield from _deviations(entries, paths, common)
+    for kind, jumps in ((Kind.OTHER_RUN, breaks(common, paths, steps)), (Kind.RATE_JUMP, rate_jumps(common, steps))):
+        yield from (_finding(kind, jump, entries) for jump in jumps)
 
 
 def _without_copies(path: WeightPath, steps: Sequence[int], copies: Sequence[Finding]) -> WeightPath:
@@ -130,42 +122,32 @@ def _without_copies(path: WeightPath, steps: Sequence[int], copies: Sequence[Fin
     return path.without([row for row, step in enumerate(steps) if step in copied])
 
 
-def _exchanged(checkpoints: _Checkpoints, pairs: Sequence[tuple[int, int]]) -> _Checkpoints:
-    order = list(range(len(checkpoints.entries)))
-    for first, second in pairs:
-        order[first], order[second] = order[second], order[first]
-    # A step keeps its place, and its weights are those that lie under the other name.
-    entries = [
-        dataclasses.replace(checkpoints.entries[k], at=checkpoints.entries[place].at) for place, k in enumerate(order)
-    ]
-    return _Checkpoints(entries, [checkpoints.sketches[k] for k in order])
+def _same(entries: Sequence[Entry], groups: Sequence[Sequence[int]]) -> Iterator[Finding]:
+    for same in ([entries[k] for k in group] for group in groups):
+        if len(at := {entry.at.step for entry in same}) > 1 and at != {*FIRST_UPDATE}:
+            yield at_entry(Kind.IDENTICAL_WEIGHTS, *same, reason="weights")
 
 
-def _same(checkpoints: _Checkpoints, groups: Sequence[Sequence[int]]) -> Iterator[Finding]:
-    for group in groups:
-        entries = [checkpoints.entries[k] for k in group]
-        if len(at := {entry.at.step for entry in entries}) > 1 and at != {*FIRST_UPDATE}:
-            yield at_entry(Kind.IDENTICAL_WEIGHTS, *entries, reason="weights")
-
-
-def _copies(checkpoints: _Checkpoints, paths: Sequence[WeightPath], common: WeightPath) -> Iterator[Finding]:
-    same = same_checkpoints(checkpoints.sketches, paths)
-    yield from _same(checkpoints, same)
+def _copies(
+    entries: Sequence[Entry], sketches: Sequence[Mapping[str, Sketch]], paths: Sequence[WeightPath], common: WeightPath
+) -> Iterator[Finding]:
+    same = same_checkpoints(sketches, paths)
+    yield from _same(entries, same)
     whole = {frozenset(pair) for group in same for pair in itertools.combinations(group, 2)}
-    near, parts = near_copies(common), stale(checkpoints.sketches, paths, common, checkpoints.steps)
+    near, parts = near_copies(common), stale(sketches, paths, common, [entry.at.step for entry in entries])
     for kind, copies in ((Kind.NEARLY_IDENTICAL_WEIGHTS, near), (Kind.WEIGHTS_OF_ANOTHER_STEP, parts)):
-        for copy in copies:
-            if frozenset((copy.checkpoint, copy.other)) not in whole:
-                yield _finding(kind, copy, checkpoints)
+        yield from (
+            _finding(kind, one, entries) for one in copies if frozenset((one.checkpoint, one.other)) not in whole
+        )
 
 
-def _finding(kind: Kind, one: Deviation, checkpoints: _Checkpoints) -> Finding:
-    other = None if one.other is None else checkpoints.steps[one.other]
+def _finding(kind: Kind, one: Deviation, entries: Sequence[Entry]) -> Finding:
+    other = None if one.other is None else entries[one.other].at.step
     details = {"weights": one.weights, "times": one.times, "scale": one.scale}
-    return at_entry(kind, checkpoints.entries[one.checkpoint], other_step=other, **details)
+    return at_entry(kind, entries[one.checkpoint], other_step=other, **details)
 
 
-def _deviations(checkpoints: _Checkpoints, paths: Sequence[WeightPath], common: WeightPath) -> Iterator[Finding]:
+def _deviations(entries: Sequence[Entry], paths: Sequence[WeightPath], common: WeightPath) -> Iterator[Finding]:
     found: dict[int, list[Deviation]] = {}
     growth = end_growth(paths)
     for path in paths:
@@ -184,4 +166,4 @@ def _deviations(checkpoints: _Checkpoints, paths: Sequence[WeightPath], common: 
             ),
             scale=float(np.median(scales)) if max(scales) < SAME_SCALE * min(scales) else None,
         )
-        yield _finding(Kind.OUTLYING_WEIGHTS, together, checkpoints)
+        yield _finding(Kind.OUTLYING_WEIGHTS, together, entries)

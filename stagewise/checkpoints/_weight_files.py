@@ -14,16 +14,8 @@ import torch
 from torch import Tensor
 
 from stagewise.checkpoints import _checksums as checksums
+from stagewise.checkpoints import _formats as formats
 from stagewise.checkpoints._digest import check_whole
-from stagewise.checkpoints._formats import (
-    ADAPTER,
-    SHARDS,
-    OtherFormError,
-    converter,
-    is_safetensors,
-    other_form,
-    read_shards,
-)
 from stagewise.checkpoints._json_files import read_json
 from stagewise.checkpoints._pickles import (
     UNREADABLE,
@@ -111,7 +103,7 @@ def chosen_files(names: Iterable[str]) -> tuple[str, ...]:
         if index in unique:
             stem, ending = index.removesuffix(".index.json").rsplit(".", 1)
             return tuple(sorted(n for n in unique if n.startswith(f"{stem}-") and n.endswith(f".{ending}")))
-    return (SHARDS,) if SHARDS in unique else ()
+    return (formats.SHARDS,) if formats.SHARDS in unique else ()
 
 
 def files_of(folder: Path) -> tuple[Path, ...]:
@@ -123,9 +115,9 @@ def files_of(folder: Path) -> tuple[Path, ...]:
     """
     inside = [path.name for path in folder.iterdir()]
     names = chosen_files(inside)
-    if not names and ADAPTER in inside:
-        base = read_json(folder / ADAPTER).get("base_model_name_or_path")
-        raise OtherFormError(
+    if not names and formats.ADAPTER in inside:
+        base = read_json(folder / formats.ADAPTER).get("base_model_name_or_path")
+        raise formats.OtherFormError(
             f"{folder} holds an adapter, not the weights of a model: give the model that it adapts, "
             f"--base {base or 'NAME'}, in Python `base=`; or save `model.merge_and_unload()` in its place"
         )
@@ -135,9 +127,9 @@ def files_of(folder: Path) -> tuple[Path, ...]:
         if (parts or len(single) == 1) and not missing_shard(single) and not single[0].startswith("zero_"):
             return tuple(folder / name for name in sorted(single))
         below = [path.name for path in folder.glob("*/*")]
-        why = converter([*inside, *below]) or f"expected one of {', '.join(WHOLE + INDEX)}, or one file"
+        why = formats.converter([*inside, *below]) or f"expected one of {', '.join(WHOLE + INDEX)}, or one file"
         raise FileNotFoundError(f"{folder} holds no weights that can be read: {why}")
-    for index in INDEX if names[0] not in (*WHOLE, SHARDS) else ():
+    for index in INDEX if names[0] not in (*WHOLE, formats.SHARDS) else ():
         if (folder / index).exists() and (missing := sorted(_indexed(folder / index) - set(names))):
             raise FileNotFoundError(f"{folder / index} names {missing[0]}, which is not there")
     return tuple(folder / name for name in names)
@@ -192,7 +184,7 @@ def read(paths: Iterable[Path]) -> Contents:
     steps: list[int] = []
     aside: dict[str, None] = {}
     for path in paths:
-        saved = read_shards(path.parent) if path.name == SHARDS else load_file(path, inertly=True)
+        saved = formats.read_shards(path.parent) if path.name == formats.SHARDS else load_file(path, inertly=True)
         contents = contents_of(saved, path)
         state |= contents.weights
         steps += [] if contents.step is None else [contents.step]
@@ -212,14 +204,14 @@ def contents_of(saved: Any, path: Path) -> Contents:
     if loaded is None:
         kind = f"; it is a {saved.name}" if isinstance(saved, Stub) else ""
         held = f"; it holds {', '.join(map(str, list(saved)[:8]))}" if isinstance(saved, Mapping) and saved else kind
-        raise OtherFormError(
+        raise formats.OtherFormError(
             f"{path} holds no weights by name: expected tensors, alone or under {', '.join(WRAPPERS)}, or as the only "
             f"ones under another key{held}"
         )
     weights = {str(name): weight for name, weight in loaded.items() if isinstance(weight, Tensor)}
     for name, weight in weights.items():
         if kind := _unusable(weight):
-            raise OtherFormError(f"{path} holds {name} {kind}: convert it to float32. Or leave its step out")
+            raise formats.OtherFormError(f"{path} holds {name} {kind}: convert it to float32. Or leave its step out")
     beside = saved if isinstance(saved, Mapping) else {}
     steps = [beside[key] for key in STEPS if key in beside and is_step(beside[key])]
     weights, heads = _unwrapped(weights, LIGHTNING in beside)
@@ -374,8 +366,8 @@ def load_file(path: Path, fix: str = RESTORE, *, inertly: bool = False) -> Any:
         # A truncated zip archive makes torch seek before its start, which the system calls an invalid argument.
         if isinstance(reason, NotOnlyWeightsError) or (isinstance(reason, OSError) and reason.errno != errno.EINVAL):
             raise
-        if what := other_form(path, str(reason)):
-            raise OtherFormError(f"{path} {what}") from reason
+        if what := formats.other_form(path, str(reason)):
+            raise formats.OtherFormError(f"{path} {what}") from reason
         # Torch's advice to load the file all the same is left out.
         why = "no pickle of weights" if isinstance(reason, UnpicklingError) else line_of(reason)
         raise ValueError(f"{path} is truncated or damaged ({size} bytes: {why}). {fix}") from reason
@@ -406,7 +398,7 @@ def _loaded(path: Path, inertly: bool) -> Any:
     if path.is_dir():  # which safetensors calls a missing device
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     by_torch = zipfile.is_zipfile(path)
-    if is_safetensors(path) or (path.suffix == ".safetensors" and not by_torch):
+    if formats.is_safetensors(path) or (path.suffix == ".safetensors" and not by_torch):
         return load_safetensors(path)
     # Torch compares no checksums: a flipped bit would be another weight.
     if by_torch and (record := spoilt_record(path)):

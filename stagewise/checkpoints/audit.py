@@ -1,5 +1,6 @@
 """Faults of a series before any measurement: missing, repeated, damaged, misplaced and deviating checkpoints."""
 
+import contextlib
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -135,7 +136,8 @@ def _of_records(source: Source) -> Iterator[Finding]:
     yield from other_steps(steps, "its trainer_state.json")
     planned = [plan for record in records.values() for plan in _planned(record, TRAINED_TO)]
     if not planned and source.folder is not None and (source.folder / TRAINER).exists():  # what `save_state` writes
-        planned = _planned(_root_record(source.folder), STEP)
+        with contextlib.suppress(ValueError):  # it is no part of the series
+            planned = _planned(read_json(source.folder / TRAINER), STEP)
     if planned:
         last, every = Counter(planned).most_common(1)[0][0]
         yield from _of_plan(source, last, every)
@@ -145,13 +147,6 @@ def _planned(record: Mapping[str, Any], last: str) -> list[tuple[int, int]]:
     """Return the last step and how often is saved, by a record of Trainer's; nothing where it does not say."""
     number, every = record.get(last, 0), record.get(SAVED_EVERY, 0)
     return [(number, every)] if all(is_step(each) and each > 0 for each in (number, every)) else []
-
-
-def _root_record(folder: Path) -> Mapping[str, Any]:
-    try:
-        return read_json(folder / TRAINER)
-    except ValueError:  # it is no part of the series
-        return {}
 
 
 def _of_plan(source: Source, last: int, every: int) -> Iterator[Finding]:

@@ -20,7 +20,6 @@ PEEK_BYTES = 8 * 10**6
 ANSWER_SECONDS = 10
 """Seconds without data after which the hub counts as unreachable; huggingface_hub's own limit for downloads."""
 
-
 PARTIAL = 206
 """Status of an answer that has the range that was asked for, and no more."""
 
@@ -35,6 +34,8 @@ class RemoteFile(NamedTuple):
 @dataclasses.dataclass(frozen=True)
 class Hub:
     """A repository, and where its files are kept.
+
+    Every request raises an OSError where the hub does not answer, or has no such repository, revision or file.
 
     Args:
         repository: "owner/name".
@@ -51,51 +52,35 @@ class Hub:
     folder: str = ""
 
     def revisions(self) -> dict[str, str]:
-        """Return the branches and tags, each with the commit that it stands for now.
-
-        Raises:
-            OSError: the hub does not answer, or has no such repository.
-        """
+        """Return the branches and tags, each with the commit that it stands for now."""
         with self._explained("list the revisions of"):
             refs = self._api().list_repo_refs(self.repository)
             return {ref.name: ref.target_commit for ref in (*refs.branches, *refs.tags)}
 
     def commits(self) -> dict[str, str]:
-        """Return the commits of the main branch, the newest first, each with the title of its message.
-
-        Raises:
-            OSError: the hub does not answer, or has no such repository.
-        """
+        """Return the commits of the main branch, the newest first, each with the title of its message."""
         with self._explained("list the commits of"):
             return {commit.commit_id: commit.title for commit in self._api().list_repo_commits(self.repository)}
 
     def folders(self, revision: str) -> dict[str, list[str]]:
-        """Return the folders of a revision, each with the names of the files in it.
-
-        Raises:
-            OSError: the hub does not answer, or has no such revision.
-        """
+        """Return the folders of a revision, each with the names of the files in it."""
         inside: dict[str, list[str]] = {}
-        with self._explained(f"list the folders of revision {revision!r} of"):
-            for file in self._api().list_repo_tree(self.repository, revision=revision, recursive=True):
-                if hasattr(file, "blob_id"):
-                    folder, _, name = file.path.rpartition("/")
-                    inside.setdefault(folder, []).append(name)
+        for file in self._tree(revision, "folders", recursive=True):
+            folder, _, name = file.path.rpartition("/")
+            inside.setdefault(folder, []).append(name)
         return inside
 
     def files(self, revision: str) -> dict[str, RemoteFile]:
-        """Return the files of a revision by their names: nothing is downloaded.
+        """Return the files of a revision by their names: nothing is downloaded."""
+        return {
+            file.path.rpartition("/")[2]: RemoteFile(file.lfs.sha256 if file.lfs else file.blob_id, file.size)
+            for file in self._tree(revision, "files", path_in_repo=self.folder or None)
+        }
 
-        Raises:
-            OSError: the hub does not answer, or has no such revision.
-        """
-        with self._explained(f"list the files of revision {revision!r} of"):
-            tree = self._api().list_repo_tree(self.repository, self.folder or None, revision=revision)
-            files = {file.path.rpartition("/")[2]: file for file in tree if hasattr(file, "blob_id")}
-            return {
-                name: RemoteFile(file.lfs.sha256 if file.lfs else file.blob_id, file.size)
-                for name, file in files.items()
-            }
+    def _tree(self, revision: str, what: str, **where: Any) -> list[Any]:
+        with self._explained(f"list the {what} of revision {revision!r} of"):
+            tree = self._api().list_repo_tree(self.repository, revision=revision, **where)
+            return [each for each in tree if hasattr(each, "blob_id")]
 
     def is_cached(self, revision: str, name: str) -> bool:
         """Whether a file was downloaded before, and is still there."""
@@ -105,11 +90,7 @@ class Hub:
         return isinstance(cached, str)
 
     def fetch(self, revision: str, name: str) -> Path:
-        """Download a file, unless it is in the cache.
-
-        Raises:
-            OSError: the hub does not answer, or has no such revision or file.
-        """
+        """Download a file, unless it is in the cache."""
         from huggingface_hub import hf_hub_download
         from huggingface_hub.utils import disable_progress_bars
 
@@ -121,11 +102,7 @@ class Hub:
             return Path(path)
 
     def read_range(self, revision: str, name: str, start: int, stop: int) -> bytes:
-        """Return some bytes of a file, from the cache where it is there; else nothing is kept.
-
-        Raises:
-            OSError: as `fetch`.
-        """
+        """Return some bytes of a file, from the cache where it is there; else nothing is kept."""
         if self.is_cached(revision, name):
             with self.fetch(revision, name).open("rb") as file:
                 file.seek(start)
@@ -135,11 +112,7 @@ class Hub:
             return content if answer.status_code == PARTIAL else content[start:stop]
 
     def speed(self, revision: str, name: str) -> float:
-        """Return the bytes a second of this line, from the first second or 8 MB of a file, which are not kept.
-
-        Raises:
-            OSError: as `fetch`.
-        """
+        """Return the bytes a second of this line, from the first second or 8 MB of a file, which are not kept."""
         with self._stream(revision, name, 0, PEEK_BYTES) as answer:
             start, read = time.perf_counter(), 0
             for part in answer.iter_raw():

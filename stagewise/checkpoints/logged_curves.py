@@ -9,13 +9,10 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from stagewise.checkpoints._event_files import is_events, read_events
-from stagewise.checkpoints._log_columns import as_numbers
-from stagewise.checkpoints._log_folders import is_folder_of_curves, read_folder
-from stagewise.checkpoints._log_lines import KEYS, read_lines
-from stagewise.checkpoints._log_rates import OF_RUN, is_rate
+from stagewise.checkpoints._log_columns import OF_RUN, as_numbers, is_rate
+from stagewise.checkpoints._log_folders import is_events, is_folder_of_curves, read_events, read_folder
+from stagewise.checkpoints._log_lines import KEYS, read_lines, text_of
 from stagewise.checkpoints._log_tables import is_table, read_json_log, read_separated
-from stagewise.checkpoints._log_text import text_of
 from stagewise.checkpoints._resumed_logs import resumed
 from stagewise.checkpoints.names import ENDINGS
 from stagewise.plain_text import plain_name
@@ -306,13 +303,7 @@ def _read(path: Path) -> pd.DataFrame:
             return read_json_log(text, lines=path.suffix == ".jsonl")
         if path.suffix in FILES or is_table(text):
             return read_separated(text)
-    except (
-        ValueError,
-        TypeError,
-        NotImplementedError,
-        OverflowError,
-        RecursionError,
-    ) as reason:  # pandas', pyarrow's and json's
+    except (ValueError, TypeError, ArithmeticError, RuntimeError) as reason:  # pandas', pyarrow's and json's
         raise ValueError(f"{path} holds no columns of curves that can be read: {reason}") from reason
     return read_lines(path)
 

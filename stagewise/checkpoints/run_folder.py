@@ -1,5 +1,8 @@
 """A run is a folder: the names in it, and what reads them.
 
+Every reader raises a FileNotFoundError for a folder without a run, or a file that is not there, and a ValueError for a
+file that is damaged or records something else; the message names it and says what to do.
+
 torch is imported where weights are read: stages and reports come from tables alone, and start seconds sooner.
 """
 
@@ -16,8 +19,6 @@ import pandas as pd
 
 from stagewise.checkpoints import _checksums as checksums
 from stagewise.checkpoints._json_files import read_json
-from stagewise.checkpoints._migration import FORMAT as FORMAT
-from stagewise.checkpoints._migration import migrated
 from stagewise.checkpoints._parquet_files import parquet_faults
 from stagewise.checkpoints._table_file import TableFile
 from stagewise.checkpoints._writing import held as held
@@ -30,6 +31,9 @@ from stagewise.table import ARRAYS
 if TYPE_CHECKING:
     from stagewise.checkpoints._weight_files import State
     from stagewise.recipe import Recipe
+
+FORMAT = 1
+"""The form of run.json and analysis.json that this version writes, under the key `format`."""
 
 RUN = "run.json"
 METRICS = "metrics.parquet"
@@ -155,41 +159,36 @@ def measuring(parts: Path) -> Iterator[None]:
 
 
 def read_run(folder: Path, name: str = RUN) -> dict[str, Any]:
-    """Read run.json: the recipe as plain data, and the versions that made the run.
-
-    Raises:
-        FileNotFoundError: the folder holds no run.
-        ValueError: run.json is not readable, or records no recipe.
-    """
+    """Read run.json: the recipe as plain data, and the versions that made the run."""
     path = folder / name
     if not path.exists():
         raise FileNotFoundError(f"{folder} is not a run folder: there is no {name} in it")
     again = "run `stagewise report` on the checkpoints again"
     fix = again if name == ANALYSIS else "restore it, or train again in a new folder"
-    record = migrated(read_json(path, fix), path)
+    record = read_json(path, fix)
+    form = record.setdefault("format", FORMAT)  # version 0.1 wrote none
+    if type(form) is not int or form < 0:
+        raise ValueError(f"{path} has the format {form!r}, expected a whole number from 0 to {FORMAT}: restore it")
+    if form > FORMAT:
+        versions = record.get("versions")
+        writer = versions.get("stagewise") if isinstance(versions, dict) else None
+        raise ValueError(
+            f"{path} has format {form}, and this version reads up to {FORMAT}: use stagewise "
+            f"{writer or 'of its time'}, which wrote it, or a later one"
+        )
     if not isinstance(record.get("recipe"), dict):
         raise ValueError(f"{path} records no recipe, so it was not written by this library: {fix}")
     return record
 
 
 def read_record(folder: Path) -> dict[str, Any]:
-    """Read the record of the measured run: run.json, or the analysis.json of checkpoints that were trained elsewhere.
-
-    Raises:
-        FileNotFoundError: there is neither.
-        ValueError: it is not readable.
-    """
+    """Read the record of the measured run: run.json, or the analysis.json of checkpoints trained elsewhere."""
     is_elsewhere = not (folder / RUN).exists() and (folder / ANALYSIS).exists()
     return read_run(folder, ANALYSIS if is_elsewhere else RUN)
 
 
 def read_checkpoint(folder: Path, step: int) -> "State":
-    """Read the weights of a step.
-
-    Raises:
-        FileNotFoundError: the file is gone.
-        ValueError: it is truncated or damaged; the message names it.
-    """
+    """Read the weights of a step."""
     from stagewise.checkpoints._weight_files import load_file
 
     path = checkpoint_file(folder, step)
@@ -200,12 +199,7 @@ def read_checkpoint(folder: Path, step: int) -> "State":
 def read_resume(
     path: Path, fix: str = "Delete it and train again: that starts over, and gives the same bits"
 ) -> dict[str, Any]:
-    """Read the state from which training resumes, or a replay starts.
-
-    Raises:
-        FileNotFoundError: there is none.
-        ValueError: the file is damaged; the message names it.
-    """
+    """Read the state from which training resumes, or a replay starts."""
     from stagewise.checkpoints._weight_files import load_file
 
     state = load_file(path, fix)
@@ -215,12 +209,7 @@ def read_resume(
 
 
 def read_plan(folder: Path) -> dict[str, Any]:
-    """Read the plan of a run as plain data: its `steps`, the steps to `save`, and more.
-
-    Raises:
-        FileNotFoundError: the folder holds no run.
-        ValueError: its record is not readable, or has no plan.
-    """
+    """Read the plan of a run as plain data: its `steps`, the steps to `save`, and more."""
     plan = read_run(folder)["recipe"].get("plan")
     save = plan.get("save") if isinstance(plan, dict) else None
     if not isinstance(plan, dict) or not isinstance(save, list) or not all(map(is_step, [plan.get("steps"), *save])):
@@ -229,12 +218,7 @@ def read_plan(folder: Path) -> dict[str, Any]:
 
 
 def is_finished(folder: Path) -> bool:
-    """Whether a run's last checkpoint is there.
-
-    Raises:
-        FileNotFoundError: the folder holds no run.
-        ValueError: its record is not readable.
-    """
+    """Whether a run's last checkpoint is there."""
     return checkpoint_file(folder, read_plan(folder)["steps"]).exists()
 
 
@@ -269,7 +253,6 @@ def table_file(folder: Path) -> TableFile:
 
     Raises:
         FileNotFoundError: it has not been measured yet.
-        ValueError: an earlier version measured it, without the column `nested` of partial solutions.
     """
     file = TableFile(folder / TABLE)
     measure = f"`{shlex.join(['stagewise', 'measure', str(folder)])}`"
@@ -281,19 +264,11 @@ def table_file(folder: Path) -> TableFile:
             fix = "rows lie there for `measure` to resume from; `analyse(..., folder=...)` writes what a report reads"
         raise FileNotFoundError(f"{file.path} is not there: {fix}")
     with parquet_faults(file.path, f"measure it anew, with {measure}"):
-        names = file.names
-    if "reference" in names and "nested" not in names:
-        raise ValueError(
-            f"{file.path} was measured by an earlier version of stagewise and does not mark which of its references "
-            f"are partial solutions: measure it anew, with {measure}"
-        )
+        _ = file.names  # read here, where faults are named
     return file
 
 
 def versions() -> dict[str, str]:
     """Return the versions of Python and of the packages that decide the numbers."""
     packages = ("stagewise", "transformer-lens", "torch", "numpy", "scipy", "scikit-learn", "pandas")
-    return {
-        "python": platform.python_version(),
-        **{name: importlib.metadata.version(name) for name in packages},
-    }
+    return {"python": platform.python_version()} | {name: importlib.metadata.version(name) for name in packages}

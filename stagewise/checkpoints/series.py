@@ -16,35 +16,17 @@ import pandas as pd
 
 from stagewise import models
 from stagewise.architecture import Architecture
+from stagewise.checkpoints import run_folder, sources
 from stagewise.checkpoints._choice import Choice, check_one_count, joined, only_chosen
 from stagewise.checkpoints._digest import digest, file_digest, short_digest
 from stagewise.checkpoints._formats import ADAPTER, adapter_file, merged
-from stagewise.checkpoints._gguf import gguf_at, in_gguf
 from stagewise.checkpoints._hub_revisions import on_hub
 from stagewise.checkpoints._one_each import REPOSITORY, expanded, one_each, place_of
-from stagewise.checkpoints._one_file import in_file
+from stagewise.checkpoints._one_file import gguf_at, in_file, in_gguf
 from stagewise.checkpoints._weight_files import Contents, is_file, load_file
 from stagewise.checkpoints._weight_files import State as State
 from stagewise.checkpoints.hub import Hub
 from stagewise.checkpoints.names import GIVE_PARSE, Coordinates, Parse, seed_of, whole
-from stagewise.checkpoints.run_folder import (
-    METRICS,
-    RUN,
-    checkpoint_file,
-    read_checkpoint,
-    read_plan,
-    read_run,
-    saved_steps,
-)
-from stagewise.checkpoints.sources import (
-    Entry,
-    Source,
-    architecture_of,
-    in_folder,
-    in_memory,
-    other_order,
-    tokens_of,
-)
 from stagewise.plain_text import shortened, visible
 from stagewise.recipe import rebuild
 from stagewise.table import heads_in_words
@@ -71,7 +53,7 @@ class CheckpointSeries:
     steps: tuple[int, ...]
     load: Callable[[int], State] = dataclasses.field(repr=False)
     tokens: Mapping[int, int] = dataclasses.field(default_factory=dict, repr=False)
-    source: Source | None = dataclasses.field(default=None, repr=False)
+    source: sources.Source | None = dataclasses.field(default=None, repr=False)
     seed: int | None = None
 
     def __post_init__(self) -> None:
@@ -181,16 +163,16 @@ def open_series(
     if origin.promised and (missing := sorted(set(origin.promised) - {entry.at.step for entry in origin.entries})):
         more = f", and {len(missing) - 1} more" if len(missing) > 1 else ""
         raise FileNotFoundError(
-            f"{checkpoint_file(Path(str(source)), missing[0])} is missing{more}: the plan saved steps up to "
+            f"{run_folder.checkpoint_file(Path(str(source)), missing[0])} is missing{more}: the plan saved steps up to "
             f"{max(origin.promised)}. Restore the files, or delete {Path(str(source)) / 'checkpoints'} and train "
             "again: that gives the same bits"
         )
     chosen = _chosen(origin, branch, steps)
     entries = {entry.at.step: entry for entry in chosen.entries}
-    described = architecture_of(chosen, architecture)
+    described = sources.architecture_of(chosen, architecture)
     for line in origin.names:
         print(shortened(visible(line)), file=sys.stderr)
-    if disorder := other_order([entries[step] for step in sorted(entries)]):
+    if disorder := sources.other_order([entries[step] for step in sorted(entries)]):
         warnings.warn(f"the steps of {origin.name} may be other numbers: {disorder}. {GIVE_PARSE}", stacklevel=2)
     seeds = (seed_of(text) for text in (origin.name, chosen.entries[0].at.branch))
     return CheckpointSeries(
@@ -198,7 +180,7 @@ def open_series(
         described,
         steps=tuple(entries),
         load=lambda step: entries[step].load(),
-        tokens=tokens_of(chosen.entries, tokens_per_step or chosen.tokens_per_step),
+        tokens=sources.tokens_of(chosen.entries, tokens_per_step or chosen.tokens_per_step),
         source=chosen,
         seed=next((seed for seed in seeds if seed is not None), None),
     )
@@ -212,7 +194,7 @@ def find(
     parse: Parse | str | None = None,
     hub: Mapping[str, Any] | None = None,
     base: str | Path | None = None,
-) -> Source:
+) -> sources.Source:
     """Find the checkpoints of a source, as `open_series` does, faults included.
 
     Raises:
@@ -229,7 +211,7 @@ def find(
 
 def _found(
     source: Any, classes: Iterable[type], parse: Parse | str | None, hub: Mapping[str, Any] | None, base: Any
-) -> Source:
+) -> sources.Source:
     if isinstance(source, str) and not Path(source).exists() and len(names := expanded(source)) > 1:
         return one_each(names, parse, hub)
     if isinstance(source, Mapping):
@@ -241,7 +223,7 @@ def _found(
         places = [item for item in items if isinstance(item, str | Path)]
         if places and len(places) == len(items):
             return one_each(places, parse, hub)
-        given = in_memory([item for item in items if not isinstance(item, str | Path)], "models in memory")
+        given = sources.in_memory([item for item in items if not isinstance(item, str | Path)], "models in memory")
         ends = [(entry.at.step, entry.digest()) for entry in (*given.entries[:1], *given.entries[-1:])]
         return dataclasses.replace(given, identity=f"{len(given.entries)} models {short_digest(ends)}")
     if isinstance(source, str) and not Path(source).exists() and re.fullmatch(REPOSITORY, source):
@@ -254,16 +236,16 @@ def _found(
         return dataclasses.replace(in_file(folder, parse), identity=os.path.realpath(folder))
     if (quantised := gguf_at(folder)) is not None:
         return dataclasses.replace(in_gguf(quantised), identity=os.path.realpath(quantised))
-    found = _in_run(folder, classes) if (folder / RUN).exists() else in_folder(folder, parse)
+    found = _in_run(folder, classes) if (folder / run_folder.RUN).exists() else sources.in_folder(folder, parse)
     if base is not None:
         found = _adapted(found, folder, place_of(str(base), Coordinates(0), hub))
     return dataclasses.replace(found, identity=os.path.realpath(folder), folder=folder)
 
 
-def _adapted(source: Source, folder: Path, base: Entry) -> Source:
+def _adapted(source: sources.Source, folder: Path, base: sources.Entry) -> sources.Source:
     """Return a source whose checkpoints are a model with adapters merged into it."""
 
-    def adapted(entry: Entry) -> Entry:
+    def adapted(entry: sources.Entry) -> sources.Entry:
         place = folder / entry.label
         if not (place / ADAPTER).exists():
             return entry
@@ -279,7 +261,7 @@ def _adapted(source: Source, folder: Path, base: Entry) -> Source:
     return dataclasses.replace(source, entries=tuple(map(adapted, source.entries)))
 
 
-def _chosen(source: Source, branch: str | None, steps: Choice | None) -> Source:
+def _chosen(source: sources.Source, branch: str | None, steps: Choice | None) -> sources.Source:
     """Return the source with the checkpoints of one branch, of the requested steps; each step once."""
     branches = sorted({entry.at.branch for entry in source.entries})
     if branch is None and len(branches) > 1:
@@ -299,30 +281,33 @@ def _chosen(source: Source, branch: str | None, steps: Choice | None) -> Source:
     return source
 
 
-def _in_run(folder: Path, classes: Iterable[type]) -> Source:
-    recorded = read_run(folder)["recipe"]
-    saved = saved_steps(folder)
+def _in_run(folder: Path, classes: Iterable[type]) -> sources.Source:
+    recorded = run_folder.read_run(folder)["recipe"]
+    saved = run_folder.saved_steps(folder)
     if not saved:
         raise FileNotFoundError(f"{folder} holds no checkpoints yet: train it first, with the same recipe")
     name = Path(os.path.abspath(folder)).name  # "." has no name of its own
 
-    def entry(step: int) -> Entry:
-        path = checkpoint_file(folder, step)
-        return Entry(
-            path.name, Coordinates(step), lambda: Contents(read_checkpoint(folder, step)), lambda: file_digest([path])
+    def entry(step: int) -> sources.Entry:
+        path = run_folder.checkpoint_file(folder, step)
+        return sources.Entry(
+            path.name,
+            Coordinates(step),
+            lambda: Contents(run_folder.read_checkpoint(folder, step)),
+            lambda: file_digest([path]),
         )
 
-    plan = read_plan(folder)
+    plan = run_folder.read_plan(folder)
     promised = tuple(step for step in plan["save"] if step <= saved[-1])
     lost = tuple(step for step in plan["save"] if saved[-1] < step <= _updates(folder))
     architecture = rebuild(recorded.get("architecture"), classes)
-    return Source(name, tuple(map(entry, saved)), architecture, promised, lost, planned=plan["steps"])
+    return sources.Source(name, tuple(map(entry, saved)), architecture, promised, lost, planned=plan["steps"])
 
 
 def _updates(folder: Path) -> int:
     """Return how many updates the metrics of a run tell of, which are written after the checkpoint that ends them."""
     try:
-        steps = pd.read_parquet(folder / METRICS, columns=["step"])["step"]
+        steps = pd.read_parquet(folder / run_folder.METRICS, columns=["step"])["step"]
     except (OSError, ValueError, KeyError):  # no metrics, or damaged ones: they are no part of the series
         return 0
     return int(steps.max()) + 1 if len(steps) else 0

@@ -12,6 +12,7 @@ from typing import Any
 
 from stagewise import models
 from stagewise.architecture import Architecture
+from stagewise.checkpoints import names
 from stagewise.checkpoints._architectures import CONFIG, architecture_from, asked_for, read_off, some_fields
 from stagewise.checkpoints._digest import digest, file_digest
 from stagewise.checkpoints._formats import converter
@@ -28,19 +29,6 @@ from stagewise.checkpoints._weight_files import (
     is_file,
     read,
     stem,
-)
-from stagewise.checkpoints.names import (
-    COPY,
-    ENDINGS,
-    FEW,
-    GIVE_PARSE,
-    Coordinates,
-    Parse,
-    Reading,
-    is_step,
-    read_names,
-    told,
-    whole,
 )
 
 PART = "a part of one model"
@@ -74,7 +62,7 @@ class Entry:
     """
 
     label: str
-    at: Coordinates
+    at: names.Coordinates
     read: Callable[[], Contents] = dataclasses.field(repr=False)
     digest: Callable[[], str | None] = dataclasses.field(repr=False)
     config: Callable[[], Mapping[str, Any] | None] = dataclasses.field(repr=False, default=lambda: None)
@@ -100,7 +88,7 @@ class Entry:
             record = self.record() or {}
         except (ValueError, OSError):  # the weights may be whole: the audit names the file
             return {}
-        return {key: record[key] for key in (STEP, TOKENS) if is_step(record.get(key))}
+        return {key: record[key] for key in (STEP, TOKENS) if names.is_step(record.get(key))}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -172,7 +160,7 @@ class Source:
         return dataclasses.replace(self, entries=self.chosen(taken), promised=(), lost=())
 
 
-def in_folder(folder: Path, parse: Parse | str | None = None) -> Source:
+def in_folder(folder: Path, parse: names.Parse | str | None = None) -> Source:
     """Find the checkpoints in a folder: `checkpoint-N` folders with weights, or weight files with a step in the name.
 
     A folder that holds one model, as `save_pretrained` writes it, is a source of one checkpoint.
@@ -185,7 +173,8 @@ def in_folder(folder: Path, parse: Parse | str | None = None) -> Source:
             f"{folder} is not a run folder: there is no run.json in it, nor any folder of that name. Give the folder "
             "that holds the checkpoints, or a list of their files"
         )
-    candidates = [path for path in sorted(folder.iterdir()) if _may_be_checkpoint(path)]
+    # A link to what is gone, or to itself, may be a folder's.
+    candidates = [each for each in sorted(folder.iterdir()) if each.is_dir() or is_file(each) or not each.exists()]
     readings = _read(candidates, parse)
     found = {path: at for path, reading in readings.items() if (at := reading.at)}
     folders = [path for path in found if not is_file(path)]
@@ -195,16 +184,18 @@ def in_folder(folder: Path, parse: Parse | str | None = None) -> Source:
     parts = [path for path, reading in readings.items() if reading.why == PART]
     if not entries and parse is None and (parts or chosen_files(path.name for path in folder.iterdir())):
         told_of_it = (f"{name} -> one checkpoint, called step 0",)
-        return Source(name, (of_path(folder, Coordinates(0)),), beside=partial(_first_in, (folder,)), names=told_of_it)
+        return Source(
+            name, (of_path(folder, names.Coordinates(0)),), beside=partial(_first_in, (folder,)), names=told_of_it
+        )
     if not entries:
-        why = _deeper(folder) or converter(path.name for path in folder.iterdir()) or GIVE_PARSE
+        why = _deeper(folder) or converter(path.name for path in folder.iterdir()) or names.GIVE_PARSE
         raise FileNotFoundError(
             f"{folder} is not a run folder: there is no run.json in it, and there are neither checkpoint-N folders nor "
-            f"{', '.join(ENDINGS)} files with a step in their names in it; {why}"
+            f"{', '.join(names.ENDINGS)} files with a step in their names in it; {why}"
         )
     rows = [(path.name, each) for path, each in readings.items() if each.at or is_file(path) or _holds_weights(path)]
     beside = partial(_first_in, (folder, *reversed(folders)))
-    return Source(name, tuple(entries), ignored=tuple(ignored), beside=beside, names=tuple(told(rows)))
+    return Source(name, tuple(entries), ignored=tuple(ignored), beside=beside, names=tuple(names.told(rows)))
 
 
 def _first_in(places: Sequence[Path], file: str) -> Path | None:
@@ -222,17 +213,11 @@ def _deeper(folder: Path) -> str:
     return ""
 
 
-def _may_be_checkpoint(path: Path) -> bool:
-    """Whether a path is a folder, a link to one that is gone, or a file of weights."""
-    looping = path.is_symlink() and not path.exists() and not is_file(path)
-    return path.is_dir() or looping or is_file(path)
-
-
 def _holds_weights(folder: Path) -> bool:
     return folder.is_dir() and any(is_file(each) or each.name in INDEX for each in folder.iterdir())
 
 
-def _read(paths: Sequence[Path], parse: Parse | str | None) -> dict[Path, Reading]:
+def _read(paths: Sequence[Path], parse: names.Parse | str | None) -> dict[Path, names.Reading]:
     """Read the names of files and folders.
 
     Copies beside the checkpoints, as last-v1, are left out where there are others; so are the state of a training and
@@ -243,50 +228,47 @@ def _read(paths: Sequence[Path], parse: Parse | str | None) -> dict[Path, Readin
     states = [path for path in paths if TRAINING.match(path.name)]
     parts = [path for path in paths if re.search(r"-\d{5}-of-\d{5}\.", path.name)]
     others = [path for path in paths if path not in (*states, *parts)]
-    copies = [path for path in others if re.search(COPY, stem(path))]
+    copies = [path for path in others if re.search(names.COPY, stem(path))]
     readings = names_of([path for path in others if path not in copies])
     if not any(reading.at for reading in readings.values()):
         copies, readings = [], names_of(others)
     if not any(reading.at for reading in readings.values()):  # as nanotron's, which are the step alone
         numbers = [path for path in others if path.name.isdecimal() and _holds_weights(_inner(path))]
-        readings |= zip(numbers, read_names([path.name for path in numbers]), strict=True)
-    readings |= dict.fromkeys(states, Reading(None, why="it holds the state of a training"))
-    readings |= dict.fromkeys(parts, Reading(None, why=PART))
-    readings |= dict.fromkeys(copies, Reading(None, why="a copy, or no step of the training"))
+        readings |= zip(numbers, names.read_names([path.name for path in numbers]), strict=True)
+    readings |= dict.fromkeys(states, names.Reading(None, why="it holds the state of a training"))
+    readings |= dict.fromkeys(parts, names.Reading(None, why=PART))
+    readings |= dict.fromkeys(copies, names.Reading(None, why="a copy, or no step of the training"))
     return {path: readings[path] for path in paths}
 
 
-def names_of(paths: Sequence[Path], parse: Parse | str | None = None) -> dict[Path, Reading]:
+def names_of(paths: Sequence[Path], parse: names.Parse | str | None = None) -> dict[Path, names.Reading]:
     """Read the names of files, and those of folders or repositories, whose numbers without a word are no steps."""
-    readings: dict[Path, Reading] = {}
+    readings: dict[Path, names.Reading] = {}
     for of_files in (True, False):
         alike = [path for path in paths if is_file(path) == of_files]
-        readings |= dict(zip(alike, read_names([stem(path) for path in alike], parse, bare=of_files), strict=True))
+        readings |= dict(
+            zip(alike, names.read_names([stem(path) for path in alike], parse, bare=of_files), strict=True)
+        )
     return readings
 
 
-def of_path(path: Path, at: Coordinates) -> Entry:
+def of_path(path: Path, at: names.Coordinates) -> Entry:
     """Return the checkpoint in a folder or a file."""
-    if is_file(path) and not path.is_dir():
-        return Entry(
-            path.name,
-            at,
-            read=lambda: read([path]),
-            digest=lambda: file_digest([path]),
-            config=lambda: _beside(path.parent / CONFIG),
-            within=lambda: config_in(path),
-            time=lambda: path.stat().st_mtime if path.exists() else None,
-        )
-    inner = _inner(path)
+    alone = is_file(path) and not path.is_dir()
+    inner = path if alone else _inner(path)
+    files = (lambda: (path,)) if alone else partial(files_of, inner)
+    places = dict.fromkeys(each / CONFIG for each in (inner, path, path.parent) if each.is_dir())
     return Entry(
         path.name,
         at,
-        read=lambda: read(files_of(inner)),
-        digest=lambda: file_digest(files_of(inner)),
-        config=lambda: next(filter(None, (_beside(each / CONFIG) for each in (inner, path, path.parent))), None),
-        record=lambda: _beside(path / TRAINER),
+        read=lambda: read(files()),
+        digest=lambda: file_digest(files()),
+        config=lambda: next(filter(None, map(_beside, places)), None),
+        record=lambda: None if alone else _beside(path / TRAINER),
+        within=lambda: config_in(path) if alone else None,
         time=lambda: min(
-            (each.stat().st_mtime for each in path.glob("*") if is_file(each) and each.exists()), default=None
+            (each.stat().st_mtime for each in ([path] if alone else path.glob("*")) if is_file(each) and each.exists()),
+            default=None,
         ),
     )
 
@@ -312,7 +294,7 @@ def in_memory(given: Sequence[tuple[int, Any]], name: str) -> Source:
     """
     if others := [item for item in given if not (isinstance(item, tuple | list) and len(item) == 2)]:
         raise ValueError(f"a model in memory has a step: give [(step, model), ...]; got {type(others[0]).__name__}")
-    loads = [(whole(step), partial(_weights_of, model)) for step, model in given]
+    loads = [(names.whole(step), partial(_weights_of, model)) for step, model in given]
     entries = [_loaded(f"item {number}", step, load) for number, (step, load) in enumerate(loads)]
     built = [model for _, model in given if not isinstance(model, Mapping)]
     return Source(name, tuple(entries), models.described(built[0]) if built else None, ordered=True)
@@ -329,7 +311,7 @@ def _weights_of(model: Any) -> State:
 
 
 def _loaded(label: str, step: int, load: Callable[[], State]) -> Entry:
-    return Entry(label, Coordinates(step), lambda: Contents(load()), lambda: digest(load()))
+    return Entry(label, names.Coordinates(step), lambda: Contents(load()), lambda: digest(load()))
 
 
 def architecture_of(source: Source, given: Any) -> Architecture:
@@ -379,6 +361,6 @@ def other_order(entries: Sequence[Entry]) -> str:
 def written_backwards(entries: Sequence[Entry]) -> str:
     """Return in words that checkpoints, in the order of their steps, were written in the reverse one; else nothing."""
     times = [entry.time() for entry in entries]
-    if len(times) >= FEW and all(a is not None and b is not None and b < a for a, b in pairwise(times)):
+    if len(times) >= names.FEW and all(a is not None and b is not None and b < a for a, b in pairwise(times)):
         return f"each checkpoint was written before the one that precedes it by name, {entries[-1].label} first"
     return ""

@@ -71,14 +71,10 @@ def _read(path: Path) -> tuple[Suite, ...]:
 
 def _suite(row: dict[str, str]) -> Suite:
     text = {name: row[name].strip() for name in Suite._fields if name != "sizes"}
-    tokens, join = text["tokens_per_step"], text["join"]
+    tokens, join = text.pop("tokens_per_step"), text.pop("join")
     return Suite(
-        repositories=text["repositories"],
+        **text,
         sizes=(row.get("sizes") or "").strip(),
-        checkpoints=text["checkpoints"],
-        seeds=text["seeds"],
         tokens_per_step=int(tokens) if tokens else None,
         join=tuple(part.strip() for part in join.split(",")) if join else (),
-        faults=text["faults"],
-        source=text["source"],
     )

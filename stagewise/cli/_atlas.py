@@ -1,24 +1,34 @@
-"""`stagewise atlas`: one page on a family of models, several sizes and seeds."""
+"""`stagewise suites` and `atlas`: known public suites; one page on a family of models, several sizes and seeds."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from stagewise.cli._commands import one_thread
-from stagewise.cli._options import (
-    Axis,
-    DataOptions,
-    ExecutorName,
-    Measurement,
-    Out,
-    PassOptions,
-    ProbeOptions,
-    SequenceCount,
-    read_names,
-)
-from stagewise.cli._sources import agree_to_measure, measuring, opened_source
+from stagewise.cli import _options as options
+from stagewise.cli._sources import agree_to_measure, measure_each, opened_source
 from stagewise.plain_text import file_part
+
+
+def suites(as_json: options.AsJson = False) -> None:
+    """List known public suites: their checkpoints, tokens a step, known faults, and where this is said."""
+    import json
+
+    from stagewise.checkpoints.suites import suites as known
+
+    if as_json:
+        print(json.dumps([suite._asdict() for suite in known()], indent=2))
+        return
+    for suite in known():
+        tokens = f"; {suite.tokens_per_step:,} tokens a step" if suite.tokens_per_step else ""
+        joined = f"; {' and '.join(filter(None, suite.join))} are one count" if suite.join else ""
+        sizes = f" ({suite.sizes})" if suite.sizes else ""
+        print(f"{suite.repositories}{sizes}\n  {suite.checkpoints}; seeds: {suite.seeds}{tokens}{joined}")
+        print("\n".join(f"  {line}" for line in (suite.faults, suite.source) if line))
+    print(
+        "A checkpoint of 1B parameters has 2 GB in 16 bits, 4 GB in 32; `report` first says the size of its download."
+    )
+
 
 SIZE, SEED = "{size}", "{seed}"
 """Places in a name for the size of a model, and for its seed."""
@@ -35,29 +45,26 @@ def atlas(
     *,
     sizes: Annotated[str, typer.Option(help="of the models, as 14m,70m,160m")],
     seeds: Annotated[str | None, typer.Option(help="as 1,2,3, where there is {seed} in the names")] = None,
-    out: Out = None,
-    data: DataOptions,
-    sequences: SequenceCount = None,
-    chosen: ProbeOptions,
-    executor: ExecutorName = None,
-    axis: Axis = "tokens",
-    passes: PassOptions,
+    out: options.Out = None,
+    data: options.DataOptions,
+    sequences: options.SequenceCount = None,
+    chosen: options.ProbeOptions,
+    executor: options.ExecutorName = None,
+    axis: options.Axis = "tokens",
+    passes: options.PassOptions,
 ) -> None:
     """Measure several sizes and seeds of a family, and write one page on when each came to what; Parquet and JSON."""
-    one_thread()
     from stagewise.reporting._atlas import atlas as write_atlas
 
-    measurement = Measurement(passes, chosen, sequences=sequences, executor=executor)
-    names = names_of(family, read_names(sizes), read_names(seeds))
+    measurement = options.Measurement(passes, chosen, sequences=sequences, executor=executor)
+    names = names_of(family, options.read_names(sizes), options.read_names(seeds))
     opened = {
         size: [opened_source(name, data, measurement=measurement, agree=False) for name in each]
         for size, each in names.items()
     }
     models = [one for each in opened.values() for one in each]
     agree_to_measure(models, data, measurement)
-    with measuring(models, measurement) as audits:
-        for _ in audits:
-            pass
+    list(measure_each(models, measurement))
     folder = out or Path("runs", f"atlas-{file_part(family.replace('/', '--'))}")
     folders = {size: [one.folder for one in each] for size, each in opened.items()}
     print(write_atlas(folders, folder, axis, data.tokens_per_step))

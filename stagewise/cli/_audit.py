@@ -49,20 +49,18 @@ def audit(
         whole = checkpoints.of(entry for entry in checkpoints.entries if deep or not entry.ranged())
         agree_to_cost([whole], opening.yes)
     deep_batch = deep_of(source, checkpoints, opening.architecture, own_task, device) if deep else None
-    with executor_named(executor, _jobs(checkpoints) if executor else Path()) as pool:
+    jobs = Path()
+    if executor:  # submitit's lie beside the tables of the source, not in its own folder
+        from stagewise.analysis import folder_of
+
+        jobs = folder_of(checkpoints).absolute()
+    with executor_named(executor, jobs) as pool:
         if deep_batch is not None and pool is not None:
             deep_batch = deep_batch._replace(elsewhere=partial(map_elsewhere, cast(Executor, pool)))
         result = audit_source(checkpoints, weights=weights, deep=deep_batch)
     print(result.to_json() if as_json else result)
     if not result.clean:
         raise typer.Exit(1)
-
-
-def _jobs(checkpoints: "Source") -> Path:
-    """Return where submitit keeps its jobs: beside the tables of the source, not in its own folder."""
-    from stagewise.analysis import folder_of
-
-    return folder_of(checkpoints).absolute()
 
 
 def deep_of(

@@ -26,8 +26,12 @@ TOO_LARGE = "can't allocate memory|out of memory"
 """torch's words in a RuntimeError where Python would raise a MemoryError."""
 
 
-def command(function: Callable[..., None]) -> Callable[..., None]:
+def command(function: Callable[..., None], *, models: bool = False) -> Callable[..., None]:
     """Return the function as typer registers it: the fields of each dataclass that it takes are options of their own.
+
+    Args:
+        function: its body.
+        models: whether it always runs models: see `one_thread`.
 
     >>> @dataclasses.dataclass(frozen=True)
     ... class Size:
@@ -56,6 +60,8 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
         for name, group in groups.items():
             options[name] = group(**{field.name: options.pop(field.name) for field in dataclasses.fields(group)})
         with reported_errors():
+            if models:
+                one_thread()
             function(*args, **options)
 
     flat.__dict__["__signature__"] = signature.replace(parameters=parameters)

@@ -42,6 +42,8 @@ def agree_to_cost(
     remote = [source for source in sources if source.remote and source.entries]
     if not remote:
         return
+    from stagewise.measurement._forecast import in_words
+
     entries = [entry for source in remote for entry in source.entries]
     size = sum(_download(source, any(source is each for each in heads)) for source in remote)
     name = remote[0].name + (f" and {len(remote) - 1} more" if len(remote) > 1 else "")
@@ -49,8 +51,8 @@ def agree_to_cost(
     nobody = not (yes or _person_is_there())
     if size > TIMED_BYTES and not (nobody and size > MUCH_BYTES):
         loading = size / entries[0].speed()
-        told, seconds = f"{told} (about {_in_words(loading)} on this line)", seconds + loading
-    told += f", about {_in_words(measuring)} of measuring here" if measuring else ""
+        told, seconds = f"{told} (about {in_words(max(loading, 60))} on this line)", seconds + loading
+    told += f", about {in_words(max(measuring, 60))} of measuring here" if measuring else ""
     much = size > MUCH_BYTES or seconds > MUCH_SECONDS
     if much and nobody:
         raise ValueError(
@@ -100,9 +102,3 @@ def _products_a_second(width: int) -> float:
         left @ right
         times += 1
     return 2 * 512 * width * 4 * width * times / passed
-
-
-def _in_words(seconds: float) -> str:
-    from stagewise.measurement._forecast import in_words
-
-    return in_words(max(seconds, 60))

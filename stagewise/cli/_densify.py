@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stagewise.cli._commands import one_thread
 from stagewise.cli._names import probe_named, probes_again
 from stagewise.cli._options import DryRun, MoreProbes, OwnTask, PassOptions, ProbeOptions, SequenceCount
 
@@ -36,7 +35,6 @@ def densify(
     passes: PassOptions,
 ) -> None:
     """Save more checkpoints of a run where its stages begin, bit-identical, measure them and write the report again."""
-    one_thread()
     from stagewise.analysis import measure_run
     from stagewise.checkpoints.series import open_series
     from stagewise.cli._recipes import recipe_of_run

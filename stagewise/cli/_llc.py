@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stagewise.cli._commands import one_thread
 from stagewise.cli._options import DataOptions, Device, DryRun, ExecutorName, Origin, Out, Quiet
 
 if TYPE_CHECKING:
@@ -64,7 +63,6 @@ def llc(
     quiet: Quiet = False,
 ) -> None:
     """Sample the local learning coefficient of a run folder or any source: how degenerate the loss is."""
-    one_thread()
     sampler = chain.sampler()
     from stagewise import plot
     from stagewise.checkpoints.run_folder import COEFFICIENTS, SAMPLED, TABLE, write

@@ -30,10 +30,6 @@ Causes = Annotated[
         help='what was done to the run, as 3000 "a larger batch", or 0-500 "a warm-up"; may be repeated',
     ),
 ]
-Settings = Annotated[
-    list[str] | None,
-    Option("--set", help="any field of the recipe, as in task.importance=1.5 or plan.learning_rate=0.02"),
-]
 OwnTask = Annotated[
     list[str] | None,
     Option("--task", help="module:Class of one's own that run.json names, which alone imports nothing"),
@@ -52,24 +48,6 @@ MoreProbes = Annotated[
 ]
 Memory = Annotated[
     str | None, Option("--memory", help="memory for the passes of a slice of the batch, as in 512MB or 2GB")
-]
-ModelConfig = Annotated[
-    str | None,
-    Option(
-        "--architecture",
-        help="the architecture, where checkpoints have no config.json: a JSON file, or a name of TransformerLens",
-    ),
-]
-Pattern = Annotated[
-    str | None,
-    Option(
-        "--parse",
-        help="how names hold the step, where it is read in another way: a regular expression with (?P<step>...)",
-    ),
-]
-Base = Annotated[
-    str | None,
-    Option("--base", help="of LoRA adapters: the model they are merged into, a folder, a file or a repository"),
 ]
 ExecutorName = Annotated[
     str | None,
@@ -104,14 +82,23 @@ class RecipeOptions:
     config: Annotated[
         Path | None, Option(help="JSON file with the fields of a HookedTransformerConfig, in place of the preset's")
     ] = None
-    settings: Settings = None
+    settings: Annotated[
+        list[str] | None,
+        Option("--set", help="any field of the recipe, as in task.importance=1.5 or plan.learning_rate=0.02"),
+    ] = None
 
 
 @dataclass(frozen=True)
 class SeriesOptions:
     """How the checkpoints of a source are opened, which of them, and what downloads may take."""
 
-    architecture: ModelConfig = None
+    architecture: Annotated[
+        str | None,
+        Option(
+            "--architecture",
+            help="the architecture, where checkpoints have no config.json: a JSON file, or a name of TransformerLens",
+        ),
+    ] = None
     branch: Annotated[
         str | None,
         Option(help="where checkpoints are of several branches of training, one of them: stage1 of stage1-step9"),
@@ -119,8 +106,17 @@ class SeriesOptions:
     join: Annotated[
         str | None, Option(help="branches whose steps go on counting, as stage1,stage2: they are opened as one")
     ] = None
-    parse: Pattern = None
-    base: Base = None
+    parse: Annotated[
+        str | None,
+        Option(
+            "--parse",
+            help="how names hold the step, where it is read in another way: a regular expression with (?P<step>...)",
+        ),
+    ] = None
+    base: Annotated[
+        str | None,
+        Option("--base", help="of LoRA adapters: the model they are merged into, a folder, a file or a repository"),
+    ] = None
     checkpoints: Annotated[
         int | None,
         Option(

@@ -6,7 +6,6 @@ from typing import Annotated, Any
 
 import typer
 
-from stagewise.cli._commands import one_thread
 from stagewise.cli._options import Quiet
 
 Setting = Annotated[str, typer.Option(help="small, for two cores, or paper")]
@@ -38,7 +37,6 @@ def run_incremental(
     quiet: Quiet = False,
 ) -> None:
     """Run the sweep behind a figure of Incremental Learning (arXiv 2602.19143), draw it and compare its numbers."""
-    one_thread()
     from stagewise.experiments.incremental import command
 
     if every == (figure is not None):
@@ -75,7 +73,6 @@ def run_scan_and_snap(
     quiet: Quiet = False,
 ) -> None:
     """Make a figure of Scan and Snap, and print the published numbers beside ours."""
-    one_thread()
     from stagewise.experiments.scan_and_snap import figures
 
     folder = folder or Path(f"runs/scan-and-snap/figure-{figure}")
@@ -98,7 +95,6 @@ def run_wikitext_baseline(
     quiet: Quiet = False,
 ) -> None:
     """Train the WikiText model of Scan and Snap's released code by Adam; ten minutes of one core a seed."""
-    one_thread()
     from stagewise.experiments.published import show
     from stagewise.experiments.scan_and_snap._wikitext_trajectory import trajectories
 
@@ -127,7 +123,6 @@ def run_wikitext_repetition(
     quiet: Quiet = False,
 ) -> None:
     """Train small transformers on WikiText-2 by the share of windows that repeat; eight minutes of one core a run."""
-    one_thread()
     from stagewise.experiments.published import show
     from stagewise.experiments.wikitext.repetition import SHARES, repetition
 
@@ -156,7 +151,6 @@ def run_emergence(
     quiet: Quiet = False,
 ) -> None:
     """Make a figure of "The emergence of sparse attention", and print the published numbers beside ours."""
-    one_thread()
     from stagewise.experiments.emergence import figures as emergence
     from stagewise.experiments.emergence._grids import read_axes
     from stagewise.sweeping import RunsFailed

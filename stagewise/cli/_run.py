@@ -8,20 +8,11 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from stagewise.cli import _options as options
 from stagewise.cli import _papers
-from stagewise.cli._commands import Command, command, one_thread
+from stagewise.cli._commands import Command, command
 from stagewise.cli._findings import show
 from stagewise.cli._names import TASKS
-from stagewise.cli._options import (
-    AsJson,
-    BaselineOptions,
-    Measurement,
-    MoreProbes,
-    PassOptions,
-    ProbeOptions,
-    RecipeOptions,
-    RunFolder,
-)
 from stagewise.cli._recipes import recipe_of
 
 ANY = "TASK"
@@ -45,20 +36,19 @@ run_app = typer.Typer(cls=TaskGroup, help="Run a task or a paper's experiment, t
 def run_task(
     ctx: typer.Context,
     *,
-    folder: RunFolder = None,
-    changes: RecipeOptions,
-    probe: MoreProbes = None,
-    chosen: ProbeOptions,
-    baselines: BaselineOptions,
-    passes: PassOptions,
-    as_json: AsJson = False,
+    folder: options.RunFolder = None,
+    changes: options.RecipeOptions,
+    probe: options.MoreProbes = None,
+    chosen: options.ProbeOptions,
+    baselines: options.BaselineOptions,
+    passes: options.PassOptions,
+    as_json: options.AsJson = False,
 ) -> None:
     """Train a preset of the task, probe every checkpoint, find the stages, write the report."""
-    one_thread()
     from stagewise.analysis import run
 
     task = str(ctx.info_name)
-    measurement = Measurement(dataclasses.replace(passes, quiet=passes.quiet or as_json), chosen, probe)
+    measurement = options.Measurement(dataclasses.replace(passes, quiet=passes.quiet or as_json), chosen, probe)
     analysis = run(
         recipe_of(task, changes),
         folder or Path("runs", task.replace(":", "-")),
@@ -70,6 +60,6 @@ def run_task(
 
 
 _HELP = f"Run a task from training to report: {', '.join(TASKS)}, or one's own as module:Class."
-run_app.command(ANY, cls=Command, help=_HELP)(command(run_task))
+run_app.command(ANY, cls=Command, help=_HELP)(command(run_task, models=True))
 for _name, _function in _papers.COMMANDS.items():
-    run_app.command(_name)(command(_function))
+    run_app.command(_name)(command(_function, models=True))

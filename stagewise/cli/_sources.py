@@ -1,6 +1,5 @@
-"""Where a source of the command line is measured: the folder of one source's table, one report on several seeds."""
+"""Where a source of the command line is opened and measured, and the folder of its table."""
 
-import contextlib
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -14,7 +13,6 @@ from stagewise.cli._executors import executor_named
 from stagewise.cli._names import only_task, task_classes
 from stagewise.cli._options import DataOptions, Measurement, read_causes
 from stagewise.cli._recipes import recipe_in
-from stagewise.plain_text import file_part
 from stagewise.processes import cores, readers, several
 
 if TYPE_CHECKING:
@@ -23,7 +21,6 @@ if TYPE_CHECKING:
     from stagewise.checkpoints.sources import Source
     from stagewise.recipe import Recipe
     from stagewise.reporting._results import Analysis
-    from stagewise.reporting._seeds import SeedReport
     from stagewise.task import AbstractTask, Batch
 
 
@@ -61,23 +58,6 @@ def name_causes_of(folders: Sequence[Path], causes: Sequence[str] | None) -> Non
         name_causes(folder, read_causes(causes))
 
 
-def report_on_seeds(
-    sources: Sequence[str],
-    out: Path | None,
-    data: DataOptions,
-    measurement: Measurement,
-    causes: Sequence[str] | None = None,
-    axis: str = "steps",
-) -> "SeedReport":
-    """Write one report on several runs or sources, in `out` or in a folder in `runs/` after the first source."""
-    from stagewise.reporting._seeds import report_seeds
-
-    folders = [folder for folder, _ in measured_first(sources, data, measurement)]
-    name_causes_of(folders, causes)
-    out = out or Path("runs", f"{file_part(Path(sources[0]).name)}-and-{len(sources) - 1}-more")
-    return report_seeds(folders, out, axis, data.tokens_per_step)
-
-
 def measured_first(
     sources: Sequence[str], data: DataOptions, measurement: Measurement, out: Path | None = None
 ) -> "Iterator[tuple[Path, Analysis | None]]":
@@ -86,16 +66,15 @@ def measured_first(
     Checkpoints from elsewhere get a report then, with which `analyse` ends: it is returned too.
     """
     asked_anew = data.given or measurement.sequences is not None or data.choice is not None
-    known = {} if asked_anew else {source: Path(source) for source in sources if _has_table(source, measurement)}
-    missing = [source for source in sources if source not in known]
-    measured: Iterator[tuple[Path, Analysis | None]] = iter(())
+    missing = [source for source in sources if asked_anew or not _has_table(source, measurement)]
+    opened: list[OpenedSource] = []
     if missing:
         one_thread()
         opened = [opened_source(source, data, out, measurement, agree=False) for source in missing]
         agree_to_measure(opened, data, measurement)
-        measured = measure_opened(opened, measurement)
+    audits = zip(opened, measure_each(opened, measurement), strict=True)
     for source in sources:
-        yield (known[source], None) if source in known else next(measured)
+        yield _concluded(*next(audits), measurement) if source in missing else (Path(source), None)
 
 
 def _has_table(source: str, measurement: Measurement) -> bool:
@@ -233,36 +212,28 @@ def agree_to_measure(sources: Sequence[OpenedSource], data: DataOptions, measure
     agree_to_cost([source for _, source in remote], data.yes, seconds, heads)
 
 
-def measure_opened(
-    opened: Sequence[OpenedSource], measurement: Measurement
-) -> "Iterator[tuple[Path, Analysis | None]]":
-    """Measure opened sources into their folders; yield these, and but for runs what is concluded of them.
-
-    The checkpoints of all are handed to the workers of one executor at once.
-    """
+def _concluded(opened: OpenedSource, audit: "Audit | None", measurement: Measurement) -> "tuple[Path, Analysis | None]":
+    """Return the folder of a measured source, and but for a run what is concluded of it."""
     from stagewise.analysis import conclude
     from stagewise.checkpoints.run_folder import table_file
 
-    with measuring(opened, measurement) as audits:
-        for one, faults in zip(opened, audits, strict=True):
-            if faults is None:
-                yield one.folder, None
-                continue
-            table, device = table_file(one.folder).read(), measurement.passes.device
-            with readers(cores(), len(table)) as pool:
-                analysis = conclude(one.series, one.folder, faults, table, one.task, device=device, executor=pool)
-            yield one.folder, analysis
+    if audit is None:
+        return opened.folder, None
+    table, device = table_file(opened.folder).read(), measurement.passes.device
+    with readers(cores(), len(table)) as pool:
+        return opened.folder, conclude(
+            opened.series, opened.folder, audit, table, opened.task, device=device, executor=pool
+        )
 
 
-@contextlib.contextmanager
-def measuring(opened: Sequence[OpenedSource], measurement: Measurement) -> "Iterator[Iterator[Audit | None]]":
-    """Yield the audit of each opened source, None of a run, once it is measured into its folder.
+def measure_each(opened: Sequence[OpenedSource], measurement: Measurement) -> "Iterator[Audit | None]":
+    """Measure each opened source into its folder; yield its audit, None of a run.
 
     An executor gets the checkpoints of all sources at once; here one source is measured after the other.
     """
     if measurement.executor is None or not opened:
         with several(measurement.passes.workers) as pool:
-            yield (_measured(one, measurement, pool) for one in opened)
+            yield from (_measured(one, measurement, pool) for one in opened)
         return
     with executor_named(measurement.executor, opened[0].folder) as there, ThreadPoolExecutor(len(opened)) as threads:
         shared = _Shared(there)
@@ -270,10 +241,10 @@ def measuring(opened: Sequence[OpenedSource], measurement: Measurement) -> "Iter
         try:
             for each in wait(audits, return_when=FIRST_EXCEPTION).done:
                 each.result()  # raises what went wrong
-            yield (each.result() for each in audits)
         except BaseException:
             shared.cancel()  # else the threads would wait for what nobody needs
             raise
+        yield from (each.result() for each in audits)
 
 
 class _Shared:

@@ -9,18 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stagewise.cli._commands import one_thread
+from stagewise.cli import _options as options
 from stagewise.cli._executors import executor_named
-from stagewise.cli._options import (
-    BaselineOptions,
-    Device,
-    DtypeName,
-    ExecutorName,
-    Memory,
-    Quiet,
-    RecipeOptions,
-    read_memory,
-)
 from stagewise.cli._recipes import recipe_of
 from stagewise.cli._settings import read_axes
 
@@ -42,19 +32,18 @@ def sweep(
         Path | None, typer.Option(help="holds the run folders; finished runs in it are not repeated")
     ] = None,
     workers: Annotated[int, typer.Option(help="processes, of one thread each")] = 2,
-    executor: ExecutorName = None,
-    changes: RecipeOptions,
-    baselines: BaselineOptions,
-    memory: Memory = None,
-    device: Device = "cpu",
-    dtype: DtypeName = "float32",
+    executor: options.ExecutorName = None,
+    changes: options.RecipeOptions,
+    baselines: options.BaselineOptions,
+    memory: options.Memory = None,
+    device: options.Device = "cpu",
+    dtype: options.DtypeName = "float32",
     together: Annotated[
         int, typer.Option(help="train up to so many runs of one shape as one batched step, before each is measured")
     ] = 1,
-    quiet: Quiet = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Run a task for every combination of values, as in --set plan.seeds.init=0,1,2 --set task.importance=1.0,1.5."""
-    one_thread()
     from stagewise.checkpoints.run_folder import write
     from stagewise.sweeping import RunsFailed, parameter_grid
     from stagewise.sweeping import sweep as sweep_settings
@@ -63,12 +52,18 @@ def sweep(
     cells = parameter_grid(**read_axes(changes.settings or []))
     settings = [[f"{key}={value}" for key, value in cell.items()] for cell in cells]
     recipes = [recipe_of(task, dataclasses.replace(changes, settings=each)) for each in settings]
-    same = {"restricted": baselines.read(), **_resources(device, dtype, read_memory(memory), here=executor is None)}
+    same = {
+        "restricted": baselines.read(),
+        **_resources(device, dtype, options.read_memory(memory), here=executor is None),
+    }
     runs = [
         {"recipe": recipe, "folder": str(folder / _name(cell)), **same}
         for recipe, cell in zip(recipes, cells, strict=True)
     ]
-    _check_together(together, executor)
+    if together < 1:
+        raise ValueError(f"--together takes how many runs are trained as one, at least 1; got {together}")
+    if together > 1 and executor is not None:
+        raise ValueError("--together trains on this machine: leave it out, or --executor")
     diverged = _train_together(runs, together, workers, progress=not quiet) if together > 1 else {}
     finished = [number for number, run in enumerate(runs) if Path(run["folder"]) not in diverged]
     if not finished:
@@ -87,13 +82,6 @@ def sweep(
     print(f"table: {folder / SUMMARY}")
     if diverged:
         raise ValueError(_lines(diverged))
-
-
-def _check_together(together: int, executor: str | None) -> None:
-    if together < 1:
-        raise ValueError(f"--together takes how many runs are trained as one, at least 1; got {together}")
-    if executor is not None:
-        raise ValueError("--together trains on this machine: leave it out, or --executor")
 
 
 def _train_together(runs: Sequence[Mapping[str, Any]], most: int, workers: int, *, progress: bool) -> dict[Path, str]:

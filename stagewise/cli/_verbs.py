@@ -1,42 +1,14 @@
 """`stagewise train`, `measure` and `report`."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, cast
 
 import typer
 
-from stagewise.cli._commands import one_thread
+from stagewise.cli import _options as options
 from stagewise.cli._names import run_folder_named
-from stagewise.cli._options import (
-    Axis,
-    Causes,
-    DataOptions,
-    Device,
-    DtypeName,
-    ExecutorName,
-    Measurement,
-    MoreProbes,
-    Origin,
-    Out,
-    OwnTask,
-    PassOptions,
-    ProbeOptions,
-    Quiet,
-    RecipeOptions,
-    RunFolder,
-    SequenceCount,
-    StepsColumn,
-)
 from stagewise.cli._recipes import recipe_in, recipe_of
-from stagewise.cli._sources import (
-    each_run,
-    measured_first,
-    measuring,
-    name_causes_of,
-    opened_source,
-    report_on_seeds,
-)
+from stagewise.cli._sources import each_run, measure_each, measured_first, name_causes_of, opened_source
 from stagewise.plain_text import file_part
 
 
@@ -48,18 +20,17 @@ def train(
         ),
     ] = None,
     *,
-    folder: RunFolder = None,
+    folder: options.RunFolder = None,
     record: Annotated[
         Path | None, typer.Option("--record", help="a run.json: repeat its run in --folder, from this record alone")
     ] = None,
-    changes: RecipeOptions,
-    own_task: OwnTask = None,
-    device: Device = "cpu",
-    dtype: DtypeName = "float32",
-    quiet: Quiet = False,
+    changes: options.RecipeOptions,
+    own_task: options.OwnTask = None,
+    device: options.Device = "cpu",
+    dtype: options.DtypeName = "float32",
+    quiet: options.Quiet = False,
 ) -> None:
     """Train a preset of a task into a run folder, resume the run in a folder, or repeat a run from its record."""
-    one_thread()
     from stagewise.training import train as train_recipe
 
     if record is not None and task is None:
@@ -75,26 +46,24 @@ def train(
 
 
 def measure(
-    source: Origin,
+    source: options.Origin,
     *,
-    out: Out = None,
-    data: DataOptions,
-    sequences: SequenceCount = None,
-    probe: MoreProbes = None,
-    chosen: ProbeOptions,
-    executor: ExecutorName = None,
-    passes: PassOptions,
+    out: options.Out = None,
+    data: options.DataOptions,
+    sequences: options.SequenceCount = None,
+    probe: options.MoreProbes = None,
+    chosen: options.ProbeOptions,
+    executor: options.ExecutorName = None,
+    passes: options.PassOptions,
 ) -> None:
     """Run the default probes, and others, on every checkpoint of a run folder or any source; write the table."""
-    one_thread()
     from stagewise.checkpoints.run_folder import TABLE, table_file
     from stagewise.saved_findings import familiarity_in
 
-    measurement = Measurement(passes, chosen, probe, sequences, executor)
+    measurement = options.Measurement(passes, chosen, probe, sequences, executor)
     opened = opened_source(source, data, out, measurement)
     folder = opened.folder
-    with measuring([opened], measurement) as audits:
-        faults = next(audits)
+    [faults] = measure_each([opened], measurement)
     if faults is not None:
         if (familiarity := familiarity_in(folder)) is not None:
             print(familiarity)
@@ -110,56 +79,56 @@ def report(
         ),
     ],
     *,
-    out: Out = None,
-    step_column: StepsColumn = None,
-    cause: Causes = None,
-    data: DataOptions,
-    sequences: SequenceCount = None,
-    chosen: ProbeOptions,
-    executor: ExecutorName = None,
+    out: options.Out = None,
+    step_column: options.StepsColumn = None,
+    cause: options.Causes = None,
+    data: options.DataOptions,
+    sequences: options.SequenceCount = None,
+    chosen: options.ProbeOptions,
+    executor: options.ExecutorName = None,
     light: Annotated[
         bool, typer.Option("--light", help="write a copy beside it, a tenth of its size, to send: report-light.html")
     ] = False,
-    axis: Axis = "steps",
-    passes: PassOptions,
+    axis: options.Axis = "steps",
+    passes: options.PassOptions,
 ) -> None:
     """Write report.html and its figures; first measure a source that was not measured. Several give one report."""
     from stagewise.reporting._light import light_copy
+    from stagewise.reporting._seeds import report_seeds
 
     runs = each_run(sources, out, step_column)
-    measurement = Measurement(passes, chosen, sequences=sequences, executor=executor)
+    measurement = options.Measurement(passes, chosen, sequences=sequences, executor=executor)
+    measured = measured_first(runs, data, measurement, out if len(runs) == 1 else None)
     if len(runs) > 1:
-        out = Path(runs[0]).parents[1] if len(sources) == 1 else out
-        seeds = report_on_seeds(runs, out, data, measurement, cause, axis)
+        folders, first = [folder for folder, _ in measured], Path(runs[0])
+        name_causes_of(folders, cause)
+        place = out or Path("runs", f"{file_part(first.name)}-and-{len(runs) - 1}-more")
+        place = first.parents[1] if len(sources) == 1 else place
+        seeds = report_seeds(folders, place, axis, data.tokens_per_step)
         print(seeds)
         page = seeds.report
     else:
-        page = _report_on_one(runs[0], out, data, measurement, cause, axis)
+        [(folder, analysis)] = measured
+        name_causes_of([folder], cause)
+        if analysis is not None and not cause and axis == "steps":
+            print(analysis)
+            page = analysis.report
+        else:
+            page = _report_of(folder, axis, data.tokens_per_step)
     if light:
         print(f"light: {light_copy(page)}")
 
 
-def _report_on_one(
-    source: str,
-    out: Path | None,
-    data: DataOptions,
-    measurement: Measurement,
-    causes: Sequence[str] | None,
-    axis: Axis,
-) -> Path:
+def _report_of(folder: Path, axis: str, tokens_per_step: int | None) -> Path:
+    """Write the report of a measured folder, and print its answer and where it is."""
     from stagewise.processes import cores
     from stagewise.reporting._measured import axis_in
     from stagewise.reporting.page import report as write_report
     from stagewise.saved_findings import load_stages
     from stagewise.words._times import written_on
 
-    [(folder, analysis)] = measured_first([source], data, measurement, out)
-    name_causes_of([folder], causes)
-    if analysis is not None and not causes and axis == "steps":
-        print(analysis)
-        return analysis.report
-    page = write_report(folder, workers=cores(), axis=axis, tokens_per_step=data.tokens_per_step)
-    with written_on(axis_in(folder, axis, data.tokens_per_step)):
+    page = write_report(folder, workers=cores(), axis=axis, tokens_per_step=tokens_per_step)
+    with written_on(axis_in(folder, axis, tokens_per_step)):
         if (stages := load_stages(folder)) is not None:
             print(" ".join(stages.answer))
     print(f"report: {page}")

@@ -7,19 +7,10 @@ from typing import Annotated, NamedTuple
 
 from typer import Option
 
+from stagewise.cli import _options as options
 from stagewise.cli._commands import one_thread
 from stagewise.cli._names import check_probes
-from stagewise.cli._options import (
-    DataOptions,
-    Measurement,
-    Origin,
-    Out,
-    PassOptions,
-    ProbeOptions,
-    SequenceCount,
-    StepsColumn,
-)
-from stagewise.cli._sources import each_run, measuring, opened_source
+from stagewise.cli._sources import each_run, measure_each, opened_source
 
 
 class _Look(NamedTuple):
@@ -31,24 +22,24 @@ class _Look(NamedTuple):
 
 
 def watch(
-    source: Origin,
+    source: options.Origin,
     *,
     every: Annotated[float, Option(min=0, help="seconds between two looks, and between two loads of the page")] = 30.0,
     until: Annotated[int | None, Option(help="the step to end at; of a run its last one if not given")] = None,
     once: Annotated[bool, Option("--once", help="look once, for scripts")] = False,
-    out: Out = None,
-    step_column: StepsColumn = None,
-    data: DataOptions,
-    sequences: SequenceCount = None,
-    chosen: ProbeOptions,
-    passes: PassOptions,
+    out: options.Out = None,
+    step_column: options.StepsColumn = None,
+    data: options.DataOptions,
+    sequences: options.SequenceCount = None,
+    chosen: options.ProbeOptions,
+    passes: options.PassOptions,
 ) -> None:
     """Follow a training as it is written: measure what is new, tell transitions, keep report.html fresh.
 
     The page loads itself again until the training ends. A file that is still being written is looked at
     again. An interrupted watch goes on where it was.
     """
-    measurement = Measurement(passes, chosen, sequences=sequences)
+    measurement = options.Measurement(passes, chosen, sequences=sequences)
     check_probes((*(chosen.only or ()), *(chosen.without or ())))  # which no later look would mend
     last, told, waited = -1, "", ""
     while True:
@@ -69,7 +60,9 @@ def watch(
         sleep(every)
 
 
-def _look(source: str, out: Path | None, step_column: str | None, data: DataOptions, measurement: Measurement) -> _Look:
+def _look(
+    source: str, out: Path | None, step_column: str | None, data: options.DataOptions, measurement: options.Measurement
+) -> _Look:
     """Measure the checkpoints that no earlier look has measured, or read the curves of a log again."""
     from stagewise.checkpoints.run_folder import table_file
     from stagewise.reporting._logged import is_log
@@ -84,8 +77,7 @@ def _look(source: str, out: Path | None, step_column: str | None, data: DataOpti
         return _Look(folder, int(table_file(folder).outline["step"].max()))
     one_thread()
     opened = opened_source(source, data, out, measurement)
-    with measuring([opened], measurement) as audits:
-        next(audits)
+    list(measure_each([opened], measurement))
     last = max(opened.series.steps)
     return _Look(opened.folder, last) if opened.recipe is None else _Look(opened.folder, last, opened.recipe.plan.steps)
 

@@ -2,21 +2,16 @@
 
 import typer
 
-from stagewise.cli._atlas import atlas
-from stagewise.cli._attribute import attribute
+from stagewise.cli._atlas import atlas, suites
 from stagewise.cli._audit import audit
-from stagewise.cli._branch import branch
-from stagewise.cli._certify import certify
 from stagewise.cli._commands import Command, command
 from stagewise.cli._densify import densify
 from stagewise.cli._findings import compare, export, lineage, stages
-from stagewise.cli._intervene import intervene
 from stagewise.cli._llc import llc
-from stagewise.cli._relations import relations
+from stagewise.cli._replays import attribute, branch, certify, intervene
 from stagewise.cli._run import run_app
-from stagewise.cli._suites import suites
 from stagewise.cli._sweep import sweep
-from stagewise.cli._trajectory import trajectory
+from stagewise.cli._trajectory import relations, trajectory
 from stagewise.cli._verbs import measure, report, train
 from stagewise.cli._watch import watch
 
@@ -27,8 +22,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(run_app, name="run")
+_WITHOUT_MODELS = (audit, stages, lineage, compare, export, suites, report, watch)
+"""Commands that run models, if at all, only after a look at what is there."""
+
 for _verb in (
     *(audit, stages, lineage, compare, export, trajectory, relations, llc),
     *(densify, branch, attribute, intervene, certify, sweep, suites, atlas, train, measure, report, watch),
 ):
-    app.command(cls=Command)(command(_verb))
+    app.command(cls=Command)(command(_verb, models=_verb not in _WITHOUT_MODELS))

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from stagewise.checkpoints._log_rates import is_rate
+from stagewise.checkpoints._log_columns import is_rate
 from stagewise.checkpoints.logged_curves import LOGGED
 from stagewise.event import Causes
 

@@ -16,6 +16,7 @@ from stagewise.checkpoints._checksums import LIST
 from stagewise.checkpoints._parquet_files import read_parquet
 from stagewise.checkpoints.run_folder import (
     ANALYSIS,
+    FORMAT,
     METRICS,
     RESUME,
     RUN,
@@ -172,3 +173,29 @@ def test_two_sources_of_one_name_have_two_folders(tmp_path: Path) -> None:
         assert find(tmp_path / f"link-{parent}").identity == find(tmp_path / parent / "ckpts").identity
     assert len(folders) == 2
     assert all(folder.name.startswith("analysis-ckpts-") for folder in folders)
+
+
+def test_a_record_of_the_first_version_is_opened_and_claimed(tmp_path: Path, small_recipe: Recipe) -> None:
+    claim(tmp_path / "new", small_recipe)
+    record = read_run(tmp_path / "new")
+    assert record["format"] == FORMAT
+    (tmp_path / RUN).write_text(json.dumps({key: value for key, value in record.items() if key != "format"}))
+    assert read_run(tmp_path) == record
+    claim(tmp_path, small_recipe)
+
+
+def test_a_record_of_a_later_version_says_which_one_to_use(tmp_path: Path) -> None:
+    later = {"format": FORMAT + 1, "versions": {"stagewise": "7.1"}}
+    (tmp_path / RUN).write_text(json.dumps(later))
+    with pytest.raises(ValueError, match=rf"run.json has format {FORMAT + 1}, .* up to {FORMAT}: use stagewise 7.1"):
+        read_run(tmp_path)
+    (tmp_path / RUN).write_text(json.dumps({"format": FORMAT + 1}))
+    with pytest.raises(ValueError, match=r"use stagewise of its time, which wrote it"):
+        read_run(tmp_path)
+
+
+@pytest.mark.parametrize("form", ["1", 1.5, -1, None, True, []])
+def test_a_form_that_is_no_number_is_refused(form: Any, tmp_path: Path) -> None:
+    (tmp_path / RUN).write_text(json.dumps({"format": form}))
+    with pytest.raises(ValueError, match=r"run.json has the format .* expected a whole number from 0 to"):
+        read_run(tmp_path)

@@ -8,6 +8,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
+from stagewise.checkpoints.suites import suites
 from stagewise.cli._atlas import names_of
 from stagewise.cli.app import app
 from tests.fixtures.family import SIZES, TOKENS_PER_STEP, letters, train_family
@@ -78,3 +79,10 @@ def test_a_family_whose_models_cannot_be_named_is_refused(family: str, seeds: tu
 
 def test_a_known_suite_is_named_by_its_models() -> None:
     assert names_of("pythia", ("14m",), ()) == {"14m": ["EleutherAI/pythia-14m"]}
+
+
+def test_the_command_lists_them() -> None:
+    result = CliRunner().invoke(app, ["suites"])
+    assert "HuggingFaceTB/SmolLM3-3B-checkpoints" in result.output
+    assert "2,359,296 tokens a step; stage1 and stage2 and stage3 are one count" in result.output
+    assert len(json.loads(CliRunner().invoke(app, ["suites", "--json"]).output)) == len(suites())

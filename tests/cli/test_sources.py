@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,8 +12,7 @@ from stagewise.analysis import folder_of
 from stagewise.checkpoints.run_folder import TABLE, table_file
 from stagewise.checkpoints.series import open_series
 from stagewise.checkpoints.sources import Source
-from stagewise.cli._options import DataOptions, Measurement, PassOptions
-from stagewise.cli._sources import measured_folder, report_on_seeds
+from stagewise.cli._sources import measured_folder
 from stagewise.cli.app import app
 from tests.checkpoints.test_formats import adapter_of
 
@@ -55,16 +55,22 @@ def test_what_is_not_measured_is_said_with_a_command_that_a_shell_understands(tm
 
 def test_seeds_that_are_measured_are_taken_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[object] = []
-    monkeypatch.setattr("stagewise.reporting._seeds.report_seeds", lambda *given: taken.append(given))
+
+    def report_seeds(*given: object) -> SimpleNamespace:
+        taken.append(given)
+        return SimpleNamespace(report="page")
+
+    monkeypatch.setattr("stagewise.reporting._seeds.report_seeds", report_seeds)
     for name in ("a", "b"):
         (tmp_path / name / TABLE).parent.mkdir(parents=True)
         (tmp_path / name / TABLE).touch()
-    seeds, measurement = [str(tmp_path / "a"), str(tmp_path / "b")], Measurement(PassOptions())
-    report_on_seeds(seeds, None, DataOptions(), measurement)
+    seeds = [str(tmp_path / "a"), str(tmp_path / "b")]
+    assert CliRunner().invoke(app, ["report", *seeds]).exit_code == 0
     assert taken == [([tmp_path / "a", tmp_path / "b"], Path("runs", "a-and-1-more"), "steps", None)]
     # Other data are given: the sources are opened, and hold no checkpoints.
-    with pytest.raises(FileNotFoundError, match=r"is not a run folder: there is no run\.json in it"):
-        report_on_seeds(seeds, None, DataOptions(tokens="mine.npy"), measurement)
+    refused = CliRunner().invoke(app, ["report", *seeds, "--tokens", "mine.npy"])
+    assert refused.exit_code == 2
+    assert "is not a run folder: there is no run.json in it" in " ".join(refused.output.split())
 
 
 @pytest.mark.parametrize(

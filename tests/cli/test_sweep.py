@@ -75,6 +75,7 @@ def test_runs_that_finished_are_printed_and_those_that_failed_named_by_their_fol
         (["--memory", "2"], "--memory takes a size with its unit, as in 512MB or 2GB"),
         (["--together", "0"], "--together takes how many runs are trained as one, at least 1; got 0"),
         (["--together", "2", "--executor", "dask:tcp://here:1"], "leave it out, or --executor"),
+        (["--executor", "nowhere"], "--executor is dask:ADDRESS, or submitit with its parameters"),
         (["--set", "plan.clip"], "--set takes key=value,value,..., got 'plan.clip'"),
     ],
 )

@@ -1,0 +1,218 @@
+"""`stagewise intervene`, `branch`, `attribute` and `certify`: a run continues changed; how much later what comes."""
+
+import re
+import statistics
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from stagewise.cli._options import ReplayOptions
+from stagewise.cli._recipes import recipe_of_run
+from stagewise.cli._settings import read_axes, read_settings
+from stagewise.cli._sources import print_report
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from stagewise.plan import ClampHead
+    from stagewise.recipe import Recipe
+    from stagewise.replay._branches import Branch
+
+RunOf = Annotated[Path, typer.Argument(help="a run folder")]
+Named = list[str] | None
+
+
+def intervene(
+    folder: RunOf,
+    start: Annotated[int, typer.Option("--from", help="the step from which on the head is held")],
+    hold_out: Annotated[
+        Named, typer.Option("--hold-out", help="a head, as in L0H1, that writes nothing; may be repeated")
+    ] = None,
+    freeze: Annotated[Named, typer.Option("--freeze", help="a head whose weights stay as they are")] = None,
+    keep_pattern: Annotated[
+        Named, typer.Option("--keep-pattern", help="a head whose query and key weights stay as they are")
+    ] = None,
+    uniform: Annotated[Named, typer.Option("--uniform", help="a head that attends uniformly")] = None,
+    attend: Annotated[
+        Named, typer.Option("--attend", help='a head and the relation that it attends to, as in "L0H1=I(2)"')
+    ] = None,
+    controls: Annotated[
+        bool, typer.Option("--controls/--no-controls", help="the same on a matched head, and a kick of the same norm")
+    ] = True,
+    *,
+    replay: ReplayOptions,
+) -> None:
+    """Continue a run from a checkpoint with a head held; print how much later each transition comes, and controls."""
+    from stagewise.replay._matched_controls import with_controls
+
+    chosen = {"out": hold_out, "weights": freeze, "pattern": keep_pattern, "uniform": uniform, "relation": attend}
+    recipe = recipe_of_run(folder, replay.own_task or (), "intervene continues with")
+    clamps = clamps_of({kind: heads or () for kind, heads in chosen.items()}, start)
+    branches = with_controls(clamps, folder, recipe, controls)
+    compare_and_print(folder, recipe, branches, dry=replay.dry, **replay.resources())
+
+
+def compare_and_print(
+    folder: Path, recipe: "Recipe", branches: "Sequence[Branch]", *, dry: bool, **how: Any
+) -> "pd.DataFrame | None":
+    """Print the cost of branches and, unless that is all, the delays of transitions in them; return these rows."""
+    from stagewise.checkpoints.run_folder import unfinished
+    from stagewise.replay._branches import compare, cost
+    from stagewise.words._delays import delays_in_words
+
+    price = cost(folder, branches)
+    if ends := unfinished(folder):
+        print(f"{ends}, and is compared up to there")
+    print(price)
+    if dry:
+        return None
+    rows = compare(folder, recipe, branches, **how)
+    rows = rows[rows["step"].isin([one.start for one in branches])]
+    for row in rows.to_dict("records"):
+        print(delays_in_words(row))
+    print_report(folder)
+    return rows
+
+
+def clamps_of(heads: Mapping[Any, Sequence[str]], start: int) -> "list[ClampHead]":
+    """Return a clamp for each named head, by kind; of the kind "relation" with the relation behind its name.
+
+    Raises:
+        ValueError: no head, or a name that is none; or no relation, or one too many.
+
+    >>> clamps_of({"relation": ["L0H1=I(2)"]}, 120)
+    [ClampHead(layer=0, head=1, start=120, kind='relation', relation='I(2)')]
+    """
+    from stagewise.plan import ClampHead
+
+    clamps = []
+    for kind, names in heads.items():
+        for name in names:
+            head, separator, relation = name.partition("=")
+            if (match := re.fullmatch(r"L(\d+)H(\d+)", head)) is None:
+                raise ValueError(f"a head is named by its layer and number, as in L0H1; got {name!r}")
+            if bool(separator) != (kind == "relation"):
+                raise ValueError(f'--attend alone names a relation behind the head, as in "L0H1=I(2)"; got {name!r}')
+            clamps.append(ClampHead(int(match[1]), int(match[2]), start, kind, relation or None))
+    if not clamps:
+        raise ValueError("name a head to hold, as in --hold-out L0H1")
+    return clamps
+
+
+def branch(
+    folder: RunOf,
+    start: Annotated[int, typer.Option("--from", help="the step from which on the recipe is another one")],
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            help="a field of the recipe and its value from there on, as plan.learning_rate=0.02; several fields are "
+            "changed together, several values (0.02,0.005) are a branch each",
+        ),
+    ] = None,
+    seeds: Annotated[
+        int, typer.Option(min=1, help="orders of the batches from there on: the run's own one, and others")
+    ] = 1,
+    controls: Annotated[
+        bool,
+        typer.Option("--controls/--no-controls", help="the same from half the step on, and batches in another order"),
+    ] = True,
+    together: Annotated[int, typer.Option(min=1, help="train up to so many of one shape as one batched step")] = 1,
+    *,
+    replay: ReplayOptions,
+) -> None:
+    """Continue a run from a checkpoint with its recipe changed; print how much later each transition comes."""
+    from stagewise.findings.delays import find_delays
+    from stagewise.replay.branching import branches_of
+    from stagewise.sweeping import parameter_grid
+
+    recipe = recipe_of_run(folder, replay.own_task or (), "branch continues with")
+    cells = parameter_grid(**read_axes(settings or []))
+    changes = [read_settings([f"{key}={value}" for key, value in cell.items()]) for cell in cells]
+    branches = branches_of(folder, changes, start, recipe, controls=controls, seeds=seeds)
+    how: Any = {"together": together, **replay.resources()}
+    rows = compare_and_print(folder, recipe, branches, dry=replay.dry, **how)
+    if rows is not None and seeds > 1:
+        rows = rows[rows["control"] != "another time"].rename(columns={"change": "without"})
+        print(find_delays(rows).rename(columns={"without": "change"}).round(1).to_string(index=False))
+
+
+def attribute(
+    folder: RunOf,
+    transition: Annotated[str, typer.Option(help='what comes, as "attention to I(2)" or "loss 0.5"')],
+    start: Annotated[int, typer.Option("--from", help="the step from which on predictions are left out")],
+    stop: Annotated[int | None, typer.Option("--until", help="the step from which on they count again")] = None,
+    classes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--leave-out",
+            help='classes of predictions, or what their names begin with: "at position" (as if not given), "of token", '
+            '"that repeat"; may be repeated',
+        ),
+    ] = None,
+    orders: Annotated[int, typer.Option(min=1, help="other orders of the batches, whose delays are the noise")] = 2,
+    *,
+    replay: ReplayOptions,
+) -> None:
+    """Replay a run without classes of its predictions; print how much later a transition comes, and which made it."""
+    from stagewise.replay._branches import cost
+    from stagewise.replay.attributing import attribute, first_replays
+    from stagewise.words._delays import attributed_in_words
+
+    recipe, names = recipe_of_run(folder, replay.own_task or (), "attribute continues with"), classes or ["at position"]
+    noise, halves = first_replays(folder, names, start, stop, recipe, orders)
+    print(f"at first, {cost(folder, [*noise, *(one for _, one in halves)])}")
+    if replay.dry:
+        return
+    how: Any = {"orders": orders, **replay.resources()}
+    rows = attribute(folder, transition, names, start, stop, recipe=recipe, **how)
+    print(*attributed_in_words(rows.to_dict("records"), transition), sep="\n")
+
+
+def certify(
+    folder: RunOf,
+    start: Annotated[
+        int | None,
+        typer.Option("--from", help="the first step without; else the last checkpoint before each transition begins"),
+    ] = None,
+    classes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--leave-out",
+            help='classes of predictions, or what their names begin with, as "at position"; may be repeated',
+        ),
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="orders of the batches in which a verdict has to hold")] = 1,
+    *,
+    replay: ReplayOptions,
+) -> None:
+    """Say of each head whether each transition of a run needs it: replays without it, beside their controls."""
+    from stagewise.checkpoints.run_folder import CERTIFICATE
+    from stagewise.replay._branches import cost
+    from stagewise.replay.certifying import _experiments_of, certify
+    from stagewise.words._delays import certified_in_words, delay_in_words
+
+    recipe, names = recipe_of_run(folder, replay.own_task or (), "certify continues with"), classes or ()
+    experiments = _experiments_of(folder, recipe, names, start, seeds, progress=not replay.quiet, device=replay.device)
+    price = cost(folder, [one for experiment in experiments for one in experiment.branches])
+    print(f"{price}, about {price.updates * _seconds_an_update(folder):.0f} seconds of training")
+    if replay.dry:
+        return
+    how: Any = {"start": start, "seeds": seeds, **replay.resources()}
+    rows = certify(folder, names, recipe=recipe, **how)
+    delays = [delay_in_words(row["value"], row["lo"], row["hi"]) for row in rows.to_dict("records")]
+    print(rows[["transition", "step", "subject", "verdict"]].assign(delay=delays).to_string(index=False))
+    for _, of in rows.groupby("transition", sort=False):
+        print(certified_in_words(of.to_dict("records")))
+    print(f"the intervals of the controls: {folder / CERTIFICATE}")
+
+
+def _seconds_an_update(folder: Path) -> float:
+    """Return how long an update of a run took, between the times of its files: the median."""
+    from stagewise.checkpoints.run_folder import checkpoint_file, saved_steps
+
+    times = {step: checkpoint_file(folder, step).stat().st_mtime for step in saved_steps(folder)}
+    return statistics.median(abs(times[after] - times[before]) / (after - before) for before, after in pairwise(times))
