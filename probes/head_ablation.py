@@ -46,6 +46,18 @@ class HeadAblation(AbstractProbe):
     single heads of the same layer, drawn without repetition ("random head 1" and so on), and the head itself with its
     output not replaced but moved as far in a random direction ("random direction").
 
+    With `exact=False` every head is ablated on the first two sequences of the batch. Heads whose effect is, or may be,
+    a quarter of the largest or more, and 0.01 nats, go on, on twice as many each time, until the mean over all
+    sequences is known to 5 %. On the other sequences the change of the loss is its first-order estimate, corrected by
+    what it misses on those that were taken (a difference estimator); the KL, which has no such estimate, is the mean
+    of those taken. `n` counts sequences that were taken. The interval is that of the resampled sequences, and wider on
+    either side by the error of what is estimated.
+
+    Along a training the sequences that are taken are always the first ones, the same at every checkpoint, and how many
+    is decided at each. A decision to take more moves a curve by the error of the estimate, which is within the
+    interval before, and not by how the sequences differ, which the gradients show of all of them. Curves of the KL
+    move by the latter too: their intervals say so.
+
     Args:
         heads: (layer, head) pairs; None for every head, which the other layers' heads and the closer matches need.
         kinds: of "zero", "mean" (over the batch, at each position) and "resample" (another sequence's output); and of
@@ -55,13 +67,16 @@ class HeadAblation(AbstractProbe):
         random_heads: how many single heads to draw; of a layer with fewer other heads, all of these.
         random_direction: also move the output in a random direction, a further pass each head and kind.
         seed: of the drawn heads and directions, the same at every checkpoint.
+        exact: whether each head is ablated on all sequences; if not, kinds are "zero" and "mean", without the controls
+            on request.
 
     Raises:
-        ValueError: a head that the model does not have, an unknown kind, closer matches of some heads only, or a
-            negative number or seed.
+        ValueError: a head that the model does not have, an unknown kind, closer matches of some heads only, a
+            negative number or seed, or kinds or controls that need exact effects.
 
     Source: ablations as in Michel et al. (2019), Are Sixteen Heads Really Better than One?, arXiv:1905.10650;
-    resampling as in Chan et al. (2022), Causal Scrubbing.
+    resampling as in Chan et al. (2022), Causal Scrubbing; the difference estimator as in Cochran (1977), Sampling
+    Techniques, section 7.
 
     >>> from stagewise.probe import example_view
     >>> ablated = {(AblateHead(0, 0, "zero"),): [[0.25, 0.75]]}
@@ -87,7 +102,7 @@ class HeadAblation(AbstractProbe):
         if not self.exact and (self.matched or self.random_heads or self.random_direction):
             raise ValueError("further controls are of heads on all sequences: leave exact=False out")
         if not self.exact and not set(self.kinds) <= {"zero", "mean"}:
-            raise ValueError(f"exact=False takes the kinds 'zero' and 'mean', which gradients estimate; got {self.kinds}")
+            raise ValueError(f"exact=False is of 'zero' and 'mean', which gradients estimate; got {self.kinds}")
         if self.random_heads < 0 or self.seed < 0:
             raise ValueError(f"random_heads and seed are not negative, got {self.random_heads} and {self.seed}")
         if self.matched and self.heads is not None:
@@ -125,9 +140,7 @@ class HeadAblation(AbstractProbe):
         of_layers = {layer: self._effects(view, layer, every) for layer in by_layer}
         directed = by_layer if self.random_direction else {}
         moved = {layer: self._effects(view, layer, heads, self.seed) for layer, heads in directed.items()}
-        return [
-            *self._readings(by_layer, of_layers, moved), *(self._closer(view, of_layers) if self.matched else ())
-        ]
+        return [*self._readings(by_layer, of_layers, moved), *(self._closer(view, of_layers) if self.matched else ())]
 
     def further_readings(self, readings: Sequence[Reading], effects: Effects) -> list[Reading]:
         """Ablate every head on few sequences, and those on more whose effects are large or not known well enough."""
@@ -137,22 +150,24 @@ class HeadAblation(AbstractProbe):
         by_layer = self._by_layer(effects.architecture)
         estimates = first_order.values[:, list(by_layer)].flatten(1).double().cpu().numpy()
         few = _allocated(effects, list(self.edits(effects.architecture)), estimates)
-        sizes = len(by_layer), effects.architecture.n_heads, len(self.kinds)
-        taken = dict(zip(by_layer, torch.from_numpy(few.n).view(sizes), strict=True))
-        of_layers = [
-            {layer: dict(zip(self.quantities, each, strict=True)) for layer, each in zip(by_layer, of, strict=True)}
-            for of in (
-                torch.from_numpy(each).float().unflatten(-1, sizes).permute(2, 0, 1, 3, 4)
-                for each in (few.values, few.margins[:, None])
-            )
-        ]
-        # What is a mean of effects is no less well known than the mean of their margins.
-        values, margins = (self._readings(by_layer, each, {}) for each in of_layers)
-        return [_of_few(*each, taken) for each in zip(values, margins, strict=True)]
+        sizes = {"layer": len(by_layer), "kind": len(self.kinds)}
 
-    def _readings(
-        self, by_layer: Mapping[int, list[int]], of_layers: _OfLayers, moved: _OfLayers
-    ) -> list[Reading]:
+        def of_layers(all_layers: Float[np.ndarray, "quantity batch edit"]) -> _OfLayers:
+            pattern = "quantity batch (layer head kind) -> layer quantity batch head kind"
+            split = rearrange(torch.from_numpy(all_layers).float(), pattern, **sizes)
+            return {
+                layer: dict(zip(self.quantities, each, strict=True))
+                for layer, each in zip(by_layer, split, strict=True)
+            }
+
+        taken = rearrange(torch.from_numpy(few.n), "(layer head kind) -> layer head kind", **sizes)
+        of_layer = dict(zip(by_layer, taken, strict=True))
+        # What is a mean of effects is no less well known than the mean of their margins.
+        values = self._readings(by_layer, of_layers(few.values), {})
+        margins = self._readings(by_layer, of_layers(few.margins[:, None]), {})
+        return [_of_few(*each, of_layer) for each in zip(values, margins, strict=True)]
+
+    def _readings(self, by_layer: Mapping[int, list[int]], of_layers: _OfLayers, moved: _OfLayers) -> list[Reading]:
         """Return the effects of heads with their controls."""
         readings = []
         for layer, heads in by_layer.items():
@@ -243,7 +258,9 @@ def _allocated(effects: Effects, edits: Sequence[Edit], estimates: Float[np.ndar
             return few
 
 
-def _completed(found: Float[np.ndarray, "quantity sequence edit"], estimates: Float[np.ndarray, "sequence edit"]) -> _Few:
+def _completed(
+    found: Float[np.ndarray, "quantity sequence edit"], estimates: Float[np.ndarray, "sequence edit"]
+) -> _Few:
     """Complete effects that are nan on some sequences."""
     change, kl = found
     n, mean = np.isfinite(kl).sum(0), np.nanmean(kl, 0)

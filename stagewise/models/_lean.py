@@ -86,7 +86,8 @@ class LeanPass:
             layer = self.weights.layers[above]
             return here_above, layer.write(attend(layer, projected, many._queries(above), None))
 
-        return many.queries.flat(self.weights.through_layers(here, attention, start=number))
+        x = self.clean[f"blocks.{number}.hook_resid_pre"].repeat(len(heads), 1, 1)
+        return many.queries.flat(self.weights.through_layers(x, attention, start=number))
 
     def _queries(self, number: int) -> ScoredPositions | None:
         return self.queries if number == len(self.weights.layers) - 1 else None
