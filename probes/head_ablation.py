@@ -266,8 +266,10 @@ def _completed(
     n, mean = np.isfinite(kl).sum(0), np.nanmean(kl, 0)
     # What gradients miss is of second order, as the KL is.
     rest, scale = change - estimates, mean.clip(min=0)
-    widths = np.stack([half_widths(rest, scale), half_widths(kl, scale, shared=True)])
-    margins = np.where(n < len(kl), widths * np.sqrt(1 - n / len(kl)), 0.0)
+    margins = np.zeros((2, len(n)))
+    if n.min() < len(kl):
+        widths = np.stack([half_widths(rest, scale), half_widths(kl, scale, shared=True)])
+        margins = widths * np.sqrt(1 - n / len(kl))
     others = np.stack([estimates + np.nanmean(rest, 0), np.broadcast_to(mean, kl.shape)])
     return _Few(np.where(np.isnan(found), others, found), margins, n)
 

@@ -51,8 +51,7 @@ class Plan:
 
     The batch goes through in slices, but for the kinds of probes that need the `whole` of it, as they are found. With
     `by_hooks` edited passes are run with hooks even where the lean pass agrees. The dtype is that of matrix products;
-    what is tried and compared is in float32. With `progress` a checkpoint that takes long has a bar of its own. So many
-    sequences `at_once` fit into a pass without gradients, None for all.
+    what is tried and compared is in float32. With `progress` a checkpoint that takes long has a bar of its own.
     """
 
     architecture: Architecture
@@ -63,7 +62,6 @@ class Plan:
     whole: set[str] = dataclasses.field(default_factory=set)
     dtype: Dtype = "float32"
     progress: bool = False
-    at_once: int | None = None
 
     @property
     def parts(self) -> list[Batch]:
@@ -322,7 +320,7 @@ class _Slices:
             passes, view = self.passes_of_all
             if all(models.hooks_for(self.model, edit) <= view.activations.keys() for edit in edits):
                 return torch.stack(dataclasses.replace(view, edited=passes.edited(edits)).effects(edits))
-        size = self.plan.at_once or len(batch)
+        size = -(-len(batch) // self.plan.slices)
         bounds = [(0, start), (start, stop), (stop, len(batch))]
         before, inside, after = (cut(batch[a:b], -(-(b - a) // size)) if a < b else [] for a, b in bounds)
         anew = _Slices(self.plan, [], [*before, *inside, *after], self.checkpoint, edits)

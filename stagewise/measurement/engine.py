@@ -99,19 +99,8 @@ def measure(
             backward = any(list(probe.attributions(one.architecture)) for probe in probes)
             predictions = predicted(probes, one.architecture)
             slices = slices_needed(batch, one.architecture, memory, backward, predictions)
-            fitting = slices_needed(batch, one.architecture, memory)
-            at_once = -(-len(batch) // fitting)
             bars = progress and executor is None and workers == 1
-            plan = Plan(
-                one.architecture,
-                probes,
-                batch.to(device),
-                slices,
-                by_hooks,
-                dtype=dtype,
-                progress=bars,
-                at_once=at_once,
-            )
+            plan = Plan(one.architecture, probes, batch.to(device), slices, by_hooks, dtype=dtype, progress=bars)
             measurement = Measurement(one, plan, rows, resamples, device, earlier)
             parts = measure_steps(measurement, workers, executor, progress)
             written += [*parts, *_across(one, parts, probes, temporary)]

@@ -254,6 +254,9 @@ LARGE: dict[str, dict[str, Any]] = {
 REPEATED = RepeatedTokens(32, length=12)
 """Sequences for the models whose heads are ablated on few of them first."""
 
+OF_ROUNDING = 1e-3
+"""A margin is of differences between an effect and its estimate, which can be little more than rounding."""
+
 AXES = ["step", "quantity", "layer", "head", "kind", "control"]
 
 
@@ -293,8 +296,7 @@ def assert_allocated(rows: pd.DataFrame, sequences: int) -> None:
         size = of_step["exact"].abs()
         large = of_step[(size >= size.max() / 2) & (size > 0.02)]
         assert (large["rest"] <= 0.05 * large["exact"].abs()).all()
-    whole = heads[heads["n"] == sequences]
-    assert whole["rest"].max() < 10 * FLOAT32
+    assert (heads[heads["n"] == sequences]["rest"] < 10 * FLOAT32).all()
 
 
 @pytest.mark.parametrize("kind", ["mean", "zero"])
@@ -314,8 +316,9 @@ def test_slices_do_not_matter_to_which_sequences_are_taken(memory: int | None) -
     probes = [HeadAblation(kinds=("mean",), exact=False)]
     one, other = (measure(series, probes, batch, memory=each, progress=False) for each in (memory, 2**20))
     pd.testing.assert_series_equal(one["n"], other["n"])
-    for name in ("value", "lo", "hi"):
-        pd.testing.assert_series_equal(one[name], other[name], atol=10 * FLOAT32, rtol=1e-4)
+    pd.testing.assert_series_equal(one["value"], other["value"], atol=10 * FLOAT32, rtol=1e-4)
+    for name in ("lo", "hi"):
+        pd.testing.assert_series_equal(one[name], other[name], atol=OF_ROUNDING, rtol=OF_ROUNDING)
 
 
 def test_hooks_give_the_same_effects_by_few_sequences() -> None:
