@@ -15,6 +15,10 @@ _EVERY_KIND = 32
 """Heads of a model up to which each is ablated in every way, by the mean alone beyond: a third of the passes. There
 attribution stands beside it, which is what takes its place where ablations take too long."""
 
+_MANY_PRODUCTS = 1e12
+"""Products of numbers in the ablations of all heads, half a minute on one core, from which on a model of more than
+`_EVERY_KIND` heads has them all ablated on few sequences, and on all of them only those that matter."""
+
 _MAPS = 60_000
 """Numbers a checkpoint, averaged over the batch, that are kept by offset; and the attention weights of maps."""
 
@@ -114,7 +118,17 @@ def _of_edits(architecture: Architecture, batch: Batch, contexts: tuple[int, ...
     if architecture.n_layers * architecture.n_heads <= _EVERY_KIND:
         return [restricted, probes.HeadAblation(kinds=("zero",)) if alone else probes.HeadAblation()]
     kind: Literal["zero", "mean"] = "zero" if alone else "mean"
-    return [restricted, probes.HeadAblation(kinds=(kind,)), probes.HeadAttribution(kind)]
+    exact = alone or _products(architecture, batch) < _MANY_PRODUCTS
+    return [restricted, probes.HeadAblation(kinds=(kind,), exact=exact), probes.HeadAttribution(kind)]
+
+
+def _products(architecture: Architecture, batch: Batch) -> float:
+    """Return about how many numbers are multiplied where every head is ablated on every sequence."""
+    n_layers, width = architecture.n_layers, int(architecture.config["d_model"])
+    # Four matrices of attention and two of an MLP that is four times as wide, in half of the layers.
+    at_position = 6 * n_layers * width**2 * batch.tokens[0].shape[0]
+    unembedded = width * architecture.n_outputs * float(batch.scored.sum()) / len(batch)
+    return n_layers * architecture.n_heads * len(batch) * (at_position + unembedded)
 
 
 def _of_maps(architecture: Architecture, batch: Batch) -> list[AbstractProbe]:

@@ -4,17 +4,31 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from typing import get_args, get_type_hints
+from typing import NamedTuple, get_args, get_type_hints
 
 import numpy as np
 import torch
 from einops import rearrange
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from stagewise.architecture import Architecture
-from stagewise.intervention import AblateHead, Edit
+from stagewise.intervention import AblateHead, AttributeHeads, Edit
 from stagewise.loss import mean_scored
-from stagewise.probe import AbstractProbe, Labels, Quantity, Reading, View
+from stagewise.probe import AbstractProbe, Effects, Labels, Quantity, Reading, View
+from stagewise.statistics._moderated import half_widths
+
+_FIRST = 2
+"""Sequences that every head is ablated on: a deviation needs two."""
+
+_PRECISION = 0.05
+"""Part of itself to which a large effect is known as the mean of all sequences."""
+
+_LARGE, _SMALL = 0.25, 0.01
+"""Part of the largest effect, and nats, below which one is only bounded."""
+
+_OfLayers = Mapping[int, Mapping[str, Tensor]]
+"""Effects [batch head kind] by layer and quantity."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,6 +46,18 @@ class HeadAblation(AbstractProbe):
     single heads of the same layer, drawn without repetition ("random head 1" and so on), and the head itself with its
     output not replaced but moved as far in a random direction ("random direction").
 
+    With `exact=False` every head is ablated on the first two sequences of the batch. Heads whose effect is, or may be,
+    a quarter of the largest or more, and 0.01 nats, go on, on twice as many each time, until the mean over all
+    sequences is known to 5 %. On the other sequences the change of the loss is its first-order estimate, corrected by
+    what it misses on those that were taken (a difference estimator); the KL, which has no such estimate, is the mean
+    of those taken. `n` counts sequences that were taken. The interval is that of the resampled sequences, and wider on
+    either side by the error of what is estimated.
+
+    Along a training the sequences that are taken are always the first ones, the same at every checkpoint, and how many
+    is decided at each. A decision to take more moves a curve by the error of the estimate, which is within the
+    interval before, and not by how the sequences differ, which the gradients show of all of them. Curves of the KL
+    move by the latter too: their intervals say so.
+
     Args:
         heads: (layer, head) pairs; None for every head, which the other layers' heads and the closer matches need.
         kinds: of "zero", "mean" (over the batch, at each position) and "resample" (another sequence's output); and of
@@ -41,13 +67,16 @@ class HeadAblation(AbstractProbe):
         random_heads: how many single heads to draw; of a layer with fewer other heads, all of these.
         random_direction: also move the output in a random direction, a further pass each head and kind.
         seed: of the drawn heads and directions, the same at every checkpoint.
+        exact: whether each head is ablated on all sequences; if not, kinds are "zero" and "mean", without the controls
+            on request.
 
     Raises:
-        ValueError: a head that the model does not have, an unknown kind, closer matches of some heads only, or a
-            negative number or seed.
+        ValueError: a head that the model does not have, an unknown kind, closer matches of some heads only, a
+            negative number or seed, or kinds or controls that need exact effects.
 
     Source: ablations as in Michel et al. (2019), Are Sixteen Heads Really Better than One?, arXiv:1905.10650;
-    resampling as in Chan et al. (2022), Causal Scrubbing.
+    resampling as in Chan et al. (2022), Causal Scrubbing; the difference estimator as in Cochran (1977), Sampling
+    Techniques, section 7.
 
     >>> from stagewise.probe import example_view
     >>> ablated = {(AblateHead(0, 0, "zero"),): [[0.25, 0.75]]}
@@ -67,8 +96,13 @@ class HeadAblation(AbstractProbe):
     random_heads: int = 0
     random_direction: bool = False
     seed: int = 0
+    exact: bool = True
 
     def __post_init__(self) -> None:
+        if not self.exact and (self.matched or self.random_heads or self.random_direction):
+            raise ValueError("further controls are of heads on all sequences: leave exact=False out")
+        if not self.exact and not set(self.kinds) <= {"zero", "mean"}:
+            raise ValueError(f"exact=False is of 'zero' and 'mean', which gradients estimate; got {self.kinds}")
         if self.random_heads < 0 or self.seed < 0:
             raise ValueError(f"random_heads and seed are not negative, got {self.random_heads} and {self.seed}")
         if self.matched and self.heads is not None:
@@ -85,6 +119,10 @@ class HeadAblation(AbstractProbe):
         layers = range(architecture.n_layers) if self.matched else ()
         return [f"blocks.{layer}.attn.hook_{name}" for layer in layers for name in ("pattern", "z")]
 
+    def attributions(self, architecture: Architecture) -> Iterable[AttributeHeads]:
+        """List the estimates that say what an effect is where it is not measured."""
+        return [AttributeHeads(kind) for kind in self.kinds if not self.exact]  # type: ignore[arg-type]  # __post_init__
+
     def edits(self, architecture: Architecture) -> Iterable[Edit]:
         """List one edited pass for each head of the chosen heads' layers and each kind, and those in a direction."""
         for layer, heads in self._by_layer(architecture).items():
@@ -95,11 +133,44 @@ class HeadAblation(AbstractProbe):
 
     def read(self, view: View) -> list[Reading]:
         """Return `loss_change` and `kl` by layer, head, kind and control."""
-        readings = []
+        if not self.exact:
+            estimates = [view.attributed[request] for request in self.attributions(view.architecture)]
+            return [Reading("batch layer head kind", torch.stack(estimates, -1), "loss_change", {"kind": self.kinds})]
         by_layer, every = self._by_layer(view.architecture), range(view.architecture.n_heads)
         of_layers = {layer: self._effects(view, layer, every) for layer in by_layer}
+        directed = by_layer if self.random_direction else {}
+        moved = {layer: self._effects(view, layer, heads, self.seed) for layer, heads in directed.items()}
+        return [*self._readings(by_layer, of_layers, moved), *(self._closer(view, of_layers) if self.matched else ())]
+
+    def further_readings(self, readings: Sequence[Reading], effects: Effects) -> list[Reading]:
+        """Ablate every head on few sequences, and those on more whose effects are large or not known well enough."""
+        if self.exact:
+            return list(readings)
+        (first_order,) = readings
+        by_layer = self._by_layer(effects.architecture)
+        estimates = first_order.values[:, list(by_layer)].flatten(1).double().cpu().numpy()
+        few = _allocated(effects, list(self.edits(effects.architecture)), estimates)
+        sizes = {"layer": len(by_layer), "kind": len(self.kinds)}
+
+        def of_layers(all_layers: Float[np.ndarray, "quantity batch edit"]) -> _OfLayers:
+            pattern = "quantity batch (layer head kind) -> layer quantity batch head kind"
+            split = rearrange(torch.from_numpy(all_layers).float(), pattern, **sizes)
+            return {
+                layer: dict(zip(self.quantities, each, strict=True))
+                for layer, each in zip(by_layer, split, strict=True)
+            }
+
+        taken = rearrange(torch.from_numpy(few.n), "(layer head kind) -> layer head kind", **sizes)
+        of_layer = dict(zip(by_layer, taken, strict=True))
+        # What is a mean of effects is no less well known than the mean of their margins.
+        values = self._readings(by_layer, of_layers(few.values), {})
+        margins = self._readings(by_layer, of_layers(few.margins[:, None]), {})
+        return [_of_few(*each, of_layer) for each in zip(values, margins, strict=True)]
+
+    def _readings(self, by_layer: Mapping[int, list[int]], of_layers: _OfLayers, moved: _OfLayers) -> list[Reading]:
+        """Return the effects of heads with their controls."""
+        readings = []
         for layer, heads in by_layer.items():
-            directed = self._effects(view, layer, heads, self.seed) if self.random_direction else {}
             for quantity, effect in of_layers[layer].items():
                 values = {"head": effect[:, heads]}
                 if (n_heads := effect.shape[1]) > 1:
@@ -109,14 +180,14 @@ class HeadAblation(AbstractProbe):
                     values["head of another layer"] = torch.stack(others).mean(0)
                 for i, drawn in enumerate(self._drawn(layer, heads, n_heads), start=1):
                     values[f"random head {i}"] = effect[:, drawn]
-                if directed:
-                    values["random direction"] = directed[quantity]
+                if layer in moved:
+                    values["random direction"] = moved[layer][quantity]
                 labels = Labels({"layer": [layer], "head": heads, "kind": self.kinds, "control": list(values)})
                 stacked = torch.stack(list(values.values()), -1)[:, None]
                 readings.append(Reading("batch layer head kind control", stacked, quantity, labels))
-        return [*readings, *(self._closer(view, of_layers) if self.matched else ())]
+        return readings
 
-    def _closer(self, view: View, of_layers: Mapping[int, Mapping[str, Tensor]]) -> Iterable[Reading]:
+    def _closer(self, view: View, of_layers: _OfLayers) -> Iterable[Reading]:
         """Return the effects of the heads that are closest in entropy, and in norm; chosen anew in every resample."""
         names = [f"blocks.{layer}.attn.hook_" for layer in of_layers]
         patterns, outputs = ([view.activations[name + which] for name in names] for which in ("pattern", "z"))
@@ -156,6 +227,59 @@ class HeadAblation(AbstractProbe):
         edits = [_edit(layer, head, kind, direction) for head, kind in itertools.product(heads, self.kinds)]
         pattern, effects = "batch (head kind) -> batch head kind", view.effects(edits)._asdict()
         return {quantity: rearrange(effect, pattern, kind=len(self.kinds)) for quantity, effect in effects.items()}
+
+
+class _Few(NamedTuple):
+    """Effects of edits on all sequences, some of them estimated.
+
+    Args:
+        values: changes of the loss and KLs, nats; those of sequences that were not taken by what the others show.
+        margins: half-widths of the intervals in which the means over all sequences are.
+        n: sequences that were taken.
+    """
+
+    values: Float[np.ndarray, "quantity sequence edit"]
+    margins: Float[np.ndarray, "quantity edit"]
+    n: Int[np.ndarray, " edit"]
+
+
+def _allocated(effects: Effects, edits: Sequence[Edit], estimates: Float[np.ndarray, "sequence edit"]) -> _Few:
+    """Run edits on the first sequences, on twice as many those that are or may be large and are not known yet."""
+    chosen, stop = np.arange(len(edits)), 0
+    found = np.full((2, *estimates.shape), np.nan)
+    while True:
+        stop = min(max(2 * stop, _FIRST), effects.sequences)
+        found[:, :stop, chosen] = torch.stack(effects([edits[i] for i in chosen.tolist()], stop)).cpu()
+        few = _completed(found, estimates)
+        sizes = np.abs(few.values.mean(1))
+        large = sizes + few.margins > np.maximum(_LARGE * sizes.max(1, keepdims=True), _SMALL)
+        chosen = np.flatnonzero((large & (few.margins > _PRECISION * sizes)).any(0))
+        if not len(chosen):
+            return few
+
+
+def _completed(
+    found: Float[np.ndarray, "quantity sequence edit"], estimates: Float[np.ndarray, "sequence edit"]
+) -> _Few:
+    """Complete effects that are nan on some sequences."""
+    change, kl = found
+    n, mean = np.isfinite(kl).sum(0), np.nanmean(kl, 0)
+    # What gradients miss is of second order, as the KL is.
+    rest, scale = change - estimates, mean.clip(min=0)
+    margins = np.zeros((2, len(n)))
+    if n.min() < len(kl):
+        widths = np.stack([half_widths(rest, scale), half_widths(kl, scale, shared=True)])
+        margins = widths * np.sqrt(1 - n / len(kl))
+    others = np.stack([estimates + np.nanmean(rest, 0), np.broadcast_to(mean, kl.shape)])
+    return _Few(np.where(np.isnan(found), others, found), margins, n)
+
+
+def _of_few(values: Reading, margins: Reading, taken: Mapping[int, Tensor]) -> Reading:
+    """Return a reading with its margins, and how many sequences were taken: of a control the fewest of its layer."""
+    of_layer, margin = taken[int(values.labels["layer"][0])], margins.values[0]
+    n = torch.full_like(margin, int(of_layer.min()), dtype=torch.long)
+    n[..., 0] = of_layer[list(map(int, values.labels["head"]))]
+    return dataclasses.replace(values, margin=margin, taken=n)
 
 
 @functools.cache

@@ -1,7 +1,7 @@
 """The model's loss without each head, estimated for all heads at once from gradients."""
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 import numpy as np
@@ -9,8 +9,8 @@ import torch
 from scipy.stats import rankdata
 
 from stagewise.architecture import Architecture
-from stagewise.intervention import AblateHead, AttributeHeads, Edit
-from stagewise.probe import AbstractProbe, Effect, Quantity, Reading, View
+from stagewise.intervention import AblateHead, AttributeHeads
+from stagewise.probe import AbstractProbe, Effects, Quantity, Reading, View
 
 _RESOLUTION = 1e-7
 """Nats to which the change of a loss in float32 is known: what differs by less has one rank."""
@@ -67,21 +67,15 @@ class HeadAttribution(AbstractProbe):
         estimates = view.attributed[AttributeHeads(self.kind, self.steps)]
         return [Reading("batch layer head", estimates, "estimated_change")]
 
-    def further_edits(self, readings: Sequence[Reading]) -> Iterable[Edit]:
-        """List the ablations of the heads whose estimates are largest, by size."""
+    def further_readings(self, readings: Sequence[Reading], effects: Effects) -> list[Reading]:
+        """Add `exact_change` of the heads whose estimates are largest, by size, and `rank_correlation`."""
         (estimates,) = readings
         mean = estimates.values.mean(0)
         largest = mean.abs().flatten().argsort(descending=True, stable=True)[: self.top]
-        for layer, head in sorted(divmod(int(index), mean.shape[1]) for index in largest):
-            yield (AblateHead(layer, head, self.kind),)
-
-    def further_readings(self, readings: Sequence[Reading], effects: Mapping[Edit, Effect]) -> list[Reading]:
-        """Return `exact_change` of the ablated heads, and `rank_correlation`."""
-        (estimates,) = readings
-        ablated = [(part.layer, part.head) for edit in effects for part in edit if isinstance(part, AblateHead)]
-        exact = torch.stack([effect.loss_change for effect in effects.values()], 1)
+        ablated = sorted(divmod(int(index), mean.shape[1]) for index in largest)
+        exact = effects([(AblateHead(layer, head, self.kind),) for layer, head in ablated]).loss_change
         estimated = torch.stack([estimates.values[:, layer, head] for layer, head in ablated], 1)
-        further = []
+        further = [estimates]
         for layer in dict.fromkeys(layer for layer, _ in ablated):
             chosen = [number for number, (other, _) in enumerate(ablated) if other == layer]
             labels = {"layer": [layer], "head": [ablated[number][1] for number in chosen]}

@@ -117,6 +117,19 @@ class ScoredPredictions:
         probs = rows.exp()
         return cls(probs, torch.xlogy(probs, probs).sum(-1), targets[scored], sequence, scored.sum(1))
 
+    def repeated(self, times: int) -> "ScoredPredictions":
+        """Return these predictions so many times, one behind the other, each time of further sequences."""
+        first = torch.arange(times, device=self.sequence.device).repeat_interleave(len(self.sequence)) * len(
+            self.counts
+        )
+        return ScoredPredictions(
+            self.expected.repeat(times, 1),
+            self.negative_entropy.repeat(times),
+            self.targets.repeat(times, *[1] * (self.targets.ndim - 1)),
+            self.sequence.repeat(times) + first,
+            self.counts.repeat(times),
+        )
+
     def compare(
         self, blocks: Iterable[Float[Tensor, "row token"]]
     ) -> tuple[Float[Tensor, " batch"], Float[Tensor, " batch"]]:

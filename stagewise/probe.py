@@ -4,12 +4,12 @@ import abc
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from stagewise.architecture import Architecture
@@ -25,6 +25,18 @@ from stagewise.task import chosen as chosen
 
 Statistic = Callable[[np.ndarray], np.ndarray]
 """From means over the batch, with leading axes of any number, to values with the same leading axes."""
+
+
+@runtime_checkable
+class Effects(Protocol):
+    """The effects of the edits that a probe asks for once it knows its readings of all sequences."""
+
+    architecture: Architecture
+    sequences: int
+
+    def __call__(self, edits: Sequence[Edit], first: int | None = None) -> Effect:
+        """Return the effects of edits on the first sequences of the batch, one edit a column; None for all."""
+
 
 Labels = dict[str, Sequence[str | int]]
 """The names of the entries of each axis, by its name."""
@@ -49,6 +61,9 @@ class Reading:
         means: whether values without "batch" are means over the sequences, which slices of a large batch add up to.
         exists: which values exist, batch first, sizes of 1 for axes that make no difference; None for all. A quantity
             that exists in no sequence has no row.
+        margin: by how much an interval is wider on either side than resamples make it, since values of some sequences
+            are estimates; of the axes behind the batch.
+        taken: how many sequences these means then are of, in place of all.
 
     Raises:
         TypeError: the values are no tensor.
@@ -66,6 +81,8 @@ class Reading:
     statistic: Statistic | None = None
     means: bool = False
     exists: Bool[Tensor, "batch *axes"] | None = None
+    margin: Float[Tensor, "*axes"] | None = None
+    taken: Int[Tensor, "*axes"] | None = None
 
     def __post_init__(self) -> None:
         names = self.axes.split()
@@ -246,13 +263,9 @@ class AbstractProbe(abc.ABC):
             ValueError: the batch or the model lacks what the probe needs; the message names it.
         """
 
-    def further_edits(self, readings: Sequence[Reading]) -> Iterable[Edit]:
-        """List the edits that its readings of all sequences call for, as of heads that stand out; none by default."""
-        return ()
-
-    def further_readings(self, readings: Sequence[Reading], effects: Mapping[Edit, Effect]) -> list[Reading]:
-        """Return the readings that the effects of `further_edits` add; not called where there are none."""
-        return []
+    def further_readings(self, readings: Sequence[Reading], effects: Effects) -> list[Reading]:
+        """Return its readings of all sequences with those that further edits add, as of heads that stand out."""
+        return list(readings)
 
     def across(self, table: pd.DataFrame) -> pd.DataFrame:
         """Return further rows from its own rows over all checkpoints; none by default."""

@@ -89,3 +89,15 @@ def test_logits_far_from_zero_are_compared_as_their_probabilities() -> None:
     expected = cross_entropy(logits.log_softmax(-1), targets).mean(1)
     torch.testing.assert_close(loss, expected, atol=FLOAT32, rtol=0.0)
     torch.testing.assert_close(kl, torch.zeros(6), atol=FLOAT32, rtol=0.0)
+
+
+@pytest.mark.parametrize("regression", [False, True])
+def test_repeated_predictions_are_compared_one_time_after_the_other(regression: bool) -> None:
+    generator = torch.Generator().manual_seed(3)
+    targets = Q if regression else torch.randint(5, (3, 4), generator=generator)
+    scored = torch.tensor([[True, True, False, True], [False, True, False, False], [True, True, True, True]])
+    clean, others = ScoredPredictions.of(P, targets, scored), torch.randn(2, int(scored.sum()), 5, generator=generator)
+    loss, kl = clean.repeated(2).compare([others.flatten(0, 1)])
+    expected = [clean.compare([each]) for each in others]
+    torch.testing.assert_close(loss, torch.cat([each[0] for each in expected]))
+    torch.testing.assert_close(kl, torch.cat([each[1] for each in expected]))

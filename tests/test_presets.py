@@ -1,12 +1,16 @@
 """Presets: every task of the catalogue has one that makes a recipe, and so has any other task."""
 
 import dataclasses
+from pathlib import Path
 
 import pytest
 
 from stagewise import models, tasks
 from stagewise.loss import training_loss
+from stagewise.measurement.probe_batch import load_batch
 from stagewise.presets import _presets_of, recipe_for
+from stagewise.probes import HeadAblation
+from stagewise.probes.default_probes import default_probes
 from stagewise.recipe import Recipe
 from stagewise.statistics import DEFAULT
 from stagewise.task import AbstractTask
@@ -29,6 +33,14 @@ def test_every_preset_makes_a_model_that_reads_its_task(kind: type[AbstractTask]
         assert isinstance(recipe.task, kind)
         assert recipe.plan.seeds.init == recipe.plan.seeds.data == 2
         assert loss_at_the_start(recipe) > 0
+
+
+@pytest.mark.parametrize("kind", PLAIN, ids=lambda kind: kind.__name__)
+def test_every_head_of_every_preset_is_ablated_on_all_sequences(kind: type[AbstractTask], tmp_path: Path) -> None:
+    for name in _presets_of(kind):
+        recipe = recipe_for(kind, name)
+        probes = default_probes(recipe.architecture, load_batch(recipe, tmp_path), recipe.task)
+        assert [probe.exact for probe in probes if isinstance(probe, HeadAblation)] == [True]
 
 
 @pytest.mark.parametrize("kind", PLAIN, ids=lambda kind: kind.__name__)

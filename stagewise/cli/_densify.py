@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stagewise.cli._names import probe_named, probes_again
+from stagewise.cli._names import all_exact, probe_named, probes_again
 from stagewise.cli._options import DryRun, MoreProbes, OwnTask, PassOptions, ProbeOptions, SequenceCount
 
 if TYPE_CHECKING:
@@ -62,6 +62,8 @@ def densify(
     # These may be refused, and nothing is trained then.
     again = {**passes.resources(), "dtype": recorded_dtype(folder), "extra_probes": extra}
     again["probes"] = probes_again(recipe, folder, chosen.only or (), chosen.without or (), extra)
+    if chosen.exact:
+        again["probes"] = all_exact(again["probes"])
     if dry:
         return
     where: Any = {"device": passes.device, "dtype": passes.dtype, "progress": not passes.quiet}

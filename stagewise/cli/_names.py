@@ -1,5 +1,6 @@
 """Names of tasks and probes on the command line: short names of the catalogue, or module:Class for one's own."""
 
+import dataclasses
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -131,8 +132,12 @@ def _catalogue() -> list[str]:
     return sorted(name for name, value in vars(probes).items() if isinstance(value, type))
 
 
-def chooser(only: Sequence[str], without: Sequence[str]) -> "Callable[[Architecture, Batch, Any], list[AbstractProbe]]":
+def chooser(
+    only: Sequence[str], without: Sequence[str], *, exact: bool = False
+) -> "Callable[[Architecture, Batch, Any], list[AbstractProbe]]":
     """Return a function that chooses as `default_probes`, and then only some of them, or all but some.
+
+    With `exact` every head is ablated on all sequences, however large the model is.
 
     Raises:
         ValueError: (when called) a name is none of the default probes of that batch and model.
@@ -142,9 +147,17 @@ def chooser(only: Sequence[str], without: Sequence[str]) -> "Callable[[Architect
     def choose(architecture: "Architecture", batch: "Batch", task: Any) -> "list[AbstractProbe]":
         chosen = {type(probe).__name__: probe for probe in default_probes(architecture, batch, task)}
         _check_known((*only, *without), chosen)
-        return [probe for name, probe in chosen.items() if name not in without and (not only or name in only)]
+        some = [probe for name, probe in chosen.items() if name not in without and (not only or name in only)]
+        return all_exact(some) if exact else some
 
     return choose
+
+
+def all_exact(probes: "Sequence[AbstractProbe]") -> "list[AbstractProbe]":
+    """Return probes that ablate every head on all sequences."""
+    from stagewise.probes import HeadAblation
+
+    return [dataclasses.replace(probe, exact=True) if isinstance(probe, HeadAblation) else probe for probe in probes]
 
 
 def probes_again(

@@ -205,6 +205,7 @@ class ProbeOptions:
         list[str] | None, Option(help="of the default probes (densify: the table's) this one; may be repeated")
     ] = None
     without: Annotated[list[str] | None, Option(help="leave out this one of them; may be repeated")] = None
+    exact: Annotated[bool, Option("--exact", help="of a large model too, ablate every head on all sequences")] = False
 
 
 @dataclass(frozen=True)
@@ -328,7 +329,7 @@ class Measurement:
     def arguments(self) -> dict[str, Any]:
         """Return them as arguments of `analysis.run`, and of `analysis.measure_run` where `sequences` is given."""
         return {
-            "probes": chooser(self.chosen.only or (), self.chosen.without or ()),
+            "probes": chooser(self.chosen.only or (), self.chosen.without or (), exact=self.chosen.exact),
             "extra_probes": [probe_named(name) for name in self.extra or ()],
             **({} if self.sequences is None else {"sequences": self.sequences}),
             **self.passes.resources(),

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 from tqdm.auto import tqdm
 
@@ -108,12 +109,11 @@ def readings(plan: Plan, checkpoint: Checkpoint) -> _Readings:
         whole = _Slices(plan, missing, [plan.batch], checkpoint)
         by_kind |= _of_slices(whole, seconds)
         way = way or whole.way
+    effects = _FurtherEffects(slices)
     for probe in plan.probes:
         name, start = type(probe).__name__, time.perf_counter()
-        if edits := tuple(dict.fromkeys(probe.further_edits(by_kind[name]))):
-            further = probe.further_readings(by_kind[name], _effects(edits, slices))
-            by_kind[name] = [*by_kind[name], *further]
-            seconds[name] += time.perf_counter() - start
+        by_kind[name] = probe.further_readings(by_kind[name], effects)
+        seconds[name] += time.perf_counter() - start
     of = {type(probe).__name__: by_kind[type(probe).__name__] for probe in plan.probes}
     return _Readings(of, seconds, way)
 
@@ -154,26 +154,24 @@ def _equal(one: Reading, other: Reading) -> bool:
     return torch.allclose(values, others, rtol=0.0, atol=_ROUNDING * scale, equal_nan=True)
 
 
-def _effects(edits: tuple[Edit, ...], slices: "_Slices") -> dict[Edit, Effect]:
-    """Return the effect of each edit on every sequence of the batch."""
-    change, kl = (reading.values.unbind(1) for reading in slices.read_further(_FurtherEdits(edits)))
-    return dict(zip(edits, map(Effect, change, kl), strict=True))
+class _FurtherEffects:
+    """Runs further edits, as `probe.Effects` says: each once on each sequence, whoever asks."""
 
+    def __init__(self, slices: "_Slices") -> None:
+        self.architecture, self.sequences = slices.plan.architecture, len(slices.plan.batch)
+        self._slices, self._known = slices, dict[Edit, Tensor]()
 
-@dataclasses.dataclass(frozen=True)
-class _FurtherEdits(AbstractProbe):
-    """The effects of the edits that a probe asks for once it knows its readings of all sequences."""
-
-    chosen: tuple[Edit, ...]
-
-    def edits(self, architecture: Architecture) -> Iterable[Edit]:
-        """List the edits."""
-        return self.chosen
-
-    def read(self, view: View) -> list[Reading]:
-        """Return the change of the loss and the KL of each edit."""
-        labels = {"edit": range(len(self.chosen))}
-        return [Reading("batch edit", each, name, labels) for name, each in view.effects(self.chosen)._asdict().items()]
+    def __call__(self, edits: Sequence[Edit], first: int | None = None) -> Effect:
+        """Return the effects of edits on the first sequences, one a column; None for all."""
+        stop, missing = self.sequences if first is None else first, defaultdict[int, list[Edit]](list)
+        for edit in dict.fromkeys(edits):
+            missing[self._known[edit].shape[1] if edit in self._known else 0].append(edit)
+        for start, some in missing.items():
+            if start < stop:
+                for edit, further in zip(some, self._slices.effects(some, start, stop).unbind(-1), strict=True):
+                    self._known[edit] = torch.cat([self._known[edit], further], 1) if start else further
+        change, kl = torch.stack([self._known[edit][:, :stop] for edit in edits], -1)
+        return Effect(change, kl)
 
 
 def _of_slices(
@@ -210,11 +208,17 @@ class _Slices:
     """The slices of one checkpoint, read one after the other; nothing but readings remains of each."""
 
     def __init__(
-        self, plan: Plan, probes: Sequence[AbstractProbe], parts: Sequence[Batch], checkpoint: Checkpoint
+        self,
+        plan: Plan,
+        probes: Sequence[AbstractProbe],
+        parts: Sequence[Batch],
+        checkpoint: Checkpoint,
+        further: Sequence[Edit] = (),
     ) -> None:
         """List the hooks that probes and edits read, and average over all slices what ablations put in place of z."""
         architecture = plan.architecture
-        edits: list[Edit] = list(dict.fromkeys(edit for probe in probes for edit in probe.edits(architecture)))
+        of_probes = (edit for probe in probes for edit in probe.edits(architecture))
+        edits: list[Edit] = list(dict.fromkeys((*further, *of_probes)))
         self.plan, self.probes, self.parts, self.edits = plan, probes, parts, edits
         self.model, self.checkpoint = checkpoint.model, checkpoint
         self.circuits = (
@@ -236,7 +240,7 @@ class _Slices:
             for layer in range(architecture.n_layers):  # the heads on top are ablated too
                 self.hooks |= models.hooks_for(self.model, (AblateHead(layer, 0),))
             replaced |= {gradients.INPUT, *map(z_hook, range(architecture.n_layers))}
-        self.predicted = predicted(probes, architecture)
+        self.predicted = bool(further) or predicted(probes, architecture)
         self.mean, self.last = self._of_all(replaced) if len(parts) > 1 else ({}, [])
         self.lean: LeanWeights | None = None
         self.way = ""
@@ -246,10 +250,27 @@ class _Slices:
         self, number: int, seconds: defaultdict[str, float], bar: "tqdm[Any] | None" = None
     ) -> dict[str, list[Reading]]:
         """Return the readings of every probe on one slice; count the time of each."""
-        batch, start = self.parts[number], time.perf_counter()
-        log_probs, activations = self._clean(batch, self.hooks)
+        start = time.perf_counter()
+        passes, view = self._passes(number)
         slow = time.perf_counter() - start >= SLOW
-        if number == 0 and (self.edits or self.attributions):
+        if self.attributions and len(self.parts) == 1:
+            self.passes_of_all = passes, view
+        read = {}
+        for probe in self.probes:
+            name, start = type(probe).__name__, time.perf_counter()
+            if bar is not None:
+                bar.set_postfix_str(name, refresh=slow)
+            read[name] = checked_readings(probe, probe.read(view), len(view.batch))
+            seconds[name] += time.perf_counter() - start
+            if bar is not None:
+                bar.update()
+        return read
+
+    def _passes(self, number: int) -> tuple[SlicePasses, View]:
+        """Run the clean pass of one slice; return the passes that it is the start of, and what probes see."""
+        batch = self.parts[number]
+        log_probs, activations = self._clean(batch, self.hooks)
+        if not self.way and (self.edits or self.attributions):
             self._choose_way(batch, log_probs, activations)
         replaced, mean_input = self._replacement(number, activations), self.mean.get(gradients.INPUT)
         passes = SlicePasses(
@@ -267,18 +288,7 @@ class _Slices:
             attributed=passes.attributed(self.attributions),
             find_readout=passes.readout,
         )
-        if self.attributions and len(self.parts) == 1:
-            self.passes_of_all = passes, view
-        read = {}
-        for probe in self.probes:
-            name, start = type(probe).__name__, time.perf_counter()
-            if bar is not None:
-                bar.set_postfix_str(name, refresh=slow)
-            read[name] = checked_readings(probe, probe.read(view), len(batch))
-            seconds[name] += time.perf_counter() - start
-            if bar is not None:
-                bar.update()
-        return read
+        return passes, view
 
     def _clean(self, batch: Batch, hooks: Iterable[str]) -> tuple[Tensor, dict[str, Tensor]]:
         kind, dtype = batch.is_regression, self.plan.dtype
@@ -303,14 +313,23 @@ class _Slices:
             kinds = {type(part) for edit in self.edits for part in edit if not isinstance(part, PatchEdge)}
             models.check_edits(self.model, kinds | ({AblateHead} if self.attributions else set()), batch.tokens)
 
-    def read_further(self, probe: _FurtherEdits) -> list[Reading]:
-        """Return the effects of further edits: from the passes of all sequences where they are kept, or anew."""
-        if self.passes_of_all is not None:
+    def effects(self, edits: Sequence[Edit], start: int, stop: int) -> Float[Tensor, "change_and_kl batch edit"]:
+        """Return the effects of further edits on some sequences: from the passes that are kept of all, or anew."""
+        batch = self.plan.batch
+        if self.passes_of_all is not None and (start, stop) == (0, len(batch)):
             passes, view = self.passes_of_all
-            if all(models.hooks_for(self.model, edit) <= view.activations.keys() for edit in probe.chosen):
-                return probe.read(dataclasses.replace(view, edited=passes.edited(probe.chosen)))
-        anew = _Slices(self.plan, [probe], self.parts, self.checkpoint)
-        return _of_slices(anew, defaultdict(float))[type(probe).__name__]
+            if all(models.hooks_for(self.model, edit) <= view.activations.keys() for edit in edits):
+                return torch.stack(dataclasses.replace(view, edited=passes.edited(edits)).effects(edits))
+        size = -(-len(batch) // self.plan.slices)
+        bounds = [(0, start), (start, stop), (stop, len(batch))]
+        before, inside, after = (cut(batch[a:b], -(-(b - a) // size)) if a < b else [] for a, b in bounds)
+        anew = _Slices(self.plan, [], [*before, *inside, *after], self.checkpoint, edits)
+        found = list[Tensor]()
+        for number in range(len(before), len(before) + len(inside)):
+            passes, view = anew._passes(number)
+            loss, kl = passes.effects(edits)
+            found.append(torch.stack([loss - view.loss[:, None], kl]))
+        return torch.cat(found, 1)
 
     def _of_all(self, names: Iterable[str]) -> tuple[Mapping[str, Tensor], list[Mapping[str, Tensor]]]:
         """Return the mean of activations over all sequences [1 pos ...], and each slice's last one."""

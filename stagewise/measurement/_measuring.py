@@ -36,8 +36,9 @@ from stagewise.measurement._parts import PASSES
 from stagewise.measurement._passes import asks_for_passes, only_circuits
 from stagewise.measurement._rows import bootstrap_weights, checkpoint_labels, columns, tidy_columns
 from stagewise.models import Model
+from stagewise.models._process import threads
 from stagewise.probe import AbstractProbe, Reading
-from stagewise.processes import map_elsewhere, worker_pool
+from stagewise.processes import cores, map_elsewhere, worker_pool
 from stagewise.table import Columns, in_order, tidy
 from stagewise.task import Batch
 
@@ -45,6 +46,10 @@ _SLOWER = (
     "edited passes run with TransformerLens's hooks, which takes several times as long: those of the library's own do "
     "not give this model's numbers"
 )
+
+
+_WIDE = 512
+"""Width of a model from which on several threads share its products, where processes cannot share its checkpoints."""
 
 
 class _Part(NamedTuple):
@@ -209,7 +214,9 @@ def _parts(
 ) -> Iterator[Iterator[_Part]]:
     steps = measurement.series.steps
     if executor is None and workers == 1:
-        with contextlib.closing(_read_ahead(measurement)) as weights:
+        wide = int(measurement.series.architecture.config["d_model"]) >= _WIDE
+        number = cores() if wide and len(steps) < cores() else 1
+        with threads(number), contextlib.closing(_read_ahead(measurement)) as weights:
             yield map(measurement.rows_of, weights)
         return
     with contextlib.ExitStack() as stack:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from stagewise import models
 from stagewise.architecture import Architecture
-from stagewise.intervention import AttributeEdges, Attribution, Edit, PatchEdge
+from stagewise.intervention import AblateHead, AttributeEdges, Attribution, Edit, PatchEdge, first_layer
 from stagewise.loss import ScoredPredictions
 from stagewise.models import Model
 from stagewise.models import _edges as edges
@@ -36,6 +36,9 @@ _Value = TypeVar("_Value")
 
 _BLOCK = 2**24
 """Bytes of logits that are unembedded at once."""
+
+_ROWS = 512
+"""Positions of all sequences below which a product takes longer than its share of a larger one."""
 
 _KEPT = 24
 """Vectors of the residual stream's width that a layer with a usual MLP keeps of each position for its gradients."""
@@ -151,6 +154,27 @@ class SlicePasses:
             return EditedPass(loss, kl, partial(self._predictions, edit))
 
         return _OnDemand(edits, reduced)
+
+    def effects(self, edits: Sequence[Edit]) -> Float[Tensor, "loss_and_kl batch edit"]:
+        """Return the loss and the KL of edited passes, nats; on few sequences several heads of a layer are one pass."""
+        found, at_once = list[Tensor](), max(1, _ROWS // self.batch.scored.numel())
+        for _, of_layer in itertools.groupby(edits, first_layer):
+            layer = list(of_layer)
+            for start in range(0, len(layer), at_once):
+                found.append(self._together(layer[start : start + at_once]))
+        return torch.cat(found, -1)
+
+    def _together(self, edits: Sequence[Edit]) -> Float[Tensor, "loss_and_kl batch edit"]:
+        heads = [part for edit in edits for part in edit if isinstance(part, AblateHead)]
+        if self._lean_pass is None or any(len(edit) > 1 for edit in edits) or len(heads) < len(edits):
+            passes = self.edited(edits)
+            return torch.stack([torch.stack([passes[edit].loss, passes[edit].kl]) for edit in edits], -1)
+        with torch.inference_mode():
+            with products_in(self.dtype, self.batch.scored.device):
+                residual = self._lean_pass.residuals(heads)
+            blocks = self._unembedded(self._lean_pass.weights, residual)
+            both = torch.stack(self._clean.repeated(len(heads)).compare(blocks))
+        return both.view(2, len(heads), -1).mT
 
     @cached_property
     def _lean_pass(self) -> LeanPass | None:

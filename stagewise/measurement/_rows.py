@@ -94,7 +94,12 @@ def columns(reading: Reading, weights: np.ndarray, quantity: Quantity | None = N
     tail = (1 - LEVEL) / 2
     lo, hi = np.quantile(flat, (tail, 1 - tail), axis=0)
     # A maximum over noise is larger in every resample, a constant differs by rounding: include the value.
-    bounds: dict[str, Any] = {"lo": np.minimum(lo, value.reshape(-1)), "hi": np.maximum(hi, value.reshape(-1)), "n": n}
+    lo, hi = np.minimum(lo, value.reshape(-1)), np.maximum(hi, value.reshape(-1))
+    if reading.margin is not None:
+        margin = reading.margin.cpu().numpy().reshape(-1)
+        least = -np.inf if quantity is None or quantity.range[0] is None else quantity.range[0]
+        lo, hi = np.where(margin > 0, np.maximum(lo - margin, least), lo), hi + margin
+    bounds: dict[str, Any] = {"lo": lo, "hi": hi, "n": n}
     if set(reading.axes.split()) <= _SCALAR or (quantity is not None and quantity.progress is not None):
         bounds["resamples"] = _as_objects(flat.T.astype(np.float32))
     return _existing({**entries, **bounds}, n)
@@ -129,6 +134,8 @@ def _means(reading: Reading, values: np.ndarray, weights: np.ndarray) -> _Means:
 
 def _counts(reading: Reading, n: np.ndarray) -> np.ndarray | int:
     """Return how many sequences each row is a mean over; of a statistic the fewest that enter it."""
+    if reading.taken is not None:
+        return reading.taken.cpu().numpy().reshape(-1)
     if reading.exists is None:
         return len(reading.values)
     return int(n[n > 0].min(initial=len(reading.values))) if reading.statistic else n.reshape(-1)

@@ -5,7 +5,7 @@ writes instead. The last layer and the unembedding are computed at the scored po
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 import torch
@@ -71,6 +71,23 @@ class LeanPass:
 
         x = self.clean[f"blocks.{start}.hook_resid_pre"]
         return self.queries.flat(self.weights.through_layers(x, attention, mlp, start))
+
+    def residuals(self, heads: Sequence[AblateHead]) -> Float[Tensor, "head_scored sum"]:
+        """Return `residual` of the ablation of each of one layer's heads, one behind the other, in large products."""
+        number = heads[0].layer
+        here, z, written = self._clean_layer(number, shown=True)
+        ablated = torch.cat([written + self._change(number, [part], z) for part in heads])
+        many = dataclasses.replace(self, scored=self.scored.repeat(len(heads), 1))
+
+        def attention(above: int, x: Tensor) -> tuple[Tensor, Tensor]:
+            if above == number:
+                return here.repeat(len(heads), 1, 1), ablated
+            here_above, projected = many._before(above, x)
+            layer = self.weights.layers[above]
+            return here_above, layer.write(attend(layer, projected, many._queries(above), None))
+
+        x = self.clean[f"blocks.{number}.hook_resid_pre"].repeat(len(heads), 1, 1)
+        return many.queries.flat(self.weights.through_layers(x, attention, start=number))
 
     def _queries(self, number: int) -> ScoredPositions | None:
         return self.queries if number == len(self.weights.layers) - 1 else None

@@ -1,10 +1,13 @@
 """Settings of a process of its own, the command line's or a worker's: never made at import."""
 
+import contextlib
 import ctypes
 import gc
 import importlib
 import multiprocessing
+import os
 import sys
+from collections.abc import Iterator
 from multiprocessing.context import BaseContext
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
@@ -52,6 +55,19 @@ def one_thread() -> None:
 
     torch.set_num_threads(1)
     _keep_freed_memory()
+
+
+@contextlib.contextmanager
+def threads(number: int) -> Iterator[None]:
+    """Give torch so many threads for a time, where it has fewer and OMP_NUM_THREADS does not say how many it has."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(before if "OMP_NUM_THREADS" in os.environ else max(before, number))
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _keep_freed_memory() -> None:

@@ -387,3 +387,11 @@ PLACES, OFTEN = 5, 4
 
 DOUBLINGS = 9
 """Times that the smallest change is doubled at most: from a hundredth of a curve's range to five times it."""
+
+# Means over few values.
+
+LEAST_DEVIATION = 1e-6
+"""Part of what deviations are in proportion to, below which values are the same within rounding."""
+
+MOST_PRIOR_VALUES = 1000.0
+"""Values that a deviation common to many means is worth at most."""

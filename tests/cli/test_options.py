@@ -2,7 +2,10 @@
 
 import pytest
 
-from stagewise.cli._options import BaselineOptions, Measurement, PassOptions, read_memory
+from stagewise.architecture import Architecture
+from stagewise.cli._options import BaselineOptions, Measurement, PassOptions, ProbeOptions, read_memory
+from stagewise.probes import HeadAblation
+from stagewise.tasks import RepeatedTokens
 
 
 @pytest.mark.parametrize("restricted", [None, True])
@@ -31,6 +34,14 @@ def test_memory_is_a_size_with_its_unit(memory: str | None, expected: int | None
 def test_memory_without_a_meaning_is_refused(memory: str) -> None:
     with pytest.raises(ValueError, match="--memory takes a size with its unit, as in 512MB or 2GB; got"):
         read_memory(memory)
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_exact_ablates_every_head_of_a_large_model_on_all_sequences(exact: bool) -> None:
+    choose = Measurement(PassOptions(), ProbeOptions(only=["HeadAblation"], exact=exact)).arguments()["probes"]
+    sizes = {"n_layers": 12, "d_model": 768, "d_head": 64, "n_heads": 12, "n_ctx": 1024, "d_vocab": 50_257}
+    batch = RepeatedTokens(64, length=32).probe_batch(8, seed=0)
+    assert choose(Architecture(sizes), batch, None) == [HeadAblation(kinds=("mean",), exact=exact)]
 
 
 def test_options_of_measuring_are_the_arguments_of_a_run() -> None:

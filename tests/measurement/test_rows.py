@@ -172,3 +172,14 @@ def test_resamples_are_kept_of_what_onsets_and_stages_are_found_in_whatever_its_
     assert "resamples" in rows(heads, WEIGHTS, Quantity("mass", progress="up"))
     assert "resamples" not in rows(heads, WEIGHTS, Quantity("mass"))
     assert "resamples" in rows(Reading("batch reference", reading(2), "kl", {"reference": ["a", "b"]}), WEIGHTS)
+
+
+def test_a_margin_widens_intervals_within_the_range_and_brings_its_own_number_of_sequences() -> None:
+    values, margin = reading(3).abs(), torch.tensor([0.0, 0.1, 9.0])
+    plain = Reading("batch layer", values, "kl")
+    wider = Reading("batch layer", values, "kl", margin=margin, taken=torch.tensor([N, 4, 2]))
+    one, other = (rows(each, WEIGHTS, Quantity("KL", "nats", (0, None))) for each in (plain, wider))
+    assert other["n"].tolist() == [N, 4, 2]
+    np.testing.assert_array_equal(one["value"], other["value"])
+    np.testing.assert_allclose(other["hi"] - one["hi"], margin, atol=1e-6)
+    np.testing.assert_allclose(other["lo"], [one["lo"][0], one["lo"][1] - 0.1, 0], atol=1e-6)

@@ -75,6 +75,11 @@ def test_lean_passes_equal_those_with_hooks(any_kind: str, ragged: bool, subject
             with torch.inference_mode():
                 predicted = folded.unembedded(passes.residual(edit)).log_softmax(-1)
             torch.testing.assert_close(predicted, expected[name], atol=SAME, rtol=SAME, msg=name)
+        for layer in (0, 1):
+            heads = [AblateHead(layer, 0, "mean"), AblateHead(layer, 2, "resample"), AblateHead(layer, 3)]
+            with torch.inference_mode():
+                each, together = torch.cat([passes.residual((head,)) for head in heads]), passes.residuals(heads)
+            torch.testing.assert_close(together, each, atol=SAME, rtol=SAME)
 
 
 @contextlib.contextmanager

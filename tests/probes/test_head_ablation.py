@@ -1,9 +1,11 @@
 """Ablations: effects by head, with the matched control of the other heads of the layer."""
 
+import dataclasses
 from typing import Any
 
 import pandas as pd
 import pytest
+from transformers import GPT2Config
 
 from stagewise import models as model
 from stagewise.architecture import Architecture
@@ -11,8 +13,13 @@ from stagewise.checkpoints.series import CheckpointSeries, State, open_series
 from stagewise.init import GaussianInit
 from stagewise.loss import mean_scored, prediction_loss
 from stagewise.measurement.engine import measure
+from stagewise.measurement.probe_batch import series_batch, usable
+from stagewise.presets import recipe_for
 from stagewise.probes import HeadAblation
-from stagewise.tasks import MarkovChain
+from stagewise.task import Batch
+from stagewise.tasks import MarkovChain, RepeatedTokens
+from stagewise.training import train
+from tests.test_real_model import gguf
 
 FLOAT32 = 1e-6
 """Means of losses of order one."""
@@ -238,3 +245,113 @@ def test_a_random_direction_is_a_control_of_the_same_size_which_a_head_that_writ
 def test_numbers_of_controls_are_not_negative() -> None:
     with pytest.raises(ValueError, match="random_heads and seed are not negative, got -1 and 0"):
         HeadAblation(random_heads=-1)
+
+
+LARGE: dict[str, dict[str, Any]] = {
+    "LN and MLP": {"act_fn": "gelu", "d_mlp": 48},
+    "as Llama": {"act_fn": "silu", "d_mlp": 48, "gated_mlp": True, "normalization_type": "RMS", "n_key_value_heads": 2},
+}
+REPEATED = RepeatedTokens(32, length=12)
+"""Sequences for the models whose heads are ablated on few of them first."""
+
+OF_ROUNDING = 1e-3
+"""A margin is of differences between an effect and its estimate, which can be little more than rounding."""
+
+AXES = ["step", "quantity", "layer", "head", "kind", "control"]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> CheckpointSeries:
+    """The catalogue's own recipe for repeated tokens, begun, with more and smaller heads."""
+    recipe = recipe_for(RepeatedTokens, n_heads=8)
+    plan = dataclasses.replace(recipe.plan, steps=120, save=frozenset({0, 120}))
+    return train(dataclasses.replace(recipe, plan=plan), tmp_path_factory.mktemp("repeated"), progress=False)
+
+
+def random_model(**config: Any) -> CheckpointSeries:
+    sizes = {"n_layers": 3, "d_model": 24, "n_heads": 6, "d_head": 4, "n_ctx": 32, "d_vocab": 32}
+    made = Architecture({**sizes, **config}, GaussianInit(0.3))
+    return CheckpointSeries("run", made, (0,), lambda step: model.weights(model.build(made)))
+
+
+def held(series: CheckpointSeries, batch: Batch, kind: str = "mean") -> pd.DataFrame:
+    """Each row by few sequences beside that by all of them, and whether its interval holds that."""
+    few, exact = (
+        measure(series, [HeadAblation(kinds=(kind,), exact=way)], batch, progress=False).set_index(AXES)
+        for way in (False, True)
+    )
+    few["exact"] = exact["value"].reindex(few.index)
+    few["held"] = few["exact"].between(few["lo"] - FLOAT32, few["hi"] + FLOAT32)
+    few["rest"] = (few["value"] - few["exact"]).abs()
+    return few
+
+
+def assert_allocated(rows: pd.DataFrame, sequences: int) -> None:
+    """Nineteen of twenty rows are within their intervals, and large changes of the loss are known to 5 %."""
+    assert rows["held"].mean() >= 0.95
+    heads = rows.xs("head", level="control")
+    assert heads["n"].min() < sequences
+    changes = heads.xs("loss_change", level="quantity")
+    for _, of_step in changes.groupby("step"):
+        size = of_step["exact"].abs()
+        large = of_step[(size >= size.max() / 2) & (size > 0.02)]
+        assert (large["rest"] <= 0.05 * large["exact"].abs()).all()
+    assert (heads[heads["n"] == sequences]["rest"] < 10 * FLOAT32).all()
+
+
+@pytest.mark.parametrize("kind", ["mean", "zero"])
+@pytest.mark.parametrize("name", LARGE)
+def test_random_models_by_few_sequences_are_within_their_intervals(name: str, kind: str) -> None:
+    assert_allocated(held(random_model(**LARGE[name]), REPEATED.probe_batch(16, seed=0), kind), 16)
+
+
+def test_a_trained_model_by_few_sequences_is_within_its_intervals(trained: CheckpointSeries) -> None:
+    task = recipe_for(RepeatedTokens, n_heads=8).task
+    assert_allocated(held(trained, usable(task.probe_batch(32, seed=0))), 32)
+
+
+@pytest.mark.parametrize("memory", [1, None])
+def test_slices_do_not_matter_to_which_sequences_are_taken(memory: int | None) -> None:
+    series, batch = random_model(**LARGE["as Llama"]), REPEATED.probe_batch(8, seed=0)
+    probes = [HeadAblation(kinds=("mean",), exact=False)]
+    one, other = (measure(series, probes, batch, memory=each, progress=False) for each in (memory, 2**20))
+    pd.testing.assert_series_equal(one["n"], other["n"])
+    pd.testing.assert_series_equal(one["value"], other["value"], atol=10 * FLOAT32, rtol=1e-4)
+    for name in ("lo", "hi"):
+        pd.testing.assert_series_equal(one[name], other[name], atol=OF_ROUNDING, rtol=OF_ROUNDING)
+
+
+def test_hooks_give_the_same_effects_by_few_sequences() -> None:
+    series, batch = random_model(**LARGE["LN and MLP"]), REPEATED.probe_batch(8, seed=0)
+    probes = [HeadAblation(kinds=("mean",), exact=False)]
+    lean, hooked = (measure(series, probes, batch, by_hooks=way, progress=False) for way in (False, True))
+    pd.testing.assert_series_equal(lean["n"], hooked["n"])
+    pd.testing.assert_series_equal(lean["value"], hooked["value"], atol=10 * FLOAT32, rtol=1e-4)
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+def test_of_two_sequences_all_are_taken(batch: int) -> None:
+    rows = held(random_model(), REPEATED.probe_batch(batch, seed=0), "zero")
+    assert (rows["n"] == batch).all()
+    assert rows["rest"].max() < 10 * FLOAT32
+
+
+@pytest.mark.parametrize("fields", [{"kinds": ("resample",)}, {"random_heads": 1}, {"matched": True}])
+def test_few_sequences_go_with_what_gradients_estimate(fields: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="exact=False"):
+        HeadAblation(**{"kinds": ("mean",), **fields}, exact=False)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("name", ["GPT-2 small's shape", "SmolLM2"])
+def test_large_models_by_few_sequences_are_within_their_intervals(name: str) -> None:
+    series = _gpt2() if name != "SmolLM2" else open_series(gguf())
+    rows = held(series, series_batch(series))
+    assert_allocated(rows, 8)
+    assert rows["n"].mean() < 4
+
+
+def _gpt2() -> CheckpointSeries:
+    made = Architecture(GPT2Config().to_dict())
+    return CheckpointSeries("run", made, (0,), lambda step: model.weights(model.build(made)))
