@@ -1,5 +1,6 @@
 """Curves with planted findings, and curves with none: shapes, noise and spacings of checkpoints, each with a name."""
 
+import itertools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -100,6 +101,12 @@ def _two(g: Generator, t: np.ndarray, first: float, second: float) -> Planted:
     return Planted(first * a.values + second * b.values, np.concatenate([a.times, b.times]))
 
 
+def _staircase(g: Generator, t: np.ndarray, number: int) -> Planted:
+    places = np.linspace(0.15, 0.95, number + 1)
+    steps = [_logistic(g, t, 0.16 / number, lo, (lo + hi) / 2) for lo, hi in itertools.pairwise(places)]
+    return Planted(np.sum([one.values for one in steps], 0), np.concatenate([one.times for one in steps]))
+
+
 def _on_power_law(g: Generator, t: np.ndarray) -> Planted:
     one = _logistic(g, t, 0.1)
     return Planted(one.values + 2 * (1 - (1 + t / 20) ** -0.5), one.times)
@@ -120,6 +127,8 @@ PLANTED: dict[str, Callable[[Generator, np.ndarray], Planted]] = {
     "tail t^-1": lambda g, t: _tail(g, t, 1.0),
     "tail t^-.5": lambda g, t: _tail(g, t, 0.5),
     "two equal rises": lambda g, t: _two(g, t, 1.0, 1.0),
+    "four equal rises": lambda g, t: _staircase(g, t, 4),
+    "six equal rises": lambda g, t: _staircase(g, t, 6),
     "rise and fall": lambda g, t: _two(g, t, 1.0, -0.9),
     "late, at 85 %": lambda g, t: _logistic(g, t, 0.05, 0.83, 0.85),
     "fall": lambda g, t: (lambda p: Planted(-p.values, p.times))(_logistic(g, t, 0.1)),

@@ -71,8 +71,8 @@ def prominence(u: np.ndarray, beside: np.ndarray, size: float, shape: Shapes, ot
 
     If a transition lasts to the end of the run, its last part comes after it: a curve that grows faster and faster does
     not slow there. Transitions of one direction that follow each other without a pause, as the pieces of a straight
-    line that bends, are taken together: the parts before the first and after the last count. A pause is a time
-    between their middles, of one spacing of checkpoints, in which the fit is slower than on average by far.
+    line that bends, are one way: the parts before the first and after the last count, and of the slower ones the
+    fastest. A pause is a gap of checkpoints between their middles in which the fit is far slower than on average there.
 
     Args:
         u: log(1 + step) of the checkpoints.
@@ -100,16 +100,21 @@ def prominence(u: np.ndarray, beside: np.ndarray, size: float, shape: Shapes, ot
             return 0.0
         return float(np.diff(np.interp([lo, hi], t, fit))[0] / (hi - lo))
 
-    def pauses(lo: float, hi: float) -> bool:
-        begins = np.arange(lo, hi - spacing, spacing / 4)
-        slowest = min((speed(begin, begin + spacing) for begin in begins), default=np.inf)
-        return slowest < c.PAUSE * speed(lo, hi)
+    steps, gaps = np.expm1(u), np.diff(np.expm1(u))
+    speeds = np.diff(np.sign(size) * (beside + size * shape.at(u)[0])) / gaps
 
+    def meets(lo: float, hi: float) -> np.ndarray:
+        return np.asarray((steps[1:] > lo) & (steps[:-1] < hi))
+
+    own, ratio = speeds[meets(start, end)].max(), 1.0
     for other in sorted(others, key=lambda each: abs(each.times()[0, 1] - half)):
-        begins, its_middle, ends = np.expm1(other.times()[0])
-        near = begins <= end + way_out and ends >= start - way_in
-        if near and not pauses(min(middle, its_middle), max(middle, its_middle)):
+        begins, its_half, ends = np.expm1(other.times()[0])
+        apart = meets(*sorted((middle, its_half)))
+        if speeds[apart].min() >= c.PAUSE * np.average(speeds[apart], weights=gaps[apart]):
+            ratio = min(ratio, float(own / max(own, speeds[meets(begins, ends)].max())))
             start, end = min(start, begins), max(end, ends)
+    if ratio < 1:
+        return ratio
 
     before = speed(start - way_in, start)
     after = speed(min(end, t[-1] - 2 * spacing), end + way_out)

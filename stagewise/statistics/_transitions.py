@@ -67,11 +67,11 @@ def _mostly_made(curve: np.ndarray) -> int:
 
 
 def _is_faster(one: Transition, steps: np.ndarray, rising: np.ndarray) -> bool:
-    """Whether a rising curve rises faster in a transition than right before it, for as long as to its middle."""
+    """Whether a rising curve rises faster in a transition by far than right before it, for as long as to its middle."""
     early, half, late = np.expm1(one.times[:, 0])
     smooth = scipy.ndimage.median_filter(rising, size=c.SMOOTHED, mode="nearest")
     before, begin, end = np.interp([2 * early - half, early, late], steps, smooth)
-    return bool((end - begin) * (half - early) > (begin - before) * (late - early))
+    return bool((end - begin) * (half - early) > DEFAULT.stands_out * (begin - before) * (late - early))
 
 
 def _stands(one: Transition) -> bool:
