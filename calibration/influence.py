@@ -9,7 +9,7 @@ import dataclasses
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -74,12 +74,12 @@ def compared(folder: Path, case: Case) -> pd.DataFrame:
     train(case.recipe, folder, progress=False)
     names = named_classes(case.recipe, folder, case.classes)
     changes = [{"plan.leave_out": (name,)} for name in names]
-    how = {"controls": False, "recipe": case.recipe, "progress": False}
+    how: Any = {"controls": False, "recipe": case.recipe, "progress": False}
     table = branch(folder, changes, case.start, **how)
     blocks = []
     for what in case.transitions:
         exact = table.loc[(table["transition"] == what) & (table["control"] == "change"), "value"].to_numpy(float)
-        columns = {"transition": what, "without": names, "exact": exact}
+        columns: dict[str, Any] = {"transition": what, "without": names, "exact": exact}
         for name, scaled in {"gradient products": False, "preconditioned": True}.items():
             own = estimate_attribution(
                 folder, what, case.classes, case.start, preconditioned=scaled, recipe=case.recipe

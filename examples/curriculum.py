@@ -73,7 +73,7 @@ def trained(folder: Path, runs: Sequence[Run], steps: int) -> list[pd.DataFrame]
 
 def learned_with_copies(folder: Path, run: Run, steps: int) -> int:
     """Return the step at which a run whose copies never end has learned sequences with copies."""
-    task = dataclasses.replace(run.recipe(steps).task, n_copies=run.high["task.n_copies"])
+    task = run.recipe(steps).at(0).task
     table = accuracy(folder, run, task.sample(256, run.seed), "parts-with-copies")
     return int(min(find_emergence_times(table, "Accuracy", "accuracy", LEARNED)["hi"].item(), steps))
 

@@ -69,7 +69,8 @@ def estimate_attribution(
     probe, end = _measured_by(folder, recipe, transition, start, stop, device)
     training, saved = prepare(recipe, device), set(opened(folder, recipe).steps)
     begin = rewind(folder, start, training.model, training.optimiser, training.way)
-    direction, blocks = [], []
+    direction: list[Tensor] = []
+    blocks = []
     first = max(start, int(preconditioned))  # before its first update Adam has no mean square
     if first >= end:
         raise ValueError(f"no update lies between step {first} and step {end}, up to which {transition!r} is looked at")
@@ -85,7 +86,7 @@ def estimate_attribution(
         labels = {"without": names} if names else {"step": step, "row": range(len(members))}
         blocks.append(pd.DataFrame({**labels, "estimate": (products.mean() - rest).cpu().numpy()}))
     rows = pd.concat(blocks, ignore_index=True)
-    return rows.groupby("without", sort=False, as_index=False)["estimate"].sum() if names else rows
+    return rows.groupby("without", sort=False)[["estimate"]].sum().reset_index() if names else rows
 
 
 def _measured_by(
@@ -120,9 +121,10 @@ def _rate(training: Training, group: dict[str, Any], parameter: Tensor, precondi
     return torch.as_tensor(group["lr"] / (mean_square.sqrt() + group["eps"]))
 
 
-def _gradients(training: Training, loss: Float[Tensor, ""], **how: bool) -> list[tuple[Tensor, Tensor]]:
+def _gradients(training: Training, loss: Tensor, create_graph: bool = False) -> list[tuple[Tensor, Tensor]]:
     parameters = [parameter for group in training.optimiser.param_groups for parameter in group["params"]]
-    gradients = torch.autograd.grad(loss, parameters, allow_unused=True, materialize_grads=True, **how)
+    how: Any = {"create_graph": create_graph, "allow_unused": True, "materialize_grads": True}
+    gradients = torch.autograd.grad(loss, parameters, **how)
     return list(zip(parameters, gradients, strict=True))
 
 
@@ -140,7 +142,7 @@ def _products(training: Training, batch: Batch, direction: Sequence[Tensor]) -> 
     losses = squared_error(outputs, targets) if regression else F.cross_entropy(outputs, targets, reduction="none")
     weights = torch.ones_like(losses, requires_grad=True)
     gradients = _gradients(training, (weights * losses).sum(), create_graph=True)
-    along = sum((each * own).sum() for each, (_, own) in zip(direction, gradients, strict=True))
+    along = torch.stack([(each * own).sum() for each, (_, own) in zip(direction, gradients, strict=True)]).sum()
     return torch.autograd.grad(along, weights)[0]
 
 
@@ -149,6 +151,6 @@ def _members(batch: Batch, names: Sequence[str]) -> Float[Tensor, "name predicti
     if not names:
         rows = torch.arange(len(batch), device=batch.scored.device)
         return (rows[:, None] == batch.scored.nonzero()[:, 0]).float()
-    classes = prediction_classes(batch, () if batch.is_regression else batch.targets.unique().tolist())
+    classes = prediction_classes(batch, () if batch.is_regression else set(batch.targets.flatten().tolist()))
     absent = torch.zeros_like(batch.scored)
     return torch.stack([classes.get(name, absent)[batch.scored] for name in names]).float()

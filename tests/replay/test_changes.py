@@ -22,7 +22,8 @@ def test_another_order_has_the_same_batches_from_the_step_on() -> None:
     assert in_order(own, 0) is own
     draws = [in_order(own, 1).recipe.at(step).plan.draw for step in range(100)]
     assert draws[:20] == list(range(20))
-    assert draws != list(range(100)) == sorted(draws)
+    assert draws != list(range(100))
+    assert set(draws) == set(range(100))
     assert [one.paired for one in in_orders(own, (None, "other"))] == [None, "other"]
 
 
