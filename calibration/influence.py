@@ -16,18 +16,43 @@ import pandas as pd
 import torch
 from scipy.stats import rankdata, spearmanr
 
+from stagewise import architectures
+from stagewise.plan import TrainPlan
 from stagewise.presets import recipe_for
 from stagewise.recipe import Recipe
 from stagewise.replay._changes import named_classes
 from stagewise.replay.branching import branch
 from stagewise.replay.estimating import estimate_attribution
 from stagewise.schedules import linear
-from stagewise.task import Batch
+from stagewise.task import AbstractTask, Batch
 from stagewise.tasks import AssociativeRecall, MarkovChain, SparseRegression
 from stagewise.training import train
 
 RESAMPLES = 2000
 """Resamples of the classes, of which the interval of a correlation is made."""
+
+
+@dataclasses.dataclass(frozen=True)
+class TwoLags(AbstractTask):
+    """Random tokens, to be copied: at positions 3 to 6 from one position back, at positions 7 to 14 from four back."""
+
+    d_vocab: int = 6
+    n_ctx: int = 15
+
+    def sample(self, n: int, seed: int) -> Batch:
+        tokens = torch.randint(self.d_vocab, (n, self.n_ctx), generator=torch.Generator().manual_seed(seed))
+        position = torch.arange(self.n_ctx)
+        lag = torch.where(position >= 7, 4, 1)
+        scored = position >= 3
+        keys = scored[:, None] & (position == (position - lag)[:, None])
+        of_lag = {name: (keys & (lag == of)[:, None]).expand(n, -1, -1) for name, of in {"near": 1, "far": 4}.items()}
+        return Batch(tokens, tokens[:, position - lag], scored.expand(n, -1), of_lag)
+
+
+_LAGS = TwoLags()
+_PLAN = TrainPlan(steps=100, batch_size=32, learning_rate=0.05, save=range(0, 100, 4), states=(20,))
+TWO_LAGS = Recipe(_LAGS, architectures.minimal(_LAGS.d_vocab, _LAGS.n_ctx, n_heads=1), _PLAN)
+"""A run with two transitions of attention, each carried by the predictions of its positions."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,6 +84,7 @@ def cases(seed: int = 0) -> dict[str, Case]:
         **{each.name: getattr(regression.task, each.name) for each in dataclasses.fields(SparseRegression)}
     )
     return {
+        "two lags": Case(TWO_LAGS, ["at position", "of token"], 4, ["attention to near", "attention to far"]),
         "Markov": Case(markov, ["of token"], 60, ["attention to I(2)", "loss 0.5"]),
         "recall": Case(recall, ["of token"], 100, ["loss 0.5"]),
         "sparse regression": Case(dataclasses.replace(regression, task=placed), ["with relevant in"], 20, ["loss 0.5"]),

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import torch
 
+from calibration.influence import TWO_LAGS
 from stagewise.loss import training_loss
 from stagewise.replay import estimating
 from stagewise.replay.estimating import estimate_attribution
 from stagewise.training import prepare, train
-from tests.replay.test_attributing import RECIPE
 
 pytestmark = pytest.mark.usefixtures("few_sequences", "unchecked")
 CLASSES = ["at position", "of token"]
@@ -21,7 +21,7 @@ CLASSES = ["at position", "of token"]
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("estimated") / "run"
-    train(RECIPE, folder, progress=False)
+    train(TWO_LAGS, folder, progress=False)
     return folder
 
 
@@ -29,18 +29,18 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_class_that_a_transition_depends_on_is_estimated_to_matter_most(
     run: Path, transition: str, carried: str
 ) -> None:
-    rows = estimate_attribution(run, transition, CLASSES, 4, preconditioned=True, recipe=RECIPE)
+    rows = estimate_attribution(run, transition, CLASSES, 4, preconditioned=True, recipe=TWO_LAGS)
     assert rows["without"][rows["estimate"].argmax()] == f"at positions {carried}"
 
 
 def test_sequences_have_a_row_each_and_add_up_to_nothing_where_all_are_as_long(run: Path) -> None:
-    rows = estimate_attribution(run, "attention to near", (), 4, 7, recipe=RECIPE)
-    assert rows["step"].value_counts().to_dict() == dict.fromkeys((4, 5, 6), RECIPE.plan.batch_size)
+    rows = estimate_attribution(run, "attention to near", (), 4, 7, recipe=TWO_LAGS)
+    assert rows["step"].value_counts().to_dict() == dict.fromkeys((4, 5, 6), TWO_LAGS.plan.batch_size)
     assert np.abs(rows.groupby("step")["estimate"].sum()).max() < 1e-5 * rows["estimate"].abs().sum()
 
 
 def test_each_product_is_that_of_a_prediction_s_own_gradient() -> None:
-    training = prepare(RECIPE)
+    training = prepare(TWO_LAGS)
     batch = training.batch_at(0)
     parameters = [each for group in training.optimiser.param_groups for each in group["params"]]
     direction = [torch.randn(each.shape, generator=torch.Generator().manual_seed(0)) for each in parameters]
@@ -54,9 +54,9 @@ def test_each_product_is_that_of_a_prediction_s_own_gradient() -> None:
 
 
 def test_another_transition_and_an_optimiser_without_a_mean_square_are_refused(run: Path) -> None:
-    how: Any = {"recipe": RECIPE}
+    how: Any = {"recipe": TWO_LAGS}
     with pytest.raises(ValueError, match="no transition 'attention to I' comes after step 4; there are attention to"):
         estimate_attribution(run, "attention to I", CLASSES, 4, **how)
-    by_sgd = dataclasses.replace(RECIPE, plan=dataclasses.replace(RECIPE.plan, optimiser="sgd"))
+    by_sgd = dataclasses.replace(TWO_LAGS, plan=dataclasses.replace(TWO_LAGS.plan, optimiser="sgd"))
     with pytest.raises(ValueError, match="SGD keeps no mean square"):
         estimate_attribution(run, "attention to near", CLASSES, 4, preconditioned=True, recipe=by_sgd)
