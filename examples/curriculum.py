@@ -1,17 +1,17 @@
 """Does repetition that ends keep its gain? Recall with copies of the query's pair up to a step, and none after it.
 
-    python examples/curriculum.py [FOLDER]   (thirty-five runs, trained as two batched steps: minutes; it resumes)
+    python examples/curriculum.py [FOLDER]   (thirty runs, trained as two batched steps: minutes; it resumes)
 
 Zucchet et al. (2025), The emergence of sparse attention, arXiv:2505.17863, repeat the query's pair in all of training;
 their conclusion asks for strategies that choose the diversity of the data as training goes on. Here the copies, B in
-the mean, are a schedule of the recipe; so may be p, the share of the queries that are one of two frequent tokens. The
-active rule repeats what is not learned yet: a seed's copies end at the first checkpoint with accuracy .9 on sequences
-with copies. All models are tested on sequences with one copy. A time is that of the first checkpoint, of one in 100.
+the mean, are a schedule of the recipe. The active rule repeats what is not learned yet: a seed's copies end at the
+first checkpoint with accuracy .9 on sequences with copies. All models are tested on sequences with one copy. A time is
+that of the first checkpoint, of one in 100.
 """
 
 import dataclasses
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,15 +32,14 @@ EMERGED, LEARNED = 0.5, 0.9
 EVERY = 100
 """Optimiser steps from one checkpoint to the next."""
 
-COPIES: Mapping[str, float] = {"task.n_copies": 4.0}
-"""Repetition, by the paths of fields; without it B = 1 and p = 0."""
+COPIES = 4.0
+"""B while there is repetition; without it B = 1."""
 
 
 class Run(NamedTuple):
     """A run of a variant, with repetition before the step `stop`."""
 
     variant: str
-    high: Mapping[str, float]
     stop: int
     seed: int
 
@@ -52,8 +51,8 @@ class Run(NamedTuple):
         """Return recall of six pairs of 32 tokens with this repetition."""
         recipe = recipe_for(AssociativeRecall, seed=self.seed, n_pairs=6, n_tokens=32)
         plan = dataclasses.replace(recipe.plan, steps=steps, save=linear(EVERY, steps))
-        ends = {path: Steps((value, recipe.field(path)), (self.stop,)) for path, value in self.high.items()}
-        return dataclasses.replace(recipe, plan=plan, schedules=ends if self.stop else None)
+        copies = {"task.n_copies": Steps((COPIES, 1.0), (self.stop,))}
+        return dataclasses.replace(recipe, plan=plan, schedules=copies if self.stop else None)
 
 
 def accuracy(folder: Path, run: Run, batch: Batch, parts: str) -> pd.DataFrame:
@@ -83,13 +82,12 @@ def main(
 ) -> Path:
     """Train every variant and seed, print the times, and return where their figure is."""
     ends = {"none": 0, "always": steps, **{f"to {stop}": stop for stop in stops}}
-    runs = [Run(variant, COPIES, stop, seed) for variant, stop in ends.items() for seed in seeds]
+    runs = [Run(variant, stop, seed) for variant, stop in ends.items() for seed in seeds]
     tables = trained(folder, runs, steps)
     learned = {run.seed: learned_with_copies(folder, run, steps) for run in runs if run.variant == "always"}
     print(f"accuracy {LEARNED} on sequences with copies, step by seed: {learned}")
-    active = [Run("active", COPIES, stop, seed) for seed, stop in learned.items()]
-    both = [Run(f"p, to {stops[-1]}", {**COPIES, "task.p": 0.8}, stops[-1], seed) for seed in seeds]
-    tables += trained(folder, [*active, *both], steps)
+    active = [Run("active", stop, seed) for seed, stop in learned.items()]
+    tables += trained(folder, active, steps)
     table = pd.concat(tables)
     names = list(table["variant"].unique())
     figure, axes = plt.subplots(1, 3, figsize=(11, 3.8), layout="constrained")
