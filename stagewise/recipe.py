@@ -122,7 +122,8 @@ class Recipe:
             return self
         values = {path: schedule.at(step) for path, schedule in self.schedules.items()}
         # Every update asks several times, and values seldom change: checking their fields takes longer than sampling.
-        before, recipe = vars(self).get("_last", (None, self))
+        last: tuple[Any, Recipe] = vars(self).get("_last", (None, self))
+        before, recipe = last
         if values != before:
             recipe = dataclasses.replace(self, schedules=None)
             for path, value in values.items():
