@@ -1,11 +1,11 @@
 """Error rates of certificates on planted cases: heads that alone can do it, that can be replaced, that do nothing.
 
-`python -m calibration.certificates 8` trains eight seeds of each case, certifies them, and prints the rates.
+`python -m calibration.certificates FOLDER 8` trains eight seeds of each case, certifies them, and prints the rates.
+What is there in the folder is not trained again.
 """
 
 import dataclasses
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -72,13 +72,12 @@ def certified(folder: Path, recipe: Recipe, **how: Any) -> pd.DataFrame:
     return certify(folder, recipe=recipe, progress=False, **how)
 
 
-def main(seeds: int) -> None:
+def main(folder: Path, seeds: int) -> None:
     """Print each certificate's verdicts, then how many are false."""
     blocks = []
     for seed in range(seeds):
         for case, gains in CASES.items():
-            with tempfile.TemporaryDirectory() as folder:
-                rows = certified(Path(folder) / "run", planted(gains, seed), start=4)
+            rows = certified(folder / f"{case}-{seed}".replace(" ", "-"), planted(gains, seed), start=4)
             blocks.append(rows.assign(case=case, seed=seed, gain=[gains[int(name[-1])] for name in rows["subject"]]))
             print(
                 blocks[-1][["case", "seed", "transition", "subject", "verdict", "value", "lo"]].to_string(header=False)
@@ -91,4 +90,4 @@ def main(seeds: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(Path(sys.argv[1]), int(sys.argv[2]))

@@ -27,6 +27,7 @@ Axes of tensors, in every annotation and in `Reading.axes`:
 - kind: how a head is ablated: zero, mean, resample, pattern or values; or held in training.
 - control: "head", or what the matched control is: "random head", "random head 1", "random direction" and so on.
 - transition: what an intervention in training delays.
+- moving: of a transition that did not come, 1 where its curve was still on its way; else 0.
 - change: fields of the recipe that a branch changes, with their values from its step on.
 - feature: named matrices (value maps), or entries of an attention profile.
 - cluster: clusters of attention patterns, by first appearance.

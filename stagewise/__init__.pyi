@@ -66,6 +66,7 @@ from .replay.attributing import attribute as attribute
 from .replay.branching import branch as branch
 from .replay.certifying import certify as certify
 from .replay.densifying import densify as densify
+from .replay.estimating import estimate_attribution as estimate_attribution
 from .replay.intervening import intervene as intervene
 from .reporting._atlas import Atlas as Atlas
 from .reporting._atlas import atlas as atlas

@@ -24,7 +24,7 @@ def prediction_classes(batch: Batch, tokens: Iterable[int]) -> dict[str, Bool[Te
     """Return which predictions are in each class; each is in several, scored or not.
 
     Args:
-        batch: of tokens.
+        batch: a regression has classes by position and relation alone.
         tokens: the targets that are a class each.
 
     >>> batch = Batch.from_tokens([[4, 7, 4, 7]], {})
@@ -32,7 +32,8 @@ def prediction_classes(batch: Batch, tokens: Iterable[int]) -> dict[str, Bool[Te
     ['at positions 1 to 2', 'that repeat 2 tokens']
     """
     of_tokens = {f"{_TOKEN}{token}": batch.targets == token for token in tokens}
-    return {**of_tokens, **dict(_by_position(batch)), **dict(_by_relation(batch)), **dict(_by_n_gram(batch))}
+    by_place = {**dict(_by_position(batch)), **dict(_by_relation(batch))}
+    return by_place if batch.is_regression else {**of_tokens, **by_place, **dict(_by_n_gram(batch))}
 
 
 def without_classes(batch: Batch, names: Sequence[str]) -> Batch:
@@ -54,7 +55,7 @@ def without_classes(batch: Batch, names: Sequence[str]) -> Batch:
 
 def _by_position(batch: Batch) -> Iterator[Class]:
     """Yield ranges of positions, each twice as long as the one before it."""
-    positions = torch.arange(batch.targets.shape[1], device=batch.targets.device).expand_as(batch.targets)
+    positions = torch.arange(batch.scored.shape[1], device=batch.scored.device).expand_as(batch.scored)
     first = 0
     while first < positions.shape[1]:
         last = min(2 * first, positions.shape[1] - 1)

@@ -118,9 +118,17 @@ class Recipe:
 
     def at(self, step: int) -> "Recipe":
         """Return the recipe of an update: the recipe with the values that schedules give their fields there."""
-        recipe = dataclasses.replace(self, schedules=None) if self.schedules else self
-        for path, schedule in (self.schedules or {}).items():
-            recipe = _replaced(recipe, path.split("."), schedule.at(step), path)
+        if not self.schedules:
+            return self
+        values = {path: schedule.at(step) for path, schedule in self.schedules.items()}
+        # Every update asks several times, and values seldom change: checking their fields takes longer than sampling.
+        last: tuple[Any, Recipe] = vars(self).get("_last", (None, self))
+        before, recipe = last
+        if values != before:
+            recipe = dataclasses.replace(self, schedules=None)
+            for path, value in values.items():
+                recipe = _replaced(recipe, path.split("."), value, path)
+            object.__setattr__(self, "_last", (values, recipe))
         return recipe
 
     def rates(self, rate: float, step: int) -> dict[str, float]:

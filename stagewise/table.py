@@ -34,7 +34,7 @@ combined with that of an axis of whole numbers; "str" of pandas 2 makes text of 
 
 _WHOLE = {
     *("tokens", "layer", "head", "offset", "position", "query", "key", "context"),
-    *("cluster", "n_clusters", "row", "token", "seed", "nested"),
+    *("cluster", "n_clusters", "row", "token", "seed", "nested", "moving"),
 }
 """Axes whose labels are whole numbers; the others are text."""
 

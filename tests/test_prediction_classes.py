@@ -5,6 +5,7 @@ import torch
 
 from stagewise._prediction_classes import ORDERS, prediction_classes, without_classes
 from stagewise.task import Batch
+from stagewise.tasks import SparseRegression
 
 
 def longest_repeated(tokens: list[int], target: int) -> int:
@@ -36,6 +37,14 @@ def test_every_prediction_has_one_position_and_each_relation_or_not() -> None:
     for name, keys in batch.relations.items():
         assert torch.equal(classes[f"with {name}"], keys.any(-1))
         assert torch.equal(classes[f"without {name}"], ~classes[f"with {name}"])
+
+
+def test_a_regression_has_classes_by_position_and_relation_alone() -> None:
+    batch = SparseRegression(n_positions=4, d=2).sample(3, seed=0)
+    assert [*prediction_classes(batch, range(5))] == [
+        *("at position 0", "at position 1", "at positions 2 to 3"),
+        *("with relevant", "without relevant"),
+    ]
 
 
 def test_what_is_left_out_is_not_scored_and_the_rest_is_as_it_was() -> None:

@@ -242,6 +242,7 @@ def test_an_update_is_made_by_what_schedules_say_at_its_step() -> None:
     draw = Shuffled(2, 9).at(5)
     assert torch.equal(recipe.batches()(5).tokens, now.task.stream(0)(draw, 16).tokens)
     assert recipe.task == TASK
+    assert recipe.at(5) is recipe.at(5)  # every update asks several times
 
 
 @pytest.mark.parametrize(

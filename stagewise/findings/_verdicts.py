@@ -14,7 +14,8 @@ that holds no delay at all, which ends a checkpoint on either side, is half as w
 
 WAITED = 1.0
 """Parts of a transition's own time for which a run must go on without it before it counts as one that never comes:
-another head that takes over has then had as long again as the first one took."""
+another head that takes over has then had as long again as the first one took. One that takes longer is told by a curve
+that has not stalled: see `findings.delays`."""
 
 
 class Evidence(NamedTuple):
@@ -23,7 +24,7 @@ class Evidence(NamedTuple):
     Args:
         value: the mean; inf where it did not come in one of them.
         lo, hi: the ends of an interval that holds those of all orders: what is said of it, is true in each.
-        never: whether the transition came in none of them.
+        never: whether the transition came in none of them, nor was on its way in one when the run ended.
     """
 
     value: float
@@ -35,19 +36,19 @@ class Evidence(NamedTuple):
 def joined(rows: pd.DataFrame) -> Evidence:
     """Return the evidence in rows of `intervene`, a row an order of the batches.
 
-    >>> joined(pd.DataFrame({"value": [4.0, 6.0], "lo": [0.0, 3.0], "hi": [9.0, 8.0]}))
+    >>> joined(pd.DataFrame({"value": [4.0, 6.0], "lo": [0.0, 3.0], "hi": [9.0, 8.0], "moving": 0}))
     Evidence(value=5.0, lo=0.0, hi=9.0, never=False)
     """
-    never = bool(np.isinf(rows["value"]).all())
+    never = bool((np.isinf(rows["value"]) & (rows["moving"] == 0)).all())
     return Evidence(float(rows["value"].mean()), float(rows["lo"].min()), float(rows["hi"].max()), never)
 
 
 def verdict(delay: Evidence, controls: Sequence[Evidence], time: float) -> Verdict:
     """Return the verdict on what was taken away.
 
-    Needed: the transition never comes, and with all controls it comes before the delay's lower end. It speeds it up:
-    the delay's interval lies above 0 and beyond those of all controls. It does not matter: the interval lies within
-    SMALL of the transition's own time, on both sides of 0.
+    Needed: the transition never comes, nor is it on its way, and with all controls it comes before the delay's lower
+    end. It speeds it up: the delay's interval lies above 0 and beyond those of all controls. It does not matter: the
+    interval lies within SMALL of the transition's own time, on both sides of 0.
 
     Args:
         delay: without it.

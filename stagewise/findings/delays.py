@@ -31,6 +31,9 @@ LEAST_FALL = 0.01
 LOSSES = Role.LOSS, Role.SQUARED_ERROR
 ATTENTION = Role.ATTENTION, Role.ATTENTION_ALONG
 
+STALLED = 0.2
+"""Part of the way left to a transition that a curve covers in the second half of a run; with less it has stalled."""
+
 
 class Transition(NamedTuple):
     """Something that comes.
@@ -49,7 +52,7 @@ class Transition(NamedTuple):
     relation: str | None = None
 
 
-class _Arrival(NamedTuple):
+class Arrival(NamedTuple):
     """When a transition begins and comes, optimiser steps: the last checkpoint before it begins, and its own time."""
 
     what: str
@@ -62,13 +65,14 @@ class Delay(NamedTuple):
 
     `value` is the difference of the two times between checkpoints; it lies within [lo, hi] in 95 % of the resamples of
     the batch, whose ends are the checkpoints around both times. In each the level to reach is that of the undisturbed
-    run there. Where it does not come any more, value and hi are inf.
+    run there. Where it does not come any more, value and hi are inf; `moving` says whether it was still on its way.
     """
 
     what: str
     value: float
     lo: float
     hi: float
+    moving: bool
 
 
 def transitions(table: pd.DataFrame, start: int) -> list[Transition]:
@@ -99,14 +103,14 @@ def transitions(table: pd.DataFrame, start: int) -> list[Transition]:
     return found
 
 
-def arrivals(table: pd.DataFrame, start: int = 0) -> list[_Arrival]:
+def arrivals(table: pd.DataFrame, start: int = 0) -> list[Arrival]:
     """Return when each transition of a run that comes after a step begins, in 97.5 % of the resamples, and comes."""
     result = []
     for transition in transitions(table, start):
         first = _curves(table, transition, ())[:, 0]
         begun = transition._replace(levels=first + BEGUN * (transition.levels - first))
         begins = np.quantile(_times(table, begun, start, ()).lo, (1 - LEVEL) / 2, method="lower")
-        result.append(_Arrival(transition.what, int(begins), float(_times(table, transition, start, ()).between[0])))
+        result.append(Arrival(transition.what, int(begins), float(_times(table, transition, start, ()).between[0])))
     return result
 
 
@@ -131,16 +135,20 @@ def delays(run: pd.DataFrame, other: pd.DataFrame, start: int, without: Collecti
         tail = (1 - LEVEL) / 2
         value = float(theirs.between[0] - mine.between[0])
         ends = (float(np.quantile(lo, tail, method="lower")), float(np.quantile(hi, 1 - tail, method="higher")))
-        result.append(Delay(transition.what, value, min(ends[0], value), max(ends[1], value)))
+        result.append(Delay(transition.what, value, min(ends[0], value), max(ends[1], value), theirs.moving))
     return result
 
 
 class _Times(NamedTuple):
-    """When a transition comes in each draw: between which checkpoints, where between them; inf where it does not."""
+    """When a transition comes in each draw: between which checkpoints, where between them; inf where it does not.
+
+    `moving` says that it does not in the batch itself, whose curve has not stalled.
+    """
 
     lo: np.ndarray
     hi: np.ndarray
     between: np.ndarray
+    moving: bool
 
 
 def _times(table: pd.DataFrame, transition: Transition, start: int, without: Collection[Head]) -> _Times:
@@ -157,7 +165,9 @@ def _times(table: pd.DataFrame, transition: Transition, start: int, without: Col
         for (curve, level), interval in zip(draws, intervals, strict=True)
     ]
     lo, hi = np.array(intervals).T
-    return _Times(lo, hi, np.array(between))
+    middle, last = signed[0, np.searchsorted(steps, (steps[0] + steps[-1]) / 2)], signed[0, -1]
+    moving = between[0] == np.inf and last > middle and last - middle >= STALLED * (levels[0, 0] - middle)
+    return _Times(lo, hi, np.array(between), bool(moving))
 
 
 def _curves(table: pd.DataFrame, transition: Transition, without: Collection[Head]) -> np.ndarray:

@@ -140,7 +140,10 @@ def compare(
         tables[one.name] = _measured(other, batch, run.folder / "parts", progress, device)
         found = delays(tables[one.paired], tables[one.name], one.start, one.without)
         same = {"run": series.name, "step": one.start, "probe": "Intervention", "quantity": "delay", **one.labels}
-        ends = [{"transition": each.what, "value": each.value, "lo": each.lo, "hi": each.hi} for each in found]
+        ends = [
+            {"transition": each.what, "value": each.value, "lo": each.lo, "hi": each.hi, "moving": int(each.moving)}
+            for each in found
+        ]
         blocks.append(pd.DataFrame([{**dict.fromkeys(_AXES), **same, **each} for each in ends]))
     return _add_to_table(folder, tidy(blocks))
 

@@ -6,15 +6,11 @@ from typing import Any
 
 import pandas as pd
 
-from stagewise._prediction_classes import prediction_classes
-from stagewise._value_schedules import Steps
-from stagewise.measurement.probe_batch import load_batch
 from stagewise.recipe import Recipe
 from stagewise.replay._branches import Branch, check_start, compare, opened, rows_of
-from stagewise.replay.branching import _branch
+from stagewise.replay._changes import changed_run, left_out, named_classes
 from stagewise.replay.densifying import recipe_at
 from stagewise.training import Dtype
-from stagewise.words._delays import left_out_in_words
 
 
 def attribute(
@@ -84,31 +80,13 @@ def first_replays(
     if orders < 1:
         raise ValueError(f"the noise is that of one other order of the batches at least, got {orders}")
     check_start(opened(folder, recipe), start, "leave classes out from an earlier one")
-    noise = [_branch(recipe, {}, start, order, "batch order") for order in range(1, orders + 1)]
-    return noise, _halves(recipe, _named_classes(recipe, folder, classes), start, stop)
-
-
-def _named_classes(recipe: Recipe, folder: Path, classes: Sequence[str]) -> tuple[str, ...]:
-    """Return the classes with these names, or whose names begin so, that the run's probe batch has predictions of."""
-    batch = load_batch(recipe, folder)
-    members = prediction_classes(batch, range(recipe.task.d_vocab))
-    known = [name for name, of in members.items() if bool((of & batch.scored).any())]
-    chosen = [name for name in known if name in classes or (name.startswith(tuple({*classes} - {*known})))]
-    if len(chosen) < 2:
-        raise ValueError(f"two classes at least are told apart, {list(classes)} are {chosen}; there are {known}")
-    return tuple(chosen)
+    noise = [changed_run(recipe, {}, start, order, "batch order") for order in range(1, orders + 1)]
+    return noise, _halves(recipe, named_classes(recipe, folder, classes), start, stop)
 
 
 def _halves(recipe: Recipe, names: Sequence[str], start: int, stop: int | None) -> list[Replay]:
     middle = (len(names) + 1) // 2
-    return [(half, _left_out(recipe, half, start, stop)) for half in (tuple(names[:middle]), tuple(names[middle:]))]
-
-
-def _left_out(recipe: Recipe, names: tuple[str, ...], start: int, stop: int | None = None) -> Branch:
-    """Return the branch that is trained without some classes of predictions."""
-    value = names if stop is None else Steps((names, recipe.plan.leave_out), (stop,))
-    one = _branch(recipe, {"plan.leave_out": value}, start, 0, "left out")
-    return one._replace(labels={**one.labels, "change": left_out_in_words(names, stop)})
+    return [(half, left_out(recipe, half, start, stop)) for half in (tuple(names[:middle]), tuple(names[middle:]))]
 
 
 def _delay(folder: Path, recipe: Recipe, one: Branch, transition: str, **how: Any) -> dict[str, Any]:

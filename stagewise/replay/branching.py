@@ -1,24 +1,16 @@
 """Dependence of stages on the recipe: a run continues from a checkpoint with its recipe changed, beside itself."""
 
-import dataclasses
-import json
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from stagewise._value_schedules import AbstractSchedule, Shuffled, Steps
-from stagewise.plain_text import file_part
-from stagewise.plan import ClampHead
-from stagewise.recipe import Recipe, describe
+from stagewise.recipe import Recipe
 from stagewise.replay._branches import Branch, check_start, compare, opened
+from stagewise.replay._changes import changed_run
 from stagewise.replay.densifying import recipe_at
 from stagewise.training import Dtype
-from stagewise.words._delays import SILENT, held_in_words
-
-_CLAMPS = "plan.clamps"
 
 
 def branch(
@@ -82,53 +74,12 @@ def branches_of(
         raise ValueError(f"a branch takes one change or more and at least one seed, got {changes!r} and {seeds}")
     check_start(opened(folder, recipe), start, "branch from an earlier one")
     orders = range(1, max(seeds, 2 if controls else 1))
-    branches = {one.name: one for one in (_branch(recipe, {}, start, order, "batch order") for order in orders)}
+    branches = {one.name: one for one in (changed_run(recipe, {}, start, order, "batch order") for order in orders)}
     for change in changes:
         for order in range(seeds):
-            one = _branch(recipe, change, start, order, "change")
-            branches[one.name] = one._replace(paired=_branch(recipe, {}, start, order, "").name if order else None)
+            one = changed_run(recipe, change, start, order, "change")
+            branches[one.name] = one._replace(paired=changed_run(recipe, {}, start, order, "").name if order else None)
         if controls and change and start > 1:
-            one = _branch(recipe, change, start // 2, 0, "another time")
+            one = changed_run(recipe, change, start // 2, 0, "another time")
             branches.setdefault(one.name, one)
     return list(branches.values())
-
-
-def _branch(recipe: Recipe, change: Mapping[str, Any], start: int, order: int, control: str) -> Branch:
-    changed = _changed(recipe, change, start)
-    words = ", ".join(f"{path}={_in_words(value)}" for path, value in change.items())
-    label = words or ("another batch order" if order else "no change")
-    part = file_part(re.sub(r"[^A-Za-z0-9_.=+-]+", "-", label))
-    silent = [(clamp.layer, clamp.head) for clamp in change.get(_CLAMPS, ()) if clamp.kind in SILENT]
-    labels = {"change": label, "seed": 0, "control": control}
-    return _in_order(Branch(changed, start, f"{part}-{start}", labels, silent), order)
-
-
-def _in_order(one: Branch, order: int) -> Branch:
-    """Return a branch whose batches come in another order from its start on; order 0 is the run's own."""
-    if not order:
-        return one
-    shuffled = {"plan.draw": Shuffled(one.start, one.recipe.plan.steps, order)}
-    recipe = dataclasses.replace(one.recipe, schedules={**shuffled, **(one.recipe.schedules or {})})
-    return one._replace(recipe=recipe, name=f"{one.name}-order-{order}", labels={**one.labels, "seed": order})
-
-
-def _in_words(value: Any) -> str:
-    if isinstance(value, AbstractSchedule | str):
-        return str(value)
-    if isinstance(value, Sequence) and any(isinstance(each, ClampHead) for each in value):
-        return " and ".join(held_in_words(dataclasses.asdict(each)) for each in value)
-    return json.dumps(describe(value))
-
-
-def _changed(recipe: Recipe, change: Mapping[str, Any], start: int) -> Recipe:
-    """Return the recipe whose fields are as they are up to a step, and have other values from there on."""
-    values = {path: value for path, value in change.items() if path != _CLAMPS}
-    schedules = dict(recipe.schedules or {})
-    for path, value in values.items():
-        before = schedules[path] if path in schedules else recipe.field(path)
-        schedules[path] = Steps((before, value), (start,))
-    clamps = (*(recipe.plan.clamps or ()), *change.get(_CLAMPS, ()))
-    if early := [clamp for clamp in change.get(_CLAMPS, ()) if clamp.start < start]:
-        raise ValueError(f"a head is held from the step of the branch on, {start}, or later; got {early[0].start}")
-    plan = dataclasses.replace(recipe.plan, clamps=clamps or None)
-    return dataclasses.replace(recipe, plan=plan, schedules=schedules or None)

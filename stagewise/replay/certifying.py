@@ -10,14 +10,13 @@ import pandas as pd
 from stagewise._prediction_classes import prediction_classes
 from stagewise.checkpoints.run_folder import CERTIFICATE, write
 from stagewise.findings._verdicts import Evidence, joined, verdict
-from stagewise.findings.delays import _Arrival, arrivals
+from stagewise.findings.delays import Arrival, arrivals
 from stagewise.measurement.probe_batch import load_batch
 from stagewise.plan import ClampHead
 from stagewise.recipe import Recipe
 from stagewise.replay._branches import Branch, check_start, compare, opened, own_table, rows_of
+from stagewise.replay._changes import changed_run, in_orders, left_out, named_classes
 from stagewise.replay._matched_controls import controls_of, with_controls
-from stagewise.replay.attributing import _left_out, _named_classes
-from stagewise.replay.branching import _branch, _in_order
 from stagewise.replay.densifying import recipe_at
 from stagewise.table import head_label
 from stagewise.training import Dtype
@@ -39,9 +38,9 @@ def certify(
     Each head is silenced, and each class left out of training, from the last checkpoint before the transition begins:
     see `intervene` and `attribute`. The verdict follows from the delay beside those of its controls. They are the same
     on the matched head and a kick, or the class of the nearest size left out; and nothing but other orders of the
-    batches. *Needed*: the transition does not come any more, though the run goes on as long again, and comes under the
-    controls. *Speeds it up*: the delay's interval lies above 0 and beyond the controls'. *Does not matter*: the
-    interval lies within a fifth of the transition's own time. Else it *cannot tell*.
+    batches. *Needed*: the transition does not come any more, though the run goes on as long again, its curve has
+    stalled, and it comes under the controls. *Speeds it up*: the delay's interval lies above 0 and beyond the
+    controls'. *Does not matter*: the interval lies within a fifth of the transition's own time. Else it *cannot tell*.
 
     Args:
         folder: the run folder.
@@ -83,7 +82,7 @@ class _Subject(NamedTuple):
 class _Experiment(NamedTuple):
     """The replays from a step on: the transitions that they are for, other orders of the batches, and the subjects."""
 
-    arrivals: Sequence[_Arrival]
+    arrivals: Sequence[Arrival]
     orders: Sequence[Branch]
     subjects: Mapping[str, _Subject]
 
@@ -112,7 +111,7 @@ def _experiments_of(
         raise ValueError(f"no transition of {series.name} comes after step {start or 0}: there is nothing to certify")
     experiments = []
     for begins, of in groupby(sorted(coming, key=lambda each: each.begins), key=lambda each: each.begins):
-        orders = [_branch(recipe, {}, begins, order, "batch order") for order in range(1, max(seeds, 2))]
+        orders = [changed_run(recipe, {}, begins, order, "batch order") for order in range(1, max(seeds, 2))]
         names = (None, *(one.name for one in orders))
         subjects = dict(_heads(folder, recipe, begins, names[:seeds]))
         if classes:
@@ -130,27 +129,22 @@ def _heads(folder: Path, recipe: Recipe, start: int, paired: Sequence[str | None
         controls = {control: other for other, control in controls_of(clamp, series)}
         other, kick = controls.get("another head"), controls["random direction"]
         matched = None if other is None else head_label(other.layer, other.head)
-        own, kicks = (_in_orders(branches[(each,)], paired) for each in (clamp, kick))
+        own, kicks = (in_orders(branches[(each,)], paired) for each in (clamp, kick))
         yield head_label(clamp.layer, clamp.head), _Subject(own, kicks, matched)
 
 
 def _classes(
     folder: Path, recipe: Recipe, classes: Sequence[str], start: int, paired: Sequence[str | None]
 ) -> dict[str, _Subject]:
-    names, batch = _named_classes(recipe, folder, classes), load_batch(recipe, folder)
+    names, batch = named_classes(recipe, folder, classes), load_batch(recipe, folder)
     members = prediction_classes(batch, range(recipe.task.d_vocab))
     sizes = {name: int((members[name] & batch.scored).sum()) for name in names}
     subjects = {}
     for name in names:
         nearest = min((each for each in names if each != name), key=lambda each: abs(sizes[each] - sizes[name]))
-        own = _in_orders(_left_out(recipe, (name,), start), paired)
+        own = in_orders(left_out(recipe, (name,), start), paired)
         subjects[f"predictions {name}"] = _Subject(own, (), f"predictions {nearest}")
     return subjects
-
-
-def _in_orders(one: Branch, paired: Sequence[str | None]) -> list[Branch]:
-    """Return a branch in the run's own order of the batches and others, compared with the unchanged run in each."""
-    return [_in_order(one, order)._replace(paired=name) for order, name in enumerate(paired)]
 
 
 def _lines(experiment: _Experiment, table: pd.DataFrame, seeds: int) -> Iterator[dict[str, Any]]:

@@ -43,7 +43,7 @@ def intervene(
 
     Returns a row an intervention and transition: `layer`, `head`, `kind`, `relation` (of a head that is held at one),
     `control`, `step` (the clamp's start), `transition`, and the delay in optimiser steps as `value`, `lo`, `hi`; inf
-    where it did not come by the last step.
+    where it did not come by the last step, with `moving` 1 where its curve was still on its way.
 
     Raises:
         ValueError: what is no list of clamps; the model has no such head, the task no such relation, or the run holds

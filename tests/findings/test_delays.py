@@ -48,6 +48,15 @@ def test_a_planted_delay_lies_in_its_interval_and_shared_noise_cancels(later: fl
     assert found["loss 0.9"].value == 0
 
 
+@pytest.mark.parametrize(("end", "moving"), [(0.52, True), (0.95, False), (0.0, False)])
+def test_what_has_not_come_is_on_its_way_unless_its_curve_has_stalled(end: float, moving: bool) -> None:
+    table = curves(100, loss=60).query("probe == 'Loss'")
+    slow = table.assign(value=np.linspace(1.0, end, len(STEPS)), resamples=None)
+    half, _ = delays(table, slow, 20)
+    assert math.isinf(half.value) == (end > 0.5)
+    assert half.moving == moving
+
+
 def test_a_transition_begins_at_a_checkpoint_before_it_comes() -> None:
     found = {each.what: each for each in arrivals(curves(100, loss=200))}
     for what, time, begins in [("attention to previous", 100, 90), ("loss 0.5", 200, 190)]:

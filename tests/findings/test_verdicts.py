@@ -41,6 +41,7 @@ def test_a_head_that_may_still_be_replaced_when_the_run_ends_is_not_called_neede
 
 
 def test_orders_are_joined_so_that_the_interval_holds_each_and_never_means_in_none() -> None:
-    rows = pd.DataFrame({"value": [math.inf, 50.0], "lo": [40.0, 30.0], "hi": [math.inf, 60.0]})
+    rows = pd.DataFrame({"value": [math.inf, 50.0], "lo": [40.0, 30.0], "hi": [math.inf, 60.0], "moving": 0})
     assert joined(rows) == (math.inf, 30, math.inf, False)
     assert joined(rows[:1]).never
+    assert not joined(rows[:1].assign(moving=1)).never

@@ -1,52 +1,25 @@
 """Attribution: the class that carries a transition is found among others, and another transition stays in its place."""
 
-import dataclasses
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
-import torch
 
-from stagewise import architectures
+from calibration.influence import TWO_LAGS
 from stagewise.checkpoints.run_folder import INTERVENTIONS
-from stagewise.plan import TrainPlan
-from stagewise.recipe import Recipe
 from stagewise.replay.attributing import attribute
-from stagewise.task import AbstractTask, Batch
 from stagewise.training import train
 
 pytestmark = pytest.mark.usefixtures("few_sequences", "unchecked")
-
-
-@dataclasses.dataclass(frozen=True)
-class TwoLags(AbstractTask):
-    """Random tokens, to be copied: at positions 3 to 6 from one position back, at positions 7 to 14 from four back."""
-
-    d_vocab: int = 6
-    n_ctx: int = 15
-
-    def sample(self, n: int, seed: int) -> Batch:
-        tokens = torch.randint(self.d_vocab, (n, self.n_ctx), generator=torch.Generator().manual_seed(seed))
-        position = torch.arange(self.n_ctx)
-        lag = torch.where(position >= 7, 4, 1)
-        scored = position >= 3
-        keys = scored[:, None] & (position == (position - lag)[:, None])
-        of_lag = {name: (keys & (lag == of)[:, None]).expand(n, -1, -1) for name, of in {"near": 1, "far": 4}.items()}
-        return Batch(tokens, tokens[:, position - lag], scored.expand(n, -1), of_lag)
-
-
-TASK = TwoLags()
-PLAN = TrainPlan(steps=100, batch_size=32, learning_rate=0.05, save=range(0, 100, 4), states=(20,))
-RECIPE = Recipe(TASK, architectures.minimal(TASK.d_vocab, TASK.n_ctx, n_heads=1), PLAN)
-QUIET: dict[str, Any] = {"recipe": RECIPE, "orders": 1, "progress": False}
+QUIET: dict[str, Any] = {"recipe": TWO_LAGS, "orders": 1, "progress": False}
 NEAR, FAR = (f"without predictions at positions {ends}" for ends in ("3 to 6", "7 to 14"))
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("trained") / "run"
-    train(RECIPE, folder, progress=False)
+    train(TWO_LAGS, folder, progress=False)
     return folder
 
 

@@ -93,6 +93,23 @@ def test_a_class_that_is_learned_at_its_own_time_is_told_where_the_mean_loss_hid
     assert "; with no onset of the mean loss, predictions of token 7 are learned (" in stages.answer[1]
 
 
+def test_a_hidden_transition_is_told_with_the_head_that_moves_then_and_no_other() -> None:
+    drift = 2 + 3 * (1 + STEPS / 50) ** -0.5
+    common, rare = drift + 0.01 * np.random.default_rng(0).standard_normal(len(STEPS)), drift - 2 * jump(2000)
+    curves = {"of token 0": common, "of token 7": rare}
+    blocks = [_losses("Loss", 0.97 * common + 0.03 * rare)]
+    blocks += [_losses("LossByToken", values, predictions=name) for name, values in curves.items()]
+    for head, at in enumerate((500, 2000)):
+        known = {"probe": "AttentionTo", "quantity": "mass", "relation": "induction", "layer": 0, "head": head}
+        blocks.append(pd.DataFrame({"run": "r", "step": STEPS, "value": jump(at, head), **known}))
+    _, first, second, _ = find_stages(tidy(blocks)).answer
+    assert "L0H0 becomes an induction head" in first
+    assert "predictions" not in first
+    assert "L0H1 becomes an induction head" in second
+    assert "; with no onset of the mean loss, predictions of token 7 are learned (" in second
+    assert "L0H0" not in second
+
+
 def test_what_the_mean_loss_shows_too_is_not_told_as_hidden() -> None:
     curves = [_losses("Loss", 4 - 2 * jump(1000)), _losses("LossByToken", 4 - 2 * jump(1000), predictions="of token 7")]
     stages = find_stages(tidy(curves))
