@@ -129,7 +129,7 @@ def _gradients(training: Training, loss: Tensor, create_graph: bool = False) -> 
 
 
 def _predict(training: Training, batch: Batch) -> Float[Tensor, "prediction output"]:
-    """Return what the model predicts by plain products, which can be differentiated twice."""
+    """Return the predictions of the model by plain products, which can be differentiated twice."""
     _, predict, of = training.forward
     named = models.parameters(training.model)
     return predict(batch.tokens, batch.scored) if of is None else of(named, batch.tokens, batch.scored)
