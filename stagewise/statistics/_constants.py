@@ -175,11 +175,8 @@ where slower noise than any that was simulated is estimated, it is larger than s
 TOGETHER = {2: 1.8, 3: 3.2}
 """The statistic of so many transitions at once over that of one, in curves without any: of slow noise, the largest."""
 
-CLEAR = 0.02
-"""Part of the level below which several at once need not be tried."""
-
 MANY, EACH_FURTHER = (4, 5, 6), 15.0
-"""Transitions at once that are tried where fewer are not clear, as of a staircase, whose line hides them; and by how
+"""Transitions at once that are tried where fewer say nothing, as of a staircase, whose line hides them; and by how
 much each beyond the first raises the statistic of curves without any: by 11 in one of twenty of them, and by 15 where
 all numbers are tried. With them .59 to 1.00 of four steps, each 20 times the noise, are found, without .03 to .16."""
 

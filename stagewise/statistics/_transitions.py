@@ -100,7 +100,7 @@ def _found(
         search, single = _Search(curve, basis, floor[[i]], alpha), int(one.shape[i])
         several = [single]
         # Where one transition is clear, several at once need not be tried.
-        if p[i] > c.CLEAR * alpha:
+        if p[i] > alpha / 50:
             several, p[i] = search.together(single, _row(null, i), _row(one, i), float(p[i]), alpha)
         if p[i] > alpha:
             results.append(Found((), float(p[i])))
@@ -129,7 +129,7 @@ class _Search:
         """Return a transition, or several at once, which fewer alone may hide, with their p-value.
 
         Several are tried where the noise seems correlated, and taken where they are significant at a level: two or
-        three, whichever are less probable, and more of a curve without any where these are not clear.
+        three, whichever are less probable, and more of a curve without any where these say nothing.
         """
         chosen, stack, thin = [shape], self._stack(), bases(self.basis.steps, c.BACKGROUNDS_THINNED)
         if max(null.correlation[0], one.correlation[0]) < c.CORRELATED:
@@ -141,7 +141,7 @@ class _Search:
             sharp = transition_fits(self.curve[None], thin, self.floor, one.kind, stack, wide)
             starts.append([int(sharp.shape[0])])
         for number in (*c.TOGETHER, *(() if self.shapes else c.MANY)):
-            if number in c.MANY and p <= c.CLEAR * level:
+            if number in c.MANY and p <= level:
                 break
             likelihood, best, correlation = -np.inf, starts[0], 0.0
             for start in starts:
