@@ -42,7 +42,7 @@ def test_every_prediction_has_one_position_and_each_relation_or_not() -> None:
 def test_a_regression_has_classes_by_position_and_relation_alone() -> None:
     batch = SparseRegression(n_positions=4, d=2).sample(3, seed=0)
     assert [*prediction_classes(batch, range(5))] == [
-        *("at position 0", "at position 1", "at positions 2 to 3"),
+        *("at position 0", "at positions 1 to 2", "at position 3"),
         *("with relevant", "without relevant"),
     ]
 

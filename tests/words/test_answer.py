@@ -101,7 +101,7 @@ def test_a_hidden_transition_is_told_with_the_head_that_moves_then_and_no_other(
     blocks += [_losses("LossByToken", values, predictions=name) for name, values in curves.items()]
     for head, at in enumerate((500, 2000)):
         known = {"probe": "AttentionTo", "quantity": "mass", "relation": "induction", "layer": 0, "head": head}
-        blocks.append(pd.DataFrame({"run": "r", "step": STEPS, "value": jump(at, head), **known}))
+        blocks.append(pd.DataFrame({"run": "planted", "step": STEPS, "value": jump(at, head), **known}))
     _, first, second, _ = find_stages(tidy(blocks)).answer
     assert "L0H0 becomes an induction head" in first
     assert "predictions" not in first
