@@ -65,7 +65,7 @@ def test_the_heads_that_stages_need_are_drawn(task: str, tmp_path: Path, capsys:
 def test_the_times_of_a_curriculum_are_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     figure = example("curriculum")(tmp_path, stops=(0, 50), seeds=(0, 1), steps=100)
     assert figure.read_bytes().startswith(b"\x89PNG")
-    assert "stop" in capsys.readouterr().out
+    assert "steps to 0.5" in capsys.readouterr().out
 
 
 @pytest.mark.slow
