@@ -78,12 +78,14 @@ def episodes_of(table: pd.DataFrame, criteria: StageCriteria) -> pd.DataFrame:
 
 def without_spikes(onsets: pd.DataFrame, episodes: pd.DataFrame) -> pd.DataFrame:
     """Return onsets of which those that are a spike of their own curve, and of no other, are none."""
-    alone = pd.Series(False, onsets.index)
-    for spike in episodes[episodes["kind"].eq(EpisodeKind.SPIKE)].to_dict("records"):
-        alone |= onsets["onset"] & _same_curve(onsets, spike) & _during(onsets, spike) & _is_undone(onsets, spike)
-    for spike in episodes[episodes["kind"].eq(EpisodeKind.SPIKE)].to_dict("records"):
-        if (onsets["onset"] & ~alone & _during(onsets, spike)).any():
-            alone &= ~(_same_curve(onsets, spike) & _during(onsets, spike))
+    alone, spikes = pd.Series(False, onsets.index), episodes[episodes["kind"].eq(EpisodeKind.SPIKE)].to_dict("records")
+    during = [onsets["onset"] & _during(onsets, spike) for spike in spikes]
+    own = [here & _same_curve(onsets, spike) for here, spike in zip(during, spikes, strict=True)]
+    for mine, spike in zip(own, spikes, strict=True):
+        alone |= mine & _is_undone(onsets, spike)
+    for mine, here in zip(own, during, strict=True):
+        if (here & ~alone).any():
+            alone &= ~mine
     return onsets.assign(onset=onsets["onset"] & ~alone, verdict=onsets["verdict"].mask(alone, str(OnsetVerdict.SPIKE)))
 
 

@@ -90,7 +90,8 @@ def prominence(u: np.ndarray, beside: np.ndarray, size: float, shape: Shapes, ot
     middles = (dense[1:] + dense[:-1]) / 2
     inside = (middles >= early) & (middles <= late)
     fastest = (np.diff(fit) / np.diff(t))[inside].max(initial=0.0)
-    spacing = float(np.interp(half, (u[1:] + u[:-1]) / 2, np.diff(np.expm1(u))))
+    steps, gaps = np.expm1(u), np.diff(np.expm1(u))
+    spacing = float(np.interp(half, (u[1:] + u[:-1]) / 2, gaps))
     start, middle, end = np.expm1([early, half, late])
     way_in, way_out = max(middle - start, 2 * spacing), max(end - middle, 2 * spacing)
 
@@ -100,7 +101,6 @@ def prominence(u: np.ndarray, beside: np.ndarray, size: float, shape: Shapes, ot
             return 0.0
         return float(np.diff(np.interp([lo, hi], t, fit))[0] / (hi - lo))
 
-    steps, gaps = np.expm1(u), np.diff(np.expm1(u))
     speeds = np.diff(np.sign(size) * (beside + size * shape.at(u)[0])) / gaps
 
     def meets(lo: float, hi: float) -> np.ndarray:

@@ -80,12 +80,7 @@ def test_a_head_that_reads_is_named_before_one_that_rests_on_the_first_token(one
 
 
 def test_a_class_that_is_learned_at_its_own_time_is_told_where_the_mean_loss_hides_it() -> None:
-    drift = 2 + 3 * (1 + STEPS / 50) ** -0.5
-    common, rare = drift + 0.01 * np.random.default_rng(0).standard_normal(len(STEPS)), drift - 2 * jump(1000)
-    curves = {"of token 0": common, "of token 7": rare}
-    blocks = [_losses("Loss", 0.97 * common + 0.03 * rare)]
-    blocks += [_losses("LossByToken", values, predictions=name) for name, values in curves.items()]
-    stages = find_stages(tidy(blocks))
+    stages = find_stages(tidy(_hidden(1000)))
     (row,) = stages.table.iloc[1:].to_dict("records")
     assert row["start_lo"] <= 1000 <= row["start_hi"]
     (onset,) = stages.onsets[stages.onsets["onset"]].to_dict("records")
@@ -94,11 +89,7 @@ def test_a_class_that_is_learned_at_its_own_time_is_told_where_the_mean_loss_hid
 
 
 def test_a_hidden_transition_is_told_with_the_head_that_moves_then_and_no_other() -> None:
-    drift = 2 + 3 * (1 + STEPS / 50) ** -0.5
-    common, rare = drift + 0.01 * np.random.default_rng(0).standard_normal(len(STEPS)), drift - 2 * jump(2000)
-    curves = {"of token 0": common, "of token 7": rare}
-    blocks = [_losses("Loss", 0.97 * common + 0.03 * rare)]
-    blocks += [_losses("LossByToken", values, predictions=name) for name, values in curves.items()]
+    blocks = _hidden(2000)
     for head, at in enumerate((500, 2000)):
         known = {"probe": "AttentionTo", "quantity": "mass", "relation": "induction", "layer": 0, "head": head}
         blocks.append(pd.DataFrame({"run": "planted", "step": STEPS, "value": jump(at, head), **known}))
@@ -115,6 +106,15 @@ def test_what_the_mean_loss_shows_too_is_not_told_as_hidden() -> None:
     stages = find_stages(tidy(curves))
     assert stages.onsets["onset"].tolist() == [True, True]
     assert "predictions" not in " ".join(stages.answer)
+
+
+def _hidden(step: int) -> list[pd.DataFrame]:
+    """Return losses of which a rare class falls at a step, and their mean hides it."""
+    drift = 2 + 3 * (1 + STEPS / 50) ** -0.5
+    common, rare = drift + 0.01 * np.random.default_rng(0).standard_normal(len(STEPS)), drift - 2 * jump(step)
+    curves = {"of token 0": common, "of token 7": rare}
+    blocks = [_losses("Loss", 0.97 * common + 0.03 * rare)]
+    return blocks + [_losses("LossByToken", values, predictions=name) for name, values in curves.items()]
 
 
 def _losses(probe: str, values: np.ndarray, **labels: str) -> pd.DataFrame:
