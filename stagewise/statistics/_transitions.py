@@ -28,7 +28,7 @@ def find_transitions(
     steps: np.ndarray,
     curves: np.ndarray,
     resamples: Callable[[int], np.ndarray | None] = lambda _: None,
-    alpha: float = 0.05,
+    alpha: float = DEFAULT.false_discoveries,
 ) -> list[Found]:
     """Return the transitions of curves [curve, step] that share their steps.
 
@@ -40,7 +40,7 @@ def find_transitions(
         steps: ascending, each once, ten or more.
         curves: finite.
         resamples: returns those of a curve, of the batch, as [resample, step]; asked for where it has a transition.
-        alpha: the level at which a further transition is added.
+        alpha: the level of the likelihood ratio of a transition; the other criteria of an onset make it stricter.
     """
     steps, curves = np.asarray(steps, float), np.asarray(curves, float)
     found = _found(steps, curves, resamples, alpha)
@@ -102,7 +102,7 @@ def _found(
         # Where one transition is clear, several at once need not be tried.
         if p[i] > alpha / 50:
             several, p[i] = search.together(single, _row(null, i), _row(one, i), float(p[i]), alpha)
-        if p[i] > alpha:
+        if p[i] > c.COARSE * alpha:
             results.append(Found((), float(p[i])))
             continue
         search.run(single, several, int(one.kind[i]))
