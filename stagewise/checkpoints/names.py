@@ -96,7 +96,7 @@ class _Number(NamedTuple):
         start: where it begins, with its word.
         first: where its digits begin.
         end: where it ends.
-        plain: whether it is written in digits alone.
+        plain: whether it is written in digits alone, or in thousands.
     """
 
     kind: str
@@ -193,7 +193,7 @@ def _numbers(name: str) -> list[_Number]:
         start = before.start() if before and word else match.start() - negative
         if kind in (*UPDATES, "measure") and (beside := BESIDE.search(name, 0, start)):
             start = beside.start()
-        plain = digits.isdecimal() and not unit
+        plain = unit in ("k", "K") or (digits.isdecimal() and not unit)
         numbers.append(_Number(kind, None if negative else value, start, match.start(), end, plain))
     return numbers
 
@@ -298,7 +298,7 @@ def _branch(name: str, numbers: Sequence[_Number], step: _Number) -> tuple[str, 
     """Return the training that a name belongs to, by what stands before its step, or by a seed; and its numbers."""
     before, inside = name[: step.start], set[_Number]()
     for one in reversed([one for one in numbers if one.end <= step.start]):
-        if one.kind in ("epoch", "measure", "date", "tokens") or (not one.kind and one.value is None):
+        if one.kind in ("iteration", "batch", "epoch", "measure", "date", "tokens") or (not one.kind and one.value is None):
             before = f"{before[: one.start]}-{before[one.end :]}"
         else:
             inside.add(one)

@@ -66,6 +66,8 @@ SCHEMES: dict[str, list[tuple[str, int]]] = {
     "losses in front": [("loss2.31_step100", 100), ("loss1.9_step200", 200)],
     "ranks": [("step_100_rank0", 100), ("step_200_rank0", 200)],
     "thousands": [("ckpt_0.5k", 500), ("ckpt_1.5k", 1500), ("ckpt_2k", 2000)],
+    "thousands alone": [("1k", 1000), ("2.5k", 2500), ("10k", 10_000)],
+    "iterations before steps": [("iter-020000-step-00005000", 5000), ("iter-040000-step-00010000", 10_000)],
     "underscores": [("step_1_000", 1000), ("step_10_000", 10_000), ("step_1_250_000", 1_250_000)],
     "commas": [("step 1,000", 1000), ("step 25,000", 25_000)],
     "thousands before the word": [("100ksteps", 100_000), ("200Kstep", 200_000), ("1.5kiter", 1500)],
