@@ -30,7 +30,10 @@ RISEN = 0.05
 """Part of the fall of KL to a reference by which it rises again, where the model leaves it."""
 
 LARGE = 0.2
-"""A change of an accuracy, or of a loss as a part of its start, that is one."""
+"""A change of an accuracy or of a head's attention, or of a loss as a part of its start, that is one."""
+
+AFTER = 1.2
+"""Ratio of steps after which copying has emerged, once its accuracy is half-way."""
 
 
 class Run(NamedTuple):
@@ -61,6 +64,19 @@ def half_way(probe: str, quantity: str, table: pd.DataFrame) -> Truth:
     curve = select(table, probe, quantity)
     values = curve["value"].to_numpy(float)
     return _middle(curve["step"].to_numpy(float), values, 1.0 if probe == "Accuracy" else float(np.median(values[:3])))
+
+
+def copied(table: pd.DataFrame) -> Truth:
+    """Return where the accuracy crosses its middle, and then where the head does that changes most afterwards."""
+    (once,) = IN_THE_MIDDLE(table).changes or (None,)
+    rows = table[(table["probe"] == "AttentionTo") & (table["quantity"] == "along")]
+    if once is None:
+        return Truth()
+    later = rows[rows["step"] > once.hi * AFTER].sort_values("step")
+    curves = [curve for _, curve in later.groupby(["layer", "head", "relation"])]
+    most = max(curves, key=lambda curve: abs(curve["value"].tail(3).median() - curve["value"].head(3).median()))
+    again = _middle(most["step"].to_numpy(float), most["value"].to_numpy(float), 1.0)
+    return Truth((once, *again.changes))
 
 
 def taken(table: pd.DataFrame) -> Truth:
@@ -124,8 +140,8 @@ RUNS: Mapping[str, Run] = {
         lambda seed: recipe_for(SequenceClasses, seed=seed), IN_THE_MIDDLE,
     ),
     "repeated-tokens": Run(
-        "Copying emerges once, where the accuracy crosses the middle of its way; or never.",
-        lambda seed: recipe_for(RepeatedTokens, seed=seed), IN_THE_MIDDLE,
+        "Copying emerges where the accuracy crosses the middle of its way, or never; a head may change once more.",
+        lambda seed: recipe_for(RepeatedTokens, seed=seed), copied,
     ),
     "m = 1": Run(
         "All groups are equally important: heads take one each at once, where their attention to it is half-way.",
