@@ -172,10 +172,10 @@ NULL_TWENTIETHS = (
 """The value that the statistic exceeds in one of twenty curves without the transition. Beyond a correlation of .9,
 where slower noise than any that was simulated is estimated, it is larger than simulated."""
 
-COARSE = 3
+COARSE = 4
 """How many times less probable a transition of the grid may become once its place and width are refined: until then
-the level is so many times as large. Rows "planted, 12" and "16": .10 and .06 more are found than without it, on the
-mean, and .002 more of nulls have an onset."""
+the level is so many times as large. Rows "planted" with 12 and 16 checkpoints: .10 and .06 more are found than without
+it, on the mean, and .002 more of nulls have an onset."""
 
 TOGETHER = {2: 1.8, 3: 3.2}
 """The statistic of so many transitions at once over that of one, in curves without any: of slow noise, the largest."""
