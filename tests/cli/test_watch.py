@@ -1,12 +1,22 @@
 """`stagewise watch`: what is written during a training is measured and told, until it ends."""
 
+import asyncio
+import functools
+import json
+import re
 import shutil
+import signal
+import subprocess
+import sys
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from tornado.websocket import websocket_connect
 from typer.testing import CliRunner
 
 from stagewise.checkpoints.run_folder import read_table
@@ -93,3 +103,106 @@ def test_an_unknown_probe_is_refused_before_any_look(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["watch", str(tmp_path / "later"), "--only", "Lss"])
     assert result.exit_code == 2
     assert "Loss" in result.output
+
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+TRAINER = """
+import time
+
+import torch
+from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainerCallback, TrainingArguments, set_seed
+
+set_seed(0)
+sizes = {"vocab_size": 8, "n_positions": 16, "n_embd": 16, "n_layer": 1, "n_head": 2}
+model = GPT2LMHeadModel(GPT2Config(**sizes, bos_token_id=0, eos_token_id=0))
+tokens = (torch.randint(8, (64, 1)) + torch.arange(16)) % 8
+torch.save(tokens, "tokens.pt")
+arguments = TrainingArguments(
+    "trained", max_steps=24, per_device_train_batch_size=16, learning_rate=0.01, save_strategy="steps", save_steps=2,
+    use_cpu=True, report_to=[], disable_tqdm=True,
+)
+
+class Slow(TrainerCallback):
+    def on_step_end(self, *arguments, **more):
+        time.sleep(1)
+
+Trainer(
+    model, arguments, train_dataset=[{"input_ids": row, "labels": row} for row in tokens], callbacks=[Slow()]
+).train()
+"""
+
+LOOP = """
+import time
+
+with open("train.log", "w") as log:
+    for step in range(0, 2001, 50):
+        loss = 3.0 if step < 1000 else 1.0
+        losses = loss + step % 100 / 5000, loss + step % 150 / 5000
+        print(f"step {step}: train loss {losses[0]:.4f}, val loss {losses[1]:.4f}", file=log)
+        log.flush()
+        time.sleep(0.5)
+"""
+
+FOLLOWED = {
+    "stagewise train": (
+        ["-m", "stagewise", "train", "markov", "--folder", "trained", "--quiet"],
+        ["trained", "--only", "Loss", "--sequences", "64"], "900",
+    ),
+    "Trainer": (["-c", TRAINER], ["trained", "--tokens", "tokens.pt", "--until", "24", "--only", "Loss"], "24"),
+    "a loop that prints": (["-c", LOOP], ["train.log", "--until", "2000"], "2000"),
+}  # fmt: skip
+"""Training -> its arguments to Python, those of `watch`, and its last step."""
+
+READ = "JSON.stringify([document.querySelector('meta[http-equiv=refresh]') !== null, document.body.innerText])"
+
+
+async def _shown(page: Path, profile: Path, opened: Callable[[], None]) -> list[list[Any]]:
+    """Open a page once in Chromium; return whether it loads itself again, with its text, each time it is another."""
+    arguments = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+    arguments += ["--remote-debugging-port=0", f"--user-data-dir={profile}"]
+    browser = subprocess.Popen([str(CHROMIUM), *arguments, page.as_uri()], stderr=subprocess.DEVNULL)
+    try:
+        while not (port := profile / "DevToolsActivePort").exists():
+            await asyncio.sleep(0.1)
+        number, shown = port.read_text(encoding="utf8").split()[0], list[list[Any]]()
+        while not shown or shown[-1][0]:
+            with urllib.request.urlopen(f"http://127.0.0.1:{number}/json") as answer:
+                tabs = [each["webSocketDebuggerUrl"] for each in json.load(answer) if each["url"] == page.as_uri()]
+            await asyncio.sleep(0.3)
+            if not tabs:  # it is loading
+                continue
+            socket = await websocket_connect(tabs[0], max_message_size=2**26)
+            await socket.write_message(
+                json.dumps({"id": 1, "method": "Runtime.evaluate", "params": {"expression": READ}})
+            )
+            value = json.loads(await socket.read_message() or "")["result"]["result"].get("value")
+            socket.close()
+            seen = json.loads(value or '[true, ""]')
+            if seen[1] and seen not in shown[-1:]:
+                shown.append(seen)
+                opened()
+        return shown
+    finally:
+        browser.kill()
+        browser.wait()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
+@pytest.mark.parametrize("training", FOLLOWED)
+def test_in_a_browser_the_page_follows_a_training_to_its_end(training: str, tmp_path: Path) -> None:
+    trains, watched, last = FOLLOWED[training]
+    start = functools.partial(subprocess.Popen, cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+    with start([sys.executable, "-m", "stagewise", "watch", *watched, "--every", "1", "--quiet"]) as follows:
+        with start([sys.executable, *trains]) as trained:
+            assert follows.stdout is not None
+            page = tmp_path / follows.stdout.readline().removeprefix("report: ").strip()
+            trained.send_signal(signal.SIGSTOP)
+            looking = _shown(page, tmp_path / "profile", lambda: trained.send_signal(signal.SIGCONT))
+            shown = asyncio.run(asyncio.wait_for(looking, timeout=300))
+        told = follows.stdout.read().splitlines()[-1]
+    assert [again for again, _ in shown] == [True] * (len(shown) - 1) + [False]
+    assert len(shown) > 1
+    assert f"step {last}" in shown[-1][1]
+    assert re.sub(r"^step \d+: ", "", told).split(". ")[0] in shown[-1][1]
