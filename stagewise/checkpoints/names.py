@@ -38,6 +38,9 @@ KINDS = {
 }
 """Units that a word gives to the number behind it, or in front of it, as in 1000steps."""
 
+PASSED = ("iteration", "batch", "epoch", "measure", "date", "tokens")
+"""Kinds of numbers that change from checkpoint to checkpoint: before a step they are no part of the training's name."""
+
 COPY = r"(?i)(?<![a-z])(?:last|latest|best|final|init|initial|tmp|temp|ema|swa)(?![a-z])"
 """Words of copies beside the checkpoints of a series, whatever number they have, as Lightning's last-v1."""
 
@@ -298,7 +301,7 @@ def _branch(name: str, numbers: Sequence[_Number], step: _Number) -> tuple[str, 
     """Return the training that a name belongs to, by what stands before its step, or by a seed; and its numbers."""
     before, inside = name[: step.start], set[_Number]()
     for one in reversed([one for one in numbers if one.end <= step.start]):
-        if one.kind in ("iteration", "batch", "epoch", "measure", "date", "tokens") or (not one.kind and one.value is None):
+        if one.kind in PASSED or (not one.kind and one.value is None):
             before = f"{before[: one.start]}-{before[one.end :]}"
         else:
             inside.add(one)
