@@ -52,10 +52,10 @@ def find_onsets(
     yours that declare it. An onset is a transition, up or down, that a smooth background (constant, power law,
     exponential, logarithm, or two of them) with noise does not explain. The noise is estimated from the curve: it may
     be correlated, its level may change over the run, and outliers of up to three checkpoints are set apart. The best
-    transition of noise alone is simulated; the false discovery rate is 5 % over all curves of the table (Benjamini and
-    Hochberg). An onset is at least 0.1 (a hundredth of the range of a curve without unit and bounds, as a logged one)
-    and three times the noise. It has two fifths of its way within a threefold of steps, and is faster, in value per
-    step, than the curve before and after it.
+    transition of noise alone is simulated; the false discovery rate over all curves of the table (Benjamini and
+    Hochberg) is `criteria.false_discoveries`. An onset is at least 0.1 (a hundredth of the range of a curve without
+    unit and bounds, as a logged one) and three times the noise. It has two fifths of its way within a threefold of
+    steps, and is faster, in value per step, than the curve before and after it.
 
     Args:
         table: of one run, from `measure`.
