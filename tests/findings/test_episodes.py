@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from stagewise.checkpoints.logged_curves import read_log
+from stagewise.findings._episodes import EpisodeKind, beside, episodes_of
 from stagewise.findings._scores import followed
-from stagewise.findings.episodes import EpisodeKind, beside, episodes_of
 from stagewise.findings.stages import find_stages
 
 STEPS = np.arange(0, 10_000, 50)
