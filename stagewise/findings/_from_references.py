@@ -99,12 +99,11 @@ def levels_of_kl(
     kl: Curves, complete: str, points: pd.DataFrame, rows: Sequence[dict[str, Any]]
 ) -> list[dict[str, Any]]:
     """Return rows of the stage table with KL to the reference of each: at first, at the end, and where it is lowest."""
-    levels = []
+    levels, left = [], _left_at(points, complete)
     for row in rows:
         values = kl[row["reference"]].set_index("step")["value"]
         after = float(values[values.index <= row["end"]].iloc[-1])
-        lowest = _left_at(points, complete) if row["reference"] == complete else None
-        lowest = after if lowest is None else lowest
+        lowest = after if left is None or row["reference"] != complete else left
         levels.append({**row, "kl_first": float(values.iloc[0]), "kl_end": after, "kl_lowest": lowest})
     return levels
 

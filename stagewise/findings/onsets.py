@@ -113,7 +113,7 @@ def _searched(
     jobs = ([curves[i] for i in places] for places in asked)
     for places, found in zip(asked, executor.map(search, jobs) if executor else map(search, jobs), strict=True):
         for i, one in zip(places, found, strict=True):
-            results[i] = [(each, each.p_value) for each in one.transitions] or [(None, one.p_value)]
+            results[i] = [(each, (each or one).p_value) for each in one.transitions or (None,)]
     forget()
     return results
 
