@@ -50,8 +50,9 @@ def main(folder: Path) -> None:
     """Print a line for each nested reference but the complete one."""
     one_thread()
     table = read_table(folder)
-    for name in nested_references(table)[:-1]:
-        training, both = least_widths(_arrays(select(table, "KLToReference", "kl", reference=name)))
+    kl = select(table, "KLToReference", "kl")
+    for name in nested_references(kl)[:-1]:
+        training, both = least_widths(_arrays(kl[kl["reference"] == name]))
         print(f"KL to {name}: {training:.1f} steps, {both:.1f} with the sampling of the batch")
 
 

@@ -9,6 +9,7 @@ import pandas as pd
 from calibration.cases import LAST, Generator, checkpoints, correlated, logistic
 from calibration.onsets import Job, generator
 from calibration.rows import Row, share
+from stagewise.findings._frames import by_role
 from stagewise.findings._head_labels import head_events
 from stagewise.findings.onsets import find_onsets
 from stagewise.findings.stages import find_stages
@@ -110,11 +111,15 @@ def _head_events(repetitions: int) -> list[Row]:
     g, rows = generator("heads"), []
     cases = {"a share of .5, noise .05": (0.5, 0.2), "two shares of .5, noise .05": (0.5, 0.5)}
     for name, levels in cases.items():
-        any_event = [len(head_events(_shares(g, levels, np.zeros(60)))) > 0 for _ in range(repetitions)]
+        any_event = [len(_events(_shares(g, levels, np.zeros(60)))) > 0 for _ in range(repetitions)]
         rows.append(share(f"false head events: {name}", any_event, 0.05, "lower"))
-    moves = [head_events(_shares(g, (0.8, 0.1), 0.6 * (np.arange(60) >= 30))) for _ in range(repetitions)]
+    moves = [_events(_shares(g, (0.8, 0.1), 0.6 * (np.arange(60) >= 30))) for _ in range(repetitions)]
     held = [len(one) == 1 and one["last_step_before"][0] <= 30 <= one["first_step_after"][0] + 1 for one in moves]
     return [*rows, share("head events found, alone and in place: .8 to .2, noise .05", held, 0.95, "higher")]
+
+
+def _events(shares: pd.DataFrame) -> pd.DataFrame:
+    return head_events(by_role(shares))
 
 
 def _shares(g: Generator, levels: tuple[float, float], move: np.ndarray) -> pd.DataFrame:

@@ -11,7 +11,7 @@ from scipy.stats import false_discovery_control
 from calibration.cases import LAST, NOISES, PLANTED, SMOOTH, Planted, checkpoints, correlated
 from calibration.rows import Row, share
 from calibration.specials import HELD_OUT, SPECIALS
-from stagewise.findings._decisions import coincidence
+from stagewise.findings._known_causes import coincidence
 from stagewise.findings._scores import Curve
 from stagewise.findings.onsets import TIMES
 from stagewise.statistics import DEFAULT, find_transitions
@@ -60,7 +60,7 @@ def decided(
         criteria = DEFAULT
         if declared:
             rows_of = pd.DataFrame({"step": steps, "value": curve})
-            criteria = Curve("Logged", "value", {}, rows_of, declared).thresholds(DEFAULT)
+            criteria = Curve("Logged", "value", {}, rows_of, declared).criteria
         adjusted = false_discovery_control([one.p_value for one in found.transitions]) if found.transitions else ()
         rows = []
         for one, p in zip(found.transitions, adjusted, strict=True):

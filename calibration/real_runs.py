@@ -75,7 +75,7 @@ def measured(name: str, seed: int) -> pd.DataFrame:
 def differences(table: pd.DataFrame, stages: Stages) -> list[dict[str, Any]]:
     """Compare each boundary with the checkpoint where its KL is lowest, and with the first head that turns next."""
     points, rows = stages.turning_points.set_index("reference"), []
-    for number, reference in enumerate(nested_references(table)[:-1], start=1):
+    for number, reference in enumerate(nested_references(select(table, "KLToReference", "kl"))[:-1], start=1):
         kl = select(table, "KLToReference", "kl", reference=reference)
         turned = stages.events.query(f"after == 'I({number + 1})'")["first_step_after"]
         found = reference in points.index and bool(points["boundary"][reference])

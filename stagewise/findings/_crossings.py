@@ -1,13 +1,13 @@
 """Which reference a model is closest to, and when the next one takes over."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from stagewise.findings._frames import families, rows_of, with_kl
+from stagewise.findings._frames import by_reference, families, resamples_of, rows_of
 from stagewise.statistics import Interval
 from stagewise.statistics._crossings import overtaking
 from stagewise.table import Role
@@ -40,28 +40,34 @@ def crossings(table: pd.DataFrame, references: Sequence[str]) -> list[Crossing]:
     Raises:
         ValueError: the table has no such rows.
     """
-    curves = {name: rows_of(table, Role.KL, reference=name) for name in references}
-    return [
-        Crossing(before, after, *_overtaking(curves[before], curves[after]))
-        for before, after in itertools.pairwise(references)
-    ]
+    return _in_turn({name: rows_of(table, Role.KL, reference=name) for name in references})
 
 
-def taken_over(table: pd.DataFrame) -> list[Crossing]:
-    """Return the crossings that happened, one after the other, of references that are not nested, in the table's order.
+def taken_over(rows: pd.DataFrame, first: int) -> list[Crossing]:
+    """Return the crossings that happened, one after the other, of references that are not nested, in their order.
 
     Before the first one the model is closest to the first reference; what cannot be decided ends the list.
+
+    Args:
+        rows: with KL to references.
+        first: the first step.
     """
-    names = families(with_kl(table))["other"] if "reference" in table else []
-    if len(names) < 2 or not np.isfinite(rows_of(table, Role.KL)["value"]).all():
-        return []
-    latest, found = float(table["step"].min()), list[Crossing]()
-    for crossing in crossings(table, names):
-        if not crossing.seen or crossing.lo <= latest:
+    names, found = families(rows)["other"], list[Crossing]()
+    if len(names) < 2 or not np.isfinite(rows["value"]).all():
+        return found
+    curves = by_reference(rows)
+    for crossing in _in_turn({name: curves[name] for name in names}):
+        if not crossing.seen or crossing.lo <= (found[-1].hi if found else first):
             break
         found.append(crossing)
-        latest = crossing.hi
     return found
+
+
+def _in_turn(curves: Mapping[str, pd.DataFrame]) -> list[Crossing]:
+    return [
+        Crossing(before, after, *_overtaking(curves[before], curves[after]))
+        for before, after in itertools.pairwise(curves)
+    ]
 
 
 def _overtaking(before: pd.DataFrame, after: pd.DataFrame) -> Interval:
@@ -69,7 +75,5 @@ def _overtaking(before: pd.DataFrame, after: pd.DataFrame) -> Interval:
 
 
 def _draws(rows: pd.DataFrame) -> np.ndarray:
-    """Return the curve in every resample of the batch, [resample, step]; the curve itself where there are none."""
-    if "resamples" in rows and rows["resamples"].notna().all():
-        return np.stack(rows["resamples"].to_list()).T
-    return rows["value"].to_numpy(float)[None]
+    draws = resamples_of(rows)
+    return rows["value"].to_numpy(float)[None] if draws is None else draws

@@ -17,6 +17,12 @@ from stagewise.words._times import counted_in
 
 Found = TypeVar("Found")
 
+COMPARED = Role.KL, Role.RESTRICTED_KL, Role.SHARE
+"""Roles of what stages and their words are read from, beside scores that are followed."""
+
+Rows = Mapping[Role, pd.DataFrame]
+"""Role -> the rows of a quantity that has it, in the order of the steps."""
+
 Plain = dict[str, dict[str, Any]]
 """Column -> its type and its values, none of which is a nan or infinite."""
 
@@ -108,14 +114,27 @@ def rows_of(table: pd.DataFrame, role: Role, **axes: object) -> pd.DataFrame:
     return select(table, probe, name, **axes)
 
 
+def by_role(table: pd.DataFrame) -> Rows:
+    """Return the rows of the first quantity with each role that findings compare, none where the table has none."""
+    first = {role: with_role(table, role)[:1] for role in (*COMPARED, Role.ATTENTION_ALONG, Role.UNIFORM_ATTENTION)}
+    return {role: select(table, *pairs[0]) if pairs else table.iloc[:0] for role, pairs in first.items()}
+
+
+def by_reference(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Split the rows of KL by reference."""
+    return {str(name): curve for name, curve in rows.groupby("reference", sort=False)} if len(rows) else {}
+
+
+def resamples_of(rows: pd.DataFrame) -> np.ndarray | None:
+    """Return a curve in every resample of the probe batch, [resample, step]; None where there are none."""
+    if "resamples" in rows and rows["resamples"].notna().all():
+        return np.stack(rows["resamples"].to_list()).T
+    return None
+
+
 def names_of(table: pd.DataFrame, *roles: Role) -> list[str]:
     """List the quantities of a table with one of these roles by their names, as "Mine.score"."""
     return [".".join(pair) for pair in with_role(table, *roles)]
-
-
-def with_kl(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of the probe whose KL to references stages are found in."""
-    return table[table["probe"].isin([probe for probe, _ in with_role(table, Role.KL)[:1]])]
 
 
 def families(rows: pd.DataFrame) -> dict[str, list[str]]:
@@ -130,6 +149,8 @@ def families(rows: pd.DataFrame) -> dict[str, list[str]]:
     >>> families(pd.DataFrame({"reference": ["bigram"], "nested": [0]}))
     {'nested': [], 'trained': [], 'other': ['bigram']}
     """
+    if "reference" not in rows:
+        return {"nested": [], "trained": [], "other": []}
     rows = rows.dropna(subset="reference").drop_duplicates("reference")
     trained = rows["context"].notna() if "context" in rows else pd.Series(False, rows.index)
     rank = rows["nested"] if "nested" in rows else (~trained).astype(int)

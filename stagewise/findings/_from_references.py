@@ -7,13 +7,16 @@ import numpy as np
 import pandas as pd
 
 from stagewise.event import Causes
-from stagewise.findings._frames import families, rows_of, typed, with_kl
+from stagewise.findings._frames import families, resamples_of, typed
 from stagewise.findings._known_causes import cause_during, cause_within
-from stagewise.findings._transitions import RunTransition, fall_times
+from stagewise.findings._transitions import NEVER, RunTransition
+from stagewise.findings.onsets import TIMES
 from stagewise.statistics import Curve, StageCriteria, Turn, TurnVerdict, turning_point
+from stagewise.statistics._constants import PARTS
+from stagewise.statistics._crossings import crossing_step
 from stagewise.statistics._noise.differences import smoothed
 from stagewise.statistics._turning_points import from_first_peak, has_tail, rate_of, slowdown
-from stagewise.table import Role, check_steps, with_role
+from stagewise.table import check_steps
 
 POINTS = {
     **{"reference": "str", "step": "int64", "lo": "int64", "hi": "int64"},
@@ -26,44 +29,48 @@ Curves = Mapping[str, pd.DataFrame]
 """Name -> rows in the order of the steps."""
 
 
-def nested_references(table: pd.DataFrame) -> tuple[str, ...]:
-    """Return the nested references that the table has KL to, the complete one last."""
-    return tuple(families(with_kl(table))["nested"]) if "reference" in table else ()
+def nested_references(rows: pd.DataFrame) -> tuple[str, ...]:
+    """Return the nested references of rows of KL, the complete one last; none where there is one alone."""
+    names = families(rows)["nested"]
+    return tuple(names) if len(names) > 1 else ()
 
 
 def turning_points(
-    table: pd.DataFrame, references: Sequence[str], criteria: StageCriteria, causes: Causes | None = None
+    kl: Curves, restricted: pd.DataFrame, references: Sequence[str], criteria: StageCriteria, causes: Causes
 ) -> pd.DataFrame:
     """Return a row a curve: where KL to each reference has its minimum, whether a stage ends there, and why.
 
     A minimum whose interval holds the step of a cause, or that lies in a cause that lasts some steps, names it, since
     that may have timed it.
 
-    First the nested references, in their order, then the other curves of the table, which may corroborate.
+    First the nested references, in their order, then the other curves, which may corroborate.
+
+    Args:
+        kl: KL to every reference.
+        restricted: KL of the model to itself with its context restricted, as rows.
+        references: the nested ones, in their order.
+        criteria: of `find_stages`.
+        causes: of the run.
 
     Raises:
-        ValueError: the table has no KL to one of the references, several values of it at a step, or too few
-            checkpoints.
+        ValueError: there is no KL to one of the references, several values of it at a step, or too few checkpoints.
     """
-    kl = rows_of(table, Role.KL)
-    others = {str(name): rows for name, rows in kl.groupby("reference", sort=False)}
-    if not references or (unknown := set(references) - set(others)):
-        raise ValueError(f"the table has no KL to {references and sorted(unknown)}; it has {', '.join(others)}")
-    if (number := kl["step"].nunique()) < criteria.checkpoints:
+    if unknown := set(references) - set(kl):
+        raise ValueError(f"the table has no KL to {sorted(unknown)}; it has {', '.join(kl)}")
+    if (number := len({step for rows in kl.values() for step in rows["step"]})) < criteria.checkpoints:
         raise ValueError(f"stages need at least {criteria.checkpoints} checkpoints, the table has {number}")
-    for name, rows in others.items():
+    for name, rows in kl.items():
         check_steps(rows, f"KL to {name}")
-    nested = {name: others.pop(name) for name in references}
-    records = _of_nested(nested, criteria, causes or {})
+    records = _of_nested({name: kl[name] for name in references}, criteria, causes)
     boundaries = typed((record for record in records if record["boundary"]), POINTS)
-    records += _of_others({**others, **_restricted(table)}, boundaries, criteria)
-    return typed(records, POINTS)
+    others = {name: rows for name, rows in kl.items() if name not in references}
+    return typed([*records, *_of_others({**others, **_restricted(restricted)}, boundaries, criteria)], POINTS)
 
 
-def boundaries_of(table: pd.DataFrame, references: Sequence[str], points: pd.DataFrame) -> list[RunTransition]:
-    """Return where each stage of the run ends by its turning points, with the times of the fall that follows."""
+def boundaries_of(complete: pd.DataFrame, points: pd.DataFrame, last: int) -> list[RunTransition]:
+    """Return where each stage ends by its turning points, with the times of the fall of KL that follows."""
     rows = points[points["boundary"]].to_dict("records")
-    ends = [*(row["step"] for row in rows[1:]), int(table["step"].max())][: len(rows)]
+    ends = [*(row["step"] for row in rows[1:]), last][: len(rows)]
     return [
         RunTransition(
             step=int(row["step"]),
@@ -71,30 +78,33 @@ def boundaries_of(table: pd.DataFrame, references: Sequence[str], points: pd.Dat
             hi=int(row["hi"]),
             left=row["reference"],
             begins=float(row["step"]),
-            times=times_of_fall(table, references[-1], row["step"], end),
+            times=times_of_fall(complete, row["step"], end),
         )
         for row, end in zip(rows, ends, strict=True)
     ]
 
 
-def times_of_fall(table: pd.DataFrame, complete: str, start: int, end: int) -> dict[str, float]:
+def times_of_fall(complete: pd.DataFrame, start: int, end: int) -> dict[str, float]:
     """Return when 10, 50 and 90 % of the fall of KL to the complete reference between two steps had happened."""
-    curve = rows_of(table, Role.KL, reference=complete)
-    part = curve[curve["step"].between(start, end)]
-    return fall_times(part["step"].to_numpy(float), part["value"].to_numpy(float))
+    part = complete[complete["step"].between(start, end)]
+    steps, values = part["step"].to_numpy(float), part["value"].to_numpy(float)
+    fallen = values[0] - np.minimum.accumulate(values)
+    if not fallen[-1] > 0:  # not a number where KL is not finite
+        return NEVER
+    times = (crossing_step(steps, fallen, share * fallen[-1]) for share in PARTS)
+    return {name: round(time, 1) for name, time in zip(TIMES, times, strict=True)}
 
 
 def levels_of_kl(
-    table: pd.DataFrame, references: Sequence[str], points: pd.DataFrame, rows: Sequence[dict[str, Any]]
+    kl: Curves, complete: str, points: pd.DataFrame, rows: Sequence[dict[str, Any]]
 ) -> list[dict[str, Any]]:
     """Return rows of the stage table with KL to the reference of each: at first, at the end, and where it is lowest."""
-    levels = []
+    levels, left = [], _left_at(points, complete)
     for row in rows:
-        kl = rows_of(table, Role.KL, reference=row["reference"]).set_index("step")["value"]
-        after = float(kl[kl.index <= row["end"]].iloc[-1])
-        lowest = _left_at(points, row["reference"]) if row["reference"] == references[-1] else None
-        lowest = after if lowest is None else lowest
-        levels.append({**row, "kl_first": float(kl.iloc[0]), "kl_end": after, "kl_lowest": lowest})
+        values = kl[row["reference"]].set_index("step")["value"]
+        after = float(values[values.index <= row["end"]].iloc[-1])
+        lowest = after if left is None or row["reference"] != complete else left
+        levels.append({**row, "kl_first": float(values.iloc[0]), "kl_end": after, "kl_lowest": lowest})
     return levels
 
 
@@ -161,9 +171,7 @@ def _of_others(curves: Curves, boundaries: pd.DataFrame, criteria: StageCriteria
 
 
 def _arrays(rows: pd.DataFrame) -> Curve:
-    resampled = "resamples" in rows and rows["resamples"].notna().all()
-    resamples = np.stack(rows["resamples"].to_list()).T if resampled else None
-    return Curve(rows["step"].to_numpy(float), rows["value"].to_numpy(float), resamples)
+    return Curve(rows["step"].to_numpy(float), rows["value"].to_numpy(float), resamples_of(rows))
 
 
 def _not_finite_at(*curves: pd.DataFrame) -> int | None:
@@ -192,13 +200,10 @@ def _stage_ended_near(lowest: Turn, boundaries: pd.DataFrame, ratio: float) -> i
     return int(near["ends_stage"].iloc[nearest])
 
 
-def _restricted(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    if not with_role(table, Role.RESTRICTED_KL):
-        return {}
-    rows = rows_of(table, Role.RESTRICTED_KL)
+def _restricted(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
     return {
         f"restricted c={context}": curve.iloc[-len(from_first_peak(_arrays(curve)).steps) :]
-        for context, curve in rows.groupby("context", sort=False)
+        for context, curve in (rows.groupby("context", sort=False) if len(rows) else ())
     }
 
 

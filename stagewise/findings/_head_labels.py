@@ -7,10 +7,10 @@ import pandas as pd
 import scipy
 
 from stagewise.event import DIFFUSE
-from stagewise.findings._frames import rows_of, typed
+from stagewise.findings._frames import Rows, by_role, typed
 from stagewise.statistics import DEFAULT, StageCriteria
 from stagewise.statistics._noise.differences import noise
-from stagewise.table import Role, with_role
+from stagewise.table import Role
 
 APART = 3.5
 """Deviations of a share's noise by which the thresholds of a name move apart: rows "head events" at 3 and at 4 miss
@@ -32,7 +32,7 @@ EVENTS = {
 """Columns of the frame of events, with their types."""
 
 
-def head_events(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> pd.DataFrame:
+def head_events(rows: Rows, criteria: StageCriteria = DEFAULT) -> pd.DataFrame:
     """Return each head's changes of top relation, from the shares of relations in its attention.
 
     A head takes a relation's name when its share reaches 0.5 (`enter`) and it attends to the relation at all
@@ -41,17 +41,16 @@ def head_events(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> pd.Da
     checkpoints (`dwell`) is passed over. From ten checkpoints on shares are running medians over three, and both
     thresholds move apart by three and a half deviations of the noise that is left in them, and so does the lead:
     between them it cannot be told whether the head changed, and it keeps its name. Checkpoints at which a share is no
-    number are left out. A table without such rows has no events.
+    number are left out. Without such rows there are no events.
 
     Source: the labels, dwell times and migrations follow the analysis released with Yüksel et al. (2026),
     arXiv:2602.19143; leaving later than entering (hysteresis) is this library's.
     """
-    if not with_role(table, Role.SHARE):
+    if rows[Role.SHARE].empty:
         return typed([], EVENTS)
-    share = rows_of(table, Role.SHARE)
-    events, attends = [], _attends(table, criteria)
-    for (layer, head), rows in share.groupby(["layer", "head"]):
-        shares = rows.pivot(index="step", columns="relation", values="value")
+    events, attends = [], _attends(rows, criteria)
+    for (layer, head), of_head in rows[Role.SHARE].groupby(["layer", "head"]):
+        shares = of_head.pivot(index="step", columns="relation", values="value")
         shares = shares.dropna(axis="columns", how="all").dropna()
         if shares.empty:
             continue
@@ -68,16 +67,16 @@ def _of_role(shares: pd.DataFrame, attends: pd.DataFrame | None) -> pd.DataFrame
     return shares if attends is None else shares.where(attends.reindex_like(shares) != 0.0, 0.0)
 
 
-def _attends(table: pd.DataFrame, criteria: StageCriteria) -> dict[tuple[Any, ...], pd.DataFrame]:
+def _attends(of_roles: Rows, criteria: StageCriteria) -> dict[tuple[Any, ...], pd.DataFrame]:
     """Return whether each head attends to each relation, 1 or 0, by step and relation; nothing where that is unknown.
 
     It does where its attention along the relation is beyond that of uniform attention by 0.2 (`growth`), surely so, and
     is 0.3 (`named`), or has risen by 0.2 since the first checkpoint: a share of little is no role.
     """
-    if not with_role(table, Role.ATTENTION_ALONG):
+    along, uniform = of_roles[Role.ATTENTION_ALONG], of_roles[Role.UNIFORM_ATTENTION]
+    if along.empty:
         return {}
-    along, has_uniform = rows_of(table, Role.ATTENTION_ALONG), with_role(table, Role.UNIFORM_ATTENTION)
-    uniform = rows_of(table, Role.UNIFORM_ATTENTION).groupby("relation")["value"].mean() if has_uniform else None
+    even = None if uniform.empty else uniform.groupby("relation")["value"].mean()
     attends: dict[tuple[Any, ...], pd.DataFrame] = {}
     for head, rows in along.groupby(["layer", "head"]):
         values, lowest = (
@@ -87,7 +86,7 @@ def _attends(table: pd.DataFrame, criteria: StageCriteria) -> dict[tuple[Any, ..
         values = pd.DataFrame(
             scipy.ndimage.median_filter(values, size=(3, 1), mode="nearest"), values.index, values.columns
         )
-        chance = 0.0 if uniform is None else uniform.reindex(values.columns)
+        chance = 0.0 if even is None else even.reindex(values.columns)
         large = (values >= criteria.named) | (values - values.iloc[0] >= criteria.growth)
         attends[head] = (large & (values - chance >= criteria.growth) & ~(lowest <= chance)).astype(float)
     return attends
@@ -105,12 +104,12 @@ def head_labels(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> pd.Da
     Returns a row a head and checkpoint: its `label`, the largest `share`, and its `lead` over the second one. A table
     without such rows has none.
     """
-    if not with_role(table, Role.SHARE):
+    of_roles = by_role(table)
+    if (share := of_roles[Role.SHARE]).empty:
         return typed([], LABELS)
-    share = rows_of(table, Role.SHARE)
     if not {"lo", "hi"} <= set(share):
         share = share.assign(lo=share["value"], hi=share["value"])
-    frames, attends = [], _attends(table, criteria)
+    frames, attends = [], _attends(of_roles, criteria)
     for (layer, head), rows in share.groupby(["layer", "head"]):
         values = rows.pivot(index="step", columns="relation", values="value")
         if values.notna().any(axis=None):

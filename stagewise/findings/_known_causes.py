@@ -1,15 +1,25 @@
-"""Changes of a run, at a step or over some steps, and which of them coincides with a change of a curve."""
+"""Changes of a run, given or in its logged learning rate, and which of them coincides with a change of a curve."""
 
 import math
 import numbers
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
+from stagewise.checkpoints._log_columns import is_rate
+from stagewise.checkpoints.logged_curves import LOGGED
 from stagewise.event import Causes
+from stagewise.statistics import Transition
+
+if TYPE_CHECKING:
+    from stagewise.checkpoints._causes import Cause
 
 EXAMPLE = 'as {"the learning-rate drop": 3000, "the warm-up": (0, 500)}'
+
+AHEAD = 1
+"""Gaps between checkpoints before the one that a transition's first tenth lies in, in which its cause may lie."""
 
 
 def known(causes: Causes) -> Causes:
@@ -26,14 +36,43 @@ def known(causes: Causes) -> Causes:
     return {name: _step(name, at) for name, at in causes.items()}
 
 
-def _step(name: str, at: Any) -> int | float | tuple[int | float, int | float]:
-    if isinstance(at, numbers.Real) and math.isfinite(at):
-        return int(at) if isinstance(at, numbers.Integral) else float(at)
-    if isinstance(at, list | tuple | np.ndarray) and len(at) == 2 and not isinstance(at[0], list | tuple | np.ndarray):
-        first, last = (_step(name, end) for end in at)
-        if not isinstance(first, tuple) and not isinstance(last, tuple) and first <= last:
-            return first, last
-    raise ValueError(f"the cause {name!r} takes a step, or its first and its last one, {EXAMPLE}; got {at!r}")
+def causes_in(table: pd.DataFrame, given: Causes | None = None) -> Causes:
+    """Return the causes that are given; else warm-ups and jumps of the learning rates that a run logged, as `of_log`.
+
+    Where rates of groups of parameters change alike, each change is named once.
+
+    >>> from stagewise import read_log
+    >>> causes_in(read_log({"step": range(0, 100, 10), "lr": [1e-3] * 5 + [1e-4] * 5}))
+    {"the learning rate's drop to 0.0001": 45}
+    """
+    from stagewise.checkpoints._causes import numbered, of_log
+
+    if given is not None:
+        return known(given)
+    causes: list[tuple[str, Cause]] = []
+    for name, rates in table[table["probe"] == LOGGED].groupby("quantity", observed=True):
+        if is_rate(str(name)):
+            pairs = zip(rates["step"].tolist(), rates["value"].tolist(), strict=True)
+            causes += of_log({"step": step, "learning_rate": rate} for step, rate in pairs).items()
+    named: dict[str, Cause] = {}
+    for name, step in dict.fromkeys(causes):
+        named[numbered(name.partition(" (")[0], named)] = step
+    return named
+
+
+def coincidence(one: Transition, causes: Causes, steps: np.ndarray) -> str:
+    """Return the cause with its step that may have begun a transition, the last one before t10; else nothing.
+
+    An effect is seen later than its cause: a gap before that of t10, or as long as from t10 to t50, is near enough. A
+    change at half of the way did not begin it: t50's interval is the end, t50 where that is open. In a cause that lasts
+    some steps lies what was half-way then.
+    """
+    (early, begins, _), (middle, lo, hi), _ = one.times
+    u = np.log1p(steps)
+    ahead = u[max(int(np.searchsorted(u, early, side="right")) - 1 - AHEAD, 0)]
+    first, last = min(lo, begins, ahead, 2 * early - middle), hi if hi < u[-1] else middle
+    at_a_step = cause_within(causes, np.expm1(first), np.expm1(last), np.expm1(early))
+    return at_a_step or cause_during(causes, np.expm1(middle), steps.tolist())
 
 
 def cause_within(causes: Causes, lo: int | float, hi: int | float, at: int | float) -> str:
@@ -66,3 +105,13 @@ def cause_during(causes: Causes, at: int | float, steps: Sequence[int | float]) 
             if first <= at <= min((step for step in steps if step >= last), default=last):
                 return name
     return ""
+
+
+def _step(name: str, at: Any) -> int | float | tuple[int | float, int | float]:
+    if isinstance(at, numbers.Real) and math.isfinite(at):
+        return int(at) if isinstance(at, numbers.Integral) else float(at)
+    if isinstance(at, list | tuple | np.ndarray) and len(at) == 2 and not isinstance(at[0], list | tuple | np.ndarray):
+        first, last = (_step(name, end) for end in at)
+        if not isinstance(first, tuple) and not isinstance(last, tuple) and first <= last:
+            return first, last
+    raise ValueError(f"the cause {name!r} takes a step, or its first and its last one, {EXAMPLE}; got {at!r}")

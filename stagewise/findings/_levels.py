@@ -7,8 +7,7 @@ import numpy as np
 import pandas as pd
 
 from stagewise.findings._frames import typed
-from stagewise.findings._scores import of_whole_model
-from stagewise.statistics import StageCriteria
+from stagewise.findings._scores import Curve
 
 LEVELS = {
     **{"stage": "int64", "probe": "str", "quantity": "str"},
@@ -17,27 +16,22 @@ LEVELS = {
 """Columns of the frame of levels, with their types."""
 
 
-def levels_of(table: pd.DataFrame, begins: Sequence[float], last: int, criteria: StageCriteria) -> pd.DataFrame:
-    """Return a row a stage and curve of the model as a whole, as its loss or accuracy, that has only finite values.
+def levels_of(curves: Sequence[Curve], begins: Sequence[float], last: int) -> pd.DataFrame:
+    """Return a row a stage and curve that has only finite values.
 
     `before` is its value at the checkpoint up to which the stage had not begun, `after` the one at which the next stage
     has not; `smallest` is the least change of it that counts.
 
     Args:
-        table: of one run.
+        curves: of the model as a whole, as its loss or accuracy.
         begins: the steps at which stages begin, of the first one the first step.
         last: the last step.
-        criteria: of `find_stages`.
     """
     ends = [*begins, last]
     records = []
-    for curve in (each.until_finite for each in of_whole_model(table)):
-        values = curve.rows["value"].to_numpy(float)
-        if not np.isfinite(values).all():
-            continue
-        at = [values[max(int(np.searchsorted(curve.steps, step, side="right")) - 1, 0)] for step in ends]
-        smallest = curve.thresholds(criteria).smallest
-        of_curve = {"probe": curve.probe, "quantity": curve.quantity, "smallest": smallest}
+    for curve in (each for each in curves if each.is_finite):
+        at = [curve.raw[max(int(np.searchsorted(curve.steps, step, side="right")) - 1, 0)] for step in ends]
+        of_curve = {"probe": curve.probe, "quantity": curve.quantity, "smallest": curve.criteria.smallest}
         records += [
             {**of_curve, "stage": stage, "before": before, "after": after}
             for stage, (before, after) in enumerate(itertools.pairwise(at), start=1)

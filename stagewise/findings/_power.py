@@ -1,11 +1,12 @@
 """How large a transition would have been seen in a run that shows none."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 
 from stagewise.findings._frames import typed
-from stagewise.findings._scores import Curve, followed, of_whole_model
-from stagewise.statistics import StageCriteria
+from stagewise.findings._scores import Curve, of_whole_model
 from stagewise.statistics._power import power
 
 POWER = {"probe": "str", "quantity": "str", "size": "float64", "found": "int64"}
@@ -15,27 +16,20 @@ ASKED = 2
 """Curves of the whole model, at most, that changes are put into: a search each takes a second."""
 
 
-def power_of(table: pd.DataFrame, criteria: StageCriteria) -> pd.DataFrame:
+def power_of(curves: Sequence[Curve]) -> pd.DataFrame:
     """Return a row a curve with the smallest change that would have been found in it, and how often: `power`.
 
     Asked are curves of the model as a whole, shares first; without such the head's score that moved most.
-
-    Args:
-        table: of one run.
-        criteria: of `find_stages`.
     """
-    curves = [each.until_finite for each in of_whole_model(table) or followed(table, criteria)]
-    able = [each for each in curves if len(each.rows) >= criteria.fewest and np.isfinite(each.values).all()]
-    able = [each for each in able if np.ptp(each.values) > 0]
+    able = [each for each in of_whole_model(curves) or curves if each.can_be_judged and np.ptp(each.values) > 0]
     if any(each.labels for each in able):
         able = [max(able, key=lambda each: float(np.ptp(each.values)))]
     able.sort(key=lambda each: each.declared.range != (0, 1))
-    return typed((_row(each, criteria) for each in able[:ASKED]), POWER)
+    return typed((_row(each) for each in able[:ASKED]), POWER)
 
 
-def _row(curve: Curve, criteria: StageCriteria) -> dict[str, object]:
-    criteria = curve.thresholds(criteria)
+def _row(curve: Curve) -> dict[str, object]:
     up, (lowest, highest) = curve.declared.progress == "up", curve.declared.range
     largest = np.inf if lowest is None or highest is None else float(highest - lowest)
-    seen = power(curve.steps, curve.values, criteria.smallest, criteria, up=up, largest=largest)
+    seen = power(curve.steps, curve.values, curve.criteria.smallest, curve.criteria, up=up, largest=largest)
     return {"probe": curve.probe, "quantity": curve.quantity, **seen._asdict()}

@@ -4,13 +4,14 @@ import dataclasses
 import functools
 import re
 import warnings
-from collections.abc import Collection, Iterable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from stagewise.event import labels_of
+from stagewise.findings._frames import COMPARED, resamples_of
 from stagewise.statistics import DEFAULT, StageCriteria
 from stagewise.statistics._noise.residual import without_outliers
 from stagewise.table import (
@@ -25,9 +26,6 @@ from stagewise.table import (
     select,
     with_role,
 )
-
-COMPARED = Role.KL, Role.RESTRICTED_KL, Role.SHARE
-"""Roles of what stages and their words are read from, beside scores that are followed."""
 
 ALIKE = 0.02
 """Attention by which the peak of a head differs from its mass on a relation that is the same offset."""
@@ -48,11 +46,17 @@ ROUNDINGS, TYPES = 2.0, (np.float16, np.float32, np.float64)
 """Changes of a curve by less than so many last digits of its numbers, which are of one of these types, are rounding."""
 
 
-class Curve(NamedTuple):
+@dataclasses.dataclass(frozen=True, eq=False)
+class Curve:
     """A curve of a run: its probe, quantity and labels by axis, its rows in the order of the steps, what it is.
 
-    A head's attention to a relation that the tokens decide also has the `offset` at which all its keys may lie; its
-    largest attention over offsets has its offset.
+    Args:
+        probe, quantity, labels, declared: what it is a curve of.
+        rows: in the order of the steps; of a curve that ends in values that are not finite, those before.
+        common: the thresholds of all curves, which `criteria` adapts to it.
+        offset: of a head's attention to a relation that the tokens decide, at which all its keys may lie; of its
+            largest attention over offsets, at which that is.
+        lost: the first and the last step of the values that are not finite, which it ends in.
     """
 
     probe: str
@@ -60,42 +64,57 @@ class Curve(NamedTuple):
     labels: dict[str, Any]
     rows: pd.DataFrame
     declared: Quantity
+    common: StageCriteria = DEFAULT
     offset: int | None = None
+    lost: tuple[float, float] | None = None
 
-    @property
+    @functools.cached_property
     def steps(self) -> np.ndarray:
         """Its checkpoints."""
         return self.rows["step"].to_numpy(float)
 
-    @property
+    @functools.cached_property
+    def raw(self) -> np.ndarray:
+        """The values that were measured."""
+        return self.rows["value"].to_numpy(float)
+
+    @functools.cached_property
     def log(self) -> bool:
         """Whether its logarithm is searched: a perplexity is the exponential of a loss, and falls over decades."""
-        values = self.rows["value"].to_numpy(float)
-        return bool(PERPLEXITY.search(self.quantity) and values.min(initial=1) > 0)
+        return bool(PERPLEXITY.search(self.quantity) and self.raw.min(initial=1) > 0)
 
-    @property
+    @functools.cached_property
     def values(self) -> np.ndarray:
         """The values that are searched."""
-        values = self.rows["value"].to_numpy(float)
-        return np.log(values) if self.log else values
+        return np.log(self.raw) if self.log else self.raw
 
     @property
-    def until_finite(self) -> "Curve":
-        """The curve up to where it ends in values that are not finite; the whole one, if others follow."""
-        finite = np.flatnonzero(np.isfinite(self.values))
-        ends = 0 < len(finite) < len(self.rows) and finite[-1] == len(finite) - 1
-        return self._replace(rows=self.rows.iloc[: len(finite)]) if ends else self
+    def resamples(self) -> np.ndarray | None:
+        """The values in every resample of the probe batch, [resample, step]; None where there are none."""
+        resamples = resamples_of(self.rows)
+        return None if resamples is None else resamples.astype(float)
 
-    def thresholds(self, criteria: StageCriteria) -> StageCriteria:
-        """Return the thresholds for this curve, of finite numbers; a tenth of its range stands for a missing unit.
+    @functools.cached_property
+    def is_finite(self) -> bool:
+        """Whether all its values are."""
+        return bool(np.isfinite(self.values).all())
+
+    @functools.cached_property
+    def can_be_judged(self) -> bool:
+        """Whether there are enough checkpoints, and all values are finite."""
+        return len(self.rows) >= self.common.fewest and self.is_finite
+
+    @functools.cached_property
+    def criteria(self) -> StageCriteria:
+        """The thresholds for this curve; a tenth of the range of its finite numbers stands for a missing unit.
 
         A change below the resolution of its type of number is none either.
         """
-        if self.log or self.declared.unit or None not in self.declared.range:
-            return criteria
+        if self.log or self.declared.unit or None not in self.declared.range or not self.is_finite:
+            return self.common
         values = without_outliers(self.values[None])
-        least = criteria.smallest * UNIT * float(np.ptp(values))
-        return dataclasses.replace(criteria, smallest=max(least, ROUNDINGS * _resolution(values)))
+        least = self.common.smallest * UNIT * float(np.ptp(values))
+        return dataclasses.replace(self.common, smallest=max(least, ROUNDINGS * _resolution(values)))
 
     def within(self, level: float) -> float:
         """Return the possible value that is closest to a level of the values that are searched, as it was estimated."""
@@ -112,50 +131,54 @@ def followed(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> list[Cur
 
     Args:
         table: of one run, from `measure`.
-        criteria: of them `named` counts, the attention from which a head at a fixed offset is followed.
+        criteria: the thresholds; `named` is the attention from which a head at a fixed offset is followed.
 
     Raises:
         ValueError: a curve has several values at a step.
     """
-    quantities, probes = quantities_of(table), set(table["probe"].unique())
-    if unknown := sorted(probes - quantities.keys() - {WEIGHTS}):
+    if unknown := sorted(set(table["probe"].unique()) - quantities_of(table).keys() - {WEIGHTS}):
         warnings.warn(
             f"the table does not say what the numbers of {', '.join(unknown)} are, as after pandas' `concat` of tables "
             "that differ in it: they are left out; `table.declare` tells it",
             stacklevel=3,
         )
-    curves = list(_followed(table, quantities, probes, criteria))
+    curves = list(_followed(table, criteria))
     for curve in curves:
         check_steps(curve.rows, f"{curve.probe}.{curve.quantity}")
-    return curves
+    return [_until_finite(curve) for curve in curves]
 
 
-def of_whole_model(table: pd.DataFrame) -> list[Curve]:
-    """Return the curves of `followed` that are of the model as a whole, as its loss: without labels on any axis."""
-    axes = [name for name in ("layer", "head") if name in table]
-    return [curve for curve in followed(table[table[axes].isna().all(axis=1)]) if not curve.labels]
+def of_whole_model(curves: Iterable[Curve]) -> list[Curve]:
+    """Return the curves of the model as a whole, as its loss: without labels on any axis."""
+    return [curve for curve in curves if not curve.labels]
 
 
 def has_scores(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> bool:
     """Whether the table has any curve to search for onsets."""
-    return any(True for _ in _followed(table, quantities_of(table), set(table["probe"].unique()), criteria))
+    return any(True for _ in _followed(table, criteria))
 
 
-def _followed(
-    table: pd.DataFrame, quantities: Quantities, probes: Collection[str], criteria: StageCriteria
-) -> Iterator[Curve]:
+def _followed(table: pd.DataFrame, criteria: StageCriteria) -> Iterator[Curve]:
+    probes = set(table["probe"].unique())
     attention = with_role(table, Role.ATTENTION, Role.ATTENTION_ALONG)
     peak = with_role(table, Role.PEAK)[:1]
-    for probe, by_name in quantities.items():
-        if probe not in probes:
-            continue
-        for name, quantity in by_name.items():
+    for probe, by_name in quantities_of(table).items():
+        for name, quantity in by_name.items() if probe in probes else ():
             if quantity.progress is not None:
-                curves = _curves(table, probe, name, quantity)
+                curves = _curves(table, probe, name, quantity, criteria)
                 if (probe, name) in attention:
                     yield from _at_one_offset(table, curves)
                 else:
-                    yield from _fixed_offsets(table, curves, criteria.named) if (probe, name) in peak else curves
+                    yield from _fixed_offsets(table, curves) if (probe, name) in peak else curves
+
+
+def _until_finite(curve: Curve) -> Curve:
+    """Return a curve up to where it ends in values that are not finite; the whole one, if others follow."""
+    finite, steps = np.flatnonzero(np.isfinite(curve.values)), curve.steps
+    number = len(finite)
+    if not 0 < number < len(steps) or finite[-1] != number - 1:
+        return curve
+    return dataclasses.replace(curve, rows=curve.rows.iloc[:number], lost=(float(steps[number]), float(steps[-1])))
 
 
 def _at_one_offset(table: pd.DataFrame, curves: Iterable[Curve]) -> Iterator[Curve]:
@@ -165,41 +188,30 @@ def _at_one_offset(table: pd.DataFrame, curves: Iterable[Curve]) -> Iterator[Cur
     that attends to a position: nearly all of its mass on the relation may lie at one offset. That is asked of the
     checkpoint at which the curve is largest.
     """
-    peaks, offsets, masses = (
-        {frozenset(labels.items()): rows["value"].to_numpy(float) for labels, rows in _of_role(table, role)}
-        for role in (Role.PEAK, Role.PEAK_OFFSET, Role.ATTENTION)
-    )
+    peaks, offsets, masses = (_values(table, role) for role in (Role.PEAK, Role.PEAK_OFFSET, Role.ATTENTION))
     for curve in curves:
         head = frozenset((axis, label) for axis, label in curve.labels.items() if axis != "relation")
         peak, mass = peaks.get(head, np.empty(0)), masses.get(frozenset(curve.labels.items()), np.empty(0))
         known = head in offsets and len(peak) == len(mass) == len(curve.rows)
         if known and curve.labels.get("relation") in BY_CONTENT:
-            values = curve.rows["value"].to_numpy(float)
-            at = int(np.argmax(np.where(np.isfinite(values), values, -np.inf)))
+            at = int(np.argmax(np.where(np.isfinite(curve.raw), curve.raw, -np.inf)))
             if mass[at] >= ENOUGH and peak[at] >= MOSTLY * mass[at]:
-                curve = curve._replace(offset=int(offsets[head][at].round()))
+                curve = dataclasses.replace(curve, offset=int(offsets[head][at].round()))
         yield curve
 
 
-def _fixed_offsets(table: pd.DataFrame, curves: Iterable[Curve], named: float) -> Iterator[Curve]:
+def _fixed_offsets(table: pd.DataFrame, curves: Iterable[Curve]) -> Iterator[Curve]:
     """Yield the peaks over offsets of heads that once had as much attention there as a name takes, with the offset.
 
     Left out are heads whose peak a relation of the table names already, as "previous token" names offset 1.
     """
-    offsets = {frozenset(labels.items()): rows for labels, rows in _of_role(table, Role.PEAK_OFFSET)}
-    masses: dict[tuple[Any, Any], list[np.ndarray]] = {}
-    for labels, rows in _of_role(table, Role.ATTENTION):
-        masses.setdefault((labels["layer"], labels["head"]), []).append(rows["value"].to_numpy(float))
+    offsets, masses = _values(table, Role.PEAK_OFFSET), _values(table, Role.ATTENTION)
     for curve in curves:
-        values = curve.rows["value"].to_numpy(float)
-        high = values >= named
-        known = masses.get((curve.labels["layer"], curve.labels["head"]), [])
-        if not high.any() or any(
-            len(mass) == len(high) and np.abs(mass - values)[high].max() < ALIKE for mass in known
-        ):
-            continue
-        at = offsets.get(frozenset(curve.labels.items()))
-        yield curve if at is None else curve._replace(offset=int(at["value"].to_numpy(float)[high].round()[-1]))
+        high, head = curve.raw >= curve.common.named, frozenset(curve.labels.items())
+        known = [mass for labels, mass in masses.items() if head <= labels and len(mass) == len(high)]
+        if high.any() and not any(np.abs(mass - curve.raw)[high].max() < ALIKE for mass in known):
+            at = int(offsets[head][high].round()[-1]) if head in offsets else None
+            yield dataclasses.replace(curve, offset=at)
 
 
 def quantities_of(table: pd.DataFrame) -> Quantities:
@@ -275,16 +287,17 @@ def _library() -> Quantities:
     return {name: dict(cls.quantities) for name, cls in classes.items() if issubclass(cls, AbstractProbe)}
 
 
-def _curves(table: pd.DataFrame, probe: str, name: str, quantity: Quantity) -> Iterator[Curve]:
+def _curves(table: pd.DataFrame, probe: str, name: str, quantity: Quantity, criteria: StageCriteria) -> Iterator[Curve]:
     instead = {frozenset(labels.items()) for labels, _ in _split(table, probe, quantity.unless)}
     for labels, rows in _split(table, probe, name):
         if frozenset(labels.items()) not in instead:
-            yield Curve(probe, name, labels, rows, quantity)
+            yield Curve(probe, name, labels, rows, quantity, criteria)
 
 
-def _of_role(table: pd.DataFrame, role: Role) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
-    for probe, name in with_role(table, role)[:1]:
-        yield from _split(table, probe, name)
+def _values(table: pd.DataFrame, role: Role) -> dict[frozenset[tuple[str, Any]], np.ndarray]:
+    """Return the curves of the first quantity with a role by their labels."""
+    of_role = (_split(table, *pair) for pair in with_role(table, role)[:1])
+    return {frozenset(labels.items()): rows["value"].to_numpy(float) for of in of_role for labels, rows in of}
 
 
 def _split(table: pd.DataFrame, probe: str, quantity: str) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:

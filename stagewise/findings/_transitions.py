@@ -11,8 +11,6 @@ import pandas as pd
 from stagewise.findings._crossings import Crossing
 from stagewise.findings.onsets import TIMES, TYPES
 from stagewise.statistics import DEFAULT, OnsetVerdict, StageCriteria
-from stagewise.statistics._constants import PARTS
-from stagewise.statistics._crossings import crossing_step
 from stagewise.statistics._periods import members_of_periods, under_way_together
 from stagewise.table import Quantities, Quantity
 
@@ -106,7 +104,8 @@ def transitions_of(
         rest = rest[rest["t50"] >= boundaries[0].lo]
     if rest.empty:
         return found
-    weights = np.array([_is_of_weights(row, quantities) for row in rest[["probe", "quantity"]].to_dict("records")])
+    known = [_declared(row, quantities) for row in rest[["probe", "quantity"]].to_dict("records")]
+    weights = np.array([one is not None and one.weights for one in known])
     alone = rest[~weights]
     periods = _periods(alone, steps, criteria.consecutive)
     found += [_from_onsets(onsets, each, int(steps[-1])) for each in periods if _matters(each, quantities, criteria)]
@@ -182,17 +181,6 @@ def _curve(onsets: pd.DataFrame) -> pd.Series:
     """Return the number of the curve of each onset: their probe, quantity and axes are the columns of no onset."""
     axes = [name for name in onsets if name not in TYPES]
     return onsets.groupby(axes, dropna=False).ngroup().rename("curve")
-
-
-def fall_times(steps: np.ndarray, values: np.ndarray) -> dict[str, float]:
-    """Return when 10, 50 and 90 % of a curve's fall had happened, between checkpoints in log(1 + step)."""
-    fallen = values[0] - np.minimum.accumulate(values)
-    if not fallen[-1] > 0:  # not a number where KL is not finite
-        return NEVER
-    return {
-        name: round(crossing_step(steps, fallen, share * fallen[-1]), 1)
-        for name, share in zip(TIMES, PARTS, strict=True)
-    }
 
 
 def _with_windows(onsets: pd.DataFrame, steps: np.ndarray) -> pd.DataFrame:
@@ -290,11 +278,6 @@ def _unknown(onsets: pd.DataFrame, group: pd.DataFrame) -> int:
 
 def _declared(row: dict[Any, Any], quantities: Quantities) -> Quantity | None:
     return quantities.get(row["probe"], {}).get(row["quantity"])
-
-
-def _is_of_weights(row: dict[Any, Any], quantities: Quantities) -> bool:
-    known = _declared(row, quantities)
-    return known is not None and known.weights
 
 
 def _matters(onsets: pd.DataFrame, quantities: Quantities, criteria: StageCriteria) -> bool:

@@ -8,6 +8,7 @@ import pandas as pd
 import scipy
 from jaxtyping import Float
 
+from stagewise.findings._frames import resamples_of
 from stagewise.statistics import LEVEL, crossing
 from stagewise.statistics._crossings import Direction, crossing_step
 from stagewise.table import Head, Role, heads_in, select, with_role
@@ -200,9 +201,8 @@ def _draws(rows: pd.DataFrame) -> np.ndarray:
     """Return a curve, and the curve in every resample of the batch where there are any: [draw, step]."""
     rows = rows.sort_values("step")
     value = rows["value"].to_numpy(float)[None]
-    if "resamples" not in rows or rows["resamples"].isna().any():
-        return value
-    return np.concatenate([value, np.stack(rows["resamples"].to_list()).T])
+    draws = resamples_of(rows)
+    return value if draws is None else np.concatenate([value, draws])
 
 
 def find_delays(rows: pd.DataFrame) -> pd.DataFrame:

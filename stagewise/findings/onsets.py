@@ -10,10 +10,8 @@ import pandas as pd
 import scipy
 
 from stagewise.event import Causes
-from stagewise.findings._decisions import coincidence
 from stagewise.findings._frames import typed
-from stagewise.findings._known_causes import known
-from stagewise.findings._logged_causes import causes_in
+from stagewise.findings._known_causes import causes_in, coincidence
 from stagewise.findings._scores import Curve, followed
 from stagewise.statistics import DEFAULT, OnsetVerdict, StageCriteria, Transition, find_transitions
 from stagewise.statistics._decisions import moved, rejection
@@ -54,10 +52,10 @@ def find_onsets(
     yours that declare it. An onset is a transition, up or down, that a smooth background (constant, power law,
     exponential, logarithm, or two of them) with noise does not explain. The noise is estimated from the curve: it may
     be correlated, its level may change over the run, and outliers of up to three checkpoints are set apart. The best
-    transition of noise alone is simulated; the false discovery rate is 5 % over all curves of the table (Benjamini and
-    Hochberg). An onset is at least 0.1 (a hundredth of the range of a curve without unit and bounds, as a logged one)
-    and three times the noise. It has two fifths of its way within a threefold of steps, and is faster, in value per
-    step, than the curve before and after it.
+    transition of noise alone is simulated; the false discovery rate over all curves of the table (Benjamini and
+    Hochberg) is `criteria.false_discoveries`. An onset is at least 0.1 (a hundredth of the range of a curve without
+    unit and bounds, as a logged one) and three times the noise. It has two fifths of its way within a threefold of
+    steps, and is faster, in value per step, than the curve before and after it.
 
     Args:
         table: of one run, from `measure`.
@@ -82,73 +80,48 @@ def find_onsets(
             values at a step.
     """
     check_table(table, "of a measured run folder: the onsets of `load_stages`")
-    causes = causes_in(table) if causes is None else known(causes)
-    curves = [curve.until_finite for curve in followed(table, criteria)]
-    candidates = [
-        (curve, *one)
-        for curve, found in zip(curves, _searched(curves, criteria, executor), strict=True)
-        for one in _each(found)
-    ]
-    adjusted = iter(_adjusted([p for _, _, p in candidates if p is not None]))
-    decided = [(curve, one, p, None if p is None else float(next(adjusted))) for curve, one, p in candidates]
+    return onsets_of(followed(table, criteria), criteria, causes_in(table, causes), executor)
+
+
+def onsets_of(
+    curves: Sequence[Curve], criteria: StageCriteria, causes: Causes, executor: concurrent.futures.Executor | None
+) -> pd.DataFrame:
+    """Return the rows of `find_onsets` of the curves that are followed."""
+    searched = _searched(curves, criteria, executor)
+    adjusted = iter(_adjusted([p for candidates in searched for _, p in candidates if p is not None]))
     of_curve = [
-        (curve, _decided(curve, [rest for same, *rest in decided if same is curve], criteria, causes))
-        for curve in curves
+        (curve, _decided(curve, [(one, p, None if p is None else float(next(adjusted))) for one, p in of], causes))
+        for curve, of in zip(curves, searched, strict=True)
     ]
     told = {each.cause for curve, of in of_curve if "head" in curve.labels for each in of if _matters(each, criteria)}
-    records = [record for curve, of in of_curve for record in _records(curve, of, criteria, told, causes)]
+    records = [record for curve, of in of_curve for record in _records(curve, of, told, causes)]
     onsets = typed(records, {"probe": "str", "quantity": "str", **_axis_types(curves), **TYPES})
     return onsets.sort_values("t50", kind="stable", ignore_index=True)
 
 
 def _searched(
     curves: Sequence[Curve], criteria: StageCriteria, executor: concurrent.futures.Executor | None
-) -> list[Found | None]:
-    """Search the curves, those that share their steps together; None for those that cannot be judged."""
-    results: list[Found | None] = [None] * len(curves)
+) -> list[list[tuple[Transition | None, float | None]]]:
+    """Return each curve's transitions, or none, with their p-values; curves that share their steps are one search."""
+    results: list[list[tuple[Transition | None, float | None]]] = [[(None, None)] for _ in curves]
     groups: dict[bytes, list[int]] = {}
     for i, curve in enumerate(curves):
-        if _is_finite(curve) and len(curve.rows) >= criteria.fewest and np.ptp(curve.values) > 0:
+        if curve.can_be_judged and np.ptp(curve.values) > 0:
             groups.setdefault(curve.steps.tobytes(), []).append(i)
     asked = [group[i : i + AT_ONCE] for group in groups.values() for i in range(0, len(group), AT_ONCE)]
     search = functools.partial(_search, alpha=criteria.false_discoveries)
-    jobs = ([_read(curves[i]) for i in places] for places in asked)
+    jobs = ([curves[i] for i in places] for places in asked)
     for places, found in zip(asked, executor.map(search, jobs) if executor else map(search, jobs), strict=True):
         for i, one in zip(places, found, strict=True):
-            results[i] = one
+            results[i] = [(each, (each or one).p_value) for each in one.transitions or (None,)]
     forget()
     return results
 
 
-def _each(found: Found | None) -> list[tuple[Transition | None, float | None]]:
-    if found is None:
-        return [(None, None)]
-    return [(one, one.p_value) for one in found.transitions] or [(None, found.p_value)]
-
-
-def _read(curve: Curve) -> pd.DataFrame:
-    """Return the rows of a curve with what a search reads of them, and no more for another process to be sent."""
-    rows = curve.rows[[name for name in ("step", "value", "resamples") if name in curve.rows]]
-    return rows.assign(value=curve.values) if curve.log else rows
-
-
-def _search(curves: Sequence[pd.DataFrame], alpha: float) -> list[Found]:
+def _search(curves: Sequence[Curve], alpha: float) -> list[Found]:
     """Search curves that share their steps."""
-    values = np.stack([rows["value"].to_numpy(float) for rows in curves])
-    resamples = functools.partial(_resamples_of, curves)
-    return find_transitions(curves[0]["step"].to_numpy(float), values, resamples, alpha)
-
-
-def _resamples_of(curves: Sequence[pd.DataFrame], number: int) -> np.ndarray | None:
-    """Return a curve in every resample of the probe batch: [resample, step]."""
-    rows = curves[number]
-    if "resamples" in rows and rows["resamples"].notna().all():
-        return np.asarray(np.stack(rows["resamples"].to_list()).T.astype(float))
-    return None
-
-
-def _is_finite(curve: Curve) -> bool:
-    return bool(np.isfinite(curve.values).all())
+    values = np.stack([curve.values for curve in curves])
+    return find_transitions(curves[0].steps, values, lambda number: curves[number].resamples, alpha)
 
 
 def _adjusted(p_values: Sequence[float]) -> Iterable[float]:
@@ -176,12 +149,8 @@ class _Decided(NamedTuple):
     cause: str = ""
 
 
-def _decided(
-    curve: Curve, transitions: Sequence[Sequence[Any]], criteria: StageCriteria, causes: Causes
-) -> list[_Decided]:
+def _decided(curve: Curve, transitions: Iterable[tuple[Any, ...]], causes: Causes) -> list[_Decided]:
     """Decide on every transition of a curve; what was done to the run then is named, and no reason against one yet."""
-    if _is_finite(curve):
-        criteria = curve.thresholds(criteria)
     decided: list[_Decided] = []
     for one, p, adjusted in transitions:
         if one is None:
@@ -191,20 +160,16 @@ def _decided(
         before = decided[-1] if decided else None
         if not cause and before and before.one and _goes_on(one, before.one, curve.steps):
             cause = before.cause
-        decided.append(_Decided(one, rejection(one, adjusted, criteria), p, adjusted, cause))
+        decided.append(_Decided(one, rejection(one, adjusted, curve.criteria), p, adjusted, cause))
     return decided
 
 
-def _records(
-    curve: Curve, decided: Sequence[_Decided], criteria: StageCriteria, told: Collection[str], causes: Causes
-) -> list[dict[str, Any]]:
+def _records(curve: Curve, decided: Sequence[_Decided], told: Collection[str], causes: Causes) -> list[dict[str, Any]]:
     """Return a record an onset; where there is none, one of the largest transition, or of what the curve did.
 
     A curve that moves when something was done to the run has no onset, unless heads change by much then (`told`), or it
     moves much faster than a ramp that lasts: the schedule alone explains it.
     """
-    if _is_finite(curve):
-        criteria = curve.thresholds(criteria)
     decided = [
         each._replace(against=OnsetVerdict.COINCIDES)
         if each.against is None and each.cause and each.cause not in told and not _sharper(each, causes)
@@ -214,8 +179,8 @@ def _records(
     transitions = [each for each in decided if each.one is not None]
     onsets = [each for each in transitions if each.against is None] or sorted(transitions, key=_size)[:1]
     if onsets:
-        return [_record(curve, number, each, criteria) for number, each in enumerate(onsets, start=1)]
-    return [_still(curve, decided[0].p, decided[0].adjusted, criteria)]
+        return [_record(curve, number, each) for number, each in enumerate(onsets, start=1)]
+    return [_still(curve, decided[0].p, decided[0].adjusted)]
 
 
 def _matters(each: _Decided, criteria: StageCriteria) -> bool:
@@ -243,15 +208,15 @@ def _goes_on(one: Transition, before: Transition, steps: np.ndarray) -> bool:
     return bool(one.size * before.size > 0 and one.times[0, 0] <= end)
 
 
-def _record(curve: Curve, number: int, decided: _Decided, criteria: StageCriteria) -> dict[str, Any]:
+def _record(curve: Curve, number: int, decided: _Decided) -> dict[str, Any]:
     one, against, p, adjusted, cause = decided
     assert one is not None
-    values, last, within = curve.values, np.log1p(curve.steps[-1]), curve.within
+    values, criteria, last, within = curve.values, curve.criteria, np.log1p(curve.steps[-1]), curve.within
     lost = (one.after - values[-1]) * np.sign(one.size) >= criteria.back * abs(one.after - one.before)
     record = {
         **_identity(curve, against or OnsetVerdict.ONSET),
         "transient": against is None and bool(lost),
-        **{"before": within(one.before), "after": within(one.after), "last": float(curve.rows["value"].iloc[-1])},
+        **{"before": within(one.before), "after": within(one.after), "last": float(curve.raw[-1])},
         **{"p_value": p, "p_adjusted": adjusted, "noise": one.noise, "share": one.share(criteria.local)},
         **{"prominence": one.prominence, "transition": number, "cause": cause},
     }
@@ -270,17 +235,17 @@ def _record(curve: Curve, number: int, decided: _Decided, criteria: StageCriteri
     return record
 
 
-def _still(curve: Curve, p: float | None, adjusted: float | None, criteria: StageCriteria) -> dict[str, Any]:
+def _still(curve: Curve, p: float | None, adjusted: float | None) -> dict[str, Any]:
     """Return the record of a curve without any transition."""
-    values = curve.values
-    if not _is_finite(curve):
+    values, criteria = curve.values, curve.criteria
+    if not curve.is_finite:
         first = int(curve.steps[~np.isfinite(values)][0])
         return {**_identity(curve, OnsetVerdict.NOT_FINITE), "not_finite_at": first}
     move = moved(values, criteria)
     return {
         **_identity(curve, OnsetVerdict.FEW_CHECKPOINTS if len(values) < criteria.fewest else move.verdict),
         **{"before": curve.within(move.before), "after": curve.within(move.after), "noise": move.noise},
-        "last": float(curve.rows["value"].iloc[-1]),
+        "last": float(curve.raw[-1]),
         **{"p_value": p, "p_adjusted": adjusted, "smallest": criteria.smallest},
     }
 

@@ -3,14 +3,15 @@
 import concurrent.futures
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from stagewise.event import Causes
 from stagewise.findings._crossings import taken_over
-from stagewise.findings._frames import InWords, digest, from_plain, plain, rows_of, typed
+from stagewise.findings._episodes import beside, episodes_of, without_spikes
+from stagewise.findings._frames import InWords, Rows, by_reference, by_role, digest, from_plain, plain, typed
 from stagewise.findings._from_references import (
     POINTS,
     boundaries_of,
@@ -20,15 +21,13 @@ from stagewise.findings._from_references import (
     turning_points,
 )
 from stagewise.findings._head_labels import head_events
-from stagewise.findings._known_causes import known
+from stagewise.findings._known_causes import causes_in, known
 from stagewise.findings._levels import levels_of
-from stagewise.findings._logged_causes import causes_in
 from stagewise.findings._power import POWER, power_of
-from stagewise.findings._scores import has_scores, quantities_of, rows_of_evidence
+from stagewise.findings._scores import Curve, followed, has_scores, of_whole_model, quantities_of, rows_of_evidence
 from stagewise.findings._transitions import NEVER, RunTransition, stage_rows, transitions_of, with_stages
 from stagewise.findings._windows import Window, windows
-from stagewise.findings.episodes import beside, episodes_of, without_spikes
-from stagewise.findings.onsets import TIMES, find_onsets
+from stagewise.findings.onsets import TIMES, onsets_of
 from stagewise.statistics import DEFAULT, StageCriteria
 from stagewise.table import Quantities, Role, check_table, plain_quantities, quantities_from
 from stagewise.words import _stages as words
@@ -181,6 +180,28 @@ class Stages(InWords):
         )  # fmt: skip
 
 
+class _Evidence(NamedTuple):
+    """The parts of a run's table that stages are found in, split off once.
+
+    Args:
+        run: its name.
+        digest: identifies the rows that the parts are of.
+        steps: of the checkpoints.
+        curves: those to search for onsets.
+        rows: those of roles that are compared.
+        quantities: what the numbers are.
+        causes: what was done to the run.
+    """
+
+    run: str
+    digest: str
+    steps: np.ndarray
+    curves: Sequence[Curve]
+    rows: Rows
+    quantities: Quantities
+    causes: Causes
+
+
 def find_stages(
     table: pd.DataFrame,
     references: Sequence[str] | None = None,
@@ -222,50 +243,65 @@ def find_stages(
     check_table(table, "of a measured run folder: `load_stages`")
     if (runs := table["run"].nunique()) != 1:
         raise ValueError(f"find_stages takes one run at a time, the table has {runs}: find_replicates takes several")
-    run = str(table["run"].iloc[0])
-    probes = ", ".join(table["probe"].unique())
-    causes = causes_in(table) if causes is None else known(causes)
-    table = rows_of_evidence(table)
-    nested = tuple(references or ())
-    if not nested and len(named := nested_references(table)) > 1:
-        nested = named
-    onsets, events = find_onsets(table, criteria, causes, executor), head_events(table, criteria)
-    episodes = episodes_of(table, criteria)
-    onsets = without_spikes(onsets, episodes)
-    if not nested and onsets.empty:
-        raise ValueError(words.NOTHING.format(probes=probes))
-    points = turning_points(table, nested, criteria, causes) if nested else typed([], POINTS)
-    boundaries = boundaries_of(table, nested, points) if nested else []
-    quantities, steps = quantities_of(table), np.sort(table["step"].unique())
-    closest = [] if nested else taken_over(table)
-    transitions, last = transitions_of(onsets, boundaries, steps, quantities, criteria, closest), int(steps[-1])
-    start = _start(table, nested, transitions)._replace(closest=closest[0].before if closest else "")
+    rows = rows_of_evidence(table)
+    evidence = _Evidence(
+        run=str(table["run"].iloc[0]),
+        digest=digest(rows),
+        steps=np.sort(rows["step"].unique()),
+        curves=followed(rows, criteria),
+        rows=by_role(rows),
+        quantities=quantities_of(rows),
+        causes=causes_in(table, causes),
+    )
+    nested = tuple(references or ()) or nested_references(evidence.rows[Role.KL])
+    if not nested and not evidence.curves:
+        raise ValueError(words.NOTHING.format(probes=", ".join(table["probe"].unique())))
+    return _stages(evidence, nested, criteria, executor)
+
+
+def _stages(
+    evidence: _Evidence, nested: tuple[str, ...], criteria: StageCriteria, executor: concurrent.futures.Executor | None
+) -> Stages:
+    """Search the evidence for everything that happens in it, and order that into stages."""
+    steps, causes, whole = evidence.steps, evidence.causes, of_whole_model(evidence.curves)
+    first, last = int(steps[0]), int(steps[-1])
+    episodes = episodes_of(whole)
+    onsets = without_spikes(onsets_of(evidence.curves, criteria, causes, executor), episodes)
+    kl = by_reference(evidence.rows[Role.KL])
+    restricted = evidence.rows[Role.RESTRICTED_KL]
+    points = turning_points(kl, restricted, nested, criteria, causes) if nested else typed([], POINTS)
+    boundaries = boundaries_of(kl[nested[-1]], points, last) if nested else []
+    closest = [] if nested else taken_over(evidence.rows[Role.KL], first)
+    transitions = transitions_of(onsets, boundaries, steps, evidence.quantities, criteria, closest)
+    times = NEVER
+    if nested and (not transitions or transitions[0].left):
+        times = times_of_fall(kl[nested[-1]], first, transitions[0].step if transitions else last)
+    nearest = closest[0].before if closest else ""
+    start = RunTransition(first, first, first, closest=nearest, begins=float(first), times=times)
     rows = stage_rows(transitions, start, last, nested[-1] if nested else "")
-    rows = levels_of_kl(table, nested, points, rows) if nested else rows
-    levels = levels_of(table, [row["begins"] for row in rows], last, criteria)
+    rows = levels_of_kl(kl, nested[-1], points, rows) if nested else rows
     onsets = with_stages(onsets, transitions)
-    searched = set(onsets["probe"])
-    quantities = {probe: by_name for probe, by_name in quantities.items() if probe in searched}
-    power = typed([], POWER) if transitions else power_of(table, criteria)
-    frames = (typed(rows, ROWS), points, events, onsets, levels, beside(episodes, onsets), power)
     inner = steps[criteria.preceding - 1 : len(steps) - criteria.preceding + 1]
-    visible = (float(inner[0]), float(inner[-1])) if len(inner) and len(steps) >= criteria.fewest else (0.0, 0.0)
-    return Stages(run, *frames, visible, nested, criteria, digest(table), causes, quantities)
-
-
-def _start(table: pd.DataFrame, nested: Sequence[str], transitions: Sequence[RunTransition]) -> RunTransition:
-    """Return the start of the run, where the approach to the first reference begins, if it is left."""
-    first, last = int(table["step"].min()), int(table["step"].max())
-    end = next((one for one in transitions), None)
-    approach = nested and (end is None or end.left)
-    times = times_of_fall(table, nested[-1], first, end.step if end else last) if approach else NEVER
-    return RunTransition(first, first, first, begins=float(first), times=times)
+    return Stages(
+        run=evidence.run,
+        table=typed(rows, ROWS),
+        turning_points=points,
+        events=head_events(evidence.rows, criteria),
+        onsets=onsets,
+        levels=levels_of(whole, [row["begins"] for row in rows], last),
+        episodes=beside(episodes, onsets),
+        power=typed([], POWER) if transitions else power_of(evidence.curves),
+        visible=(float(inner[0]), float(inner[-1])) if len(inner) and len(steps) >= criteria.fewest else (0.0, 0.0),
+        references=nested,
+        criteria=criteria,
+        digest=evidence.digest,
+        causes=causes,
+        quantities={probe: of for probe, of in evidence.quantities.items() if probe in set(onsets["probe"])},
+    )
 
 
 def shows_stages(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> bool:
     """Whether a table can show stages: references or scores, over enough checkpoints."""
-    if len(nested_references(table)) > 1:
-        table = rows_of(table, Role.KL)
-    elif not has_scores(table, criteria):
-        return False
-    return bool(table["step"].nunique() >= criteria.checkpoints)
+    kl = by_role(table)[Role.KL]
+    rows = kl if (nested := nested_references(kl)) else table
+    return bool(nested or has_scores(table, criteria)) and rows["step"].nunique() >= criteria.checkpoints

@@ -73,7 +73,8 @@ def test_a_reference_that_is_just_as_close_has_not_taken_over() -> None:
 
 def test_references_take_over_one_after_another_until_one_was_not_seen() -> None:
     curves = table(a=[1, 2, 3, 4, 5], b=[2, 1.5, 1, 2, 3], c=[3, 3, 3, 3, 3.5]).assign(nested=0)
-    assert taken_over(curves) == []
+    assert taken_over(curves, 0) == []
     later = table(a=[1, 1, 3, 4, 5], b=[2, 1.5, 1, 2, 3], c=[3, 3, 3, 3, 3.5]).assign(nested=0)
-    assert taken_over(later) == [Crossing("a", "b", 10, 20)]
-    assert taken_over(later.assign(nested=1)) == taken_over(later[later["reference"] == "a"]) == []
+    assert taken_over(later, 0) == [Crossing("a", "b", 10, 20)]
+    assert taken_over(later, 10) == []
+    assert taken_over(later.assign(nested=1), 0) == taken_over(later[later["reference"] == "a"], 0) == []

@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 from stagewise.checkpoints.logged_curves import read_log
-from stagewise.findings.episodes import EpisodeKind, beside, episodes_of
+from stagewise.findings._episodes import EpisodeKind, beside, episodes_of
+from stagewise.findings._scores import followed
 from stagewise.findings.stages import find_stages
-from stagewise.statistics import DEFAULT
 
 STEPS = np.arange(0, 10_000, 50)
 
@@ -25,7 +25,7 @@ def rise(middle: float, seed: int) -> Any:
 
 
 def found(**columns: Any) -> list[dict[str, Any]]:
-    frame = episodes_of(read_log({"step": STEPS, **columns}), DEFAULT)
+    frame = episodes_of(followed(read_log({"step": STEPS, **columns})))
     return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
 
 
@@ -43,7 +43,7 @@ def test_a_loss_that_is_away_while_heads_change_is_no_spike() -> None:
     loss[80:83] += 2
     table = read_log({"step": STEPS, "loss": loss})
     of = {"probe": ["Logged"] * 2, "quantity": ["loss"] * 2, "t50": [STEPS[79], STEPS[83]]}
-    spikes = episodes_of(table, DEFAULT)
+    spikes = episodes_of(followed(table))
     found = [beside(spikes, pd.DataFrame({**of, "starts_stage": stages})) for stages in ([2, 2], [2, 3])]
     assert [len(each) for each in found] == [0, 1]
 
@@ -87,6 +87,11 @@ def test_a_curve_that_ends_in_nan_diverges_and_is_searched_up_to_there() -> None
     assert "Accuracy is not finite from step 6000 on." in stages.answer
 
 
+def test_a_perplexity_diverges_from_a_perplexity() -> None:
+    (one,) = found(perplexity=np.where(STEPS < 6000, 20.0, np.nan))
+    assert (one["kind"], one["before"]) == (EpisodeKind.DIVERGES, pytest.approx(20))
+
+
 @pytest.mark.one_of(5)
 @pytest.mark.parametrize("seed", range(5))
 def test_noise_has_no_episodes(seed: int) -> None:
@@ -97,4 +102,4 @@ def test_noise_has_no_episodes(seed: int) -> None:
 def test_between_checkpoints_far_apart_nothing_is_a_spike() -> None:
     steps = [0, *(2**k for k in range(14))]
     values = np.linspace(3, 1, 15) + np.where(np.arange(15) == 9, 2, 0)
-    assert episodes_of(read_log({"step": steps, "loss": values}), DEFAULT).empty
+    assert episodes_of(followed(read_log({"step": steps, "loss": values}))).empty

@@ -4,8 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from stagewise.findings._frames import by_role
 from stagewise.findings._head_labels import EVENTS, UNDECIDED, head_events, head_labels
-from stagewise.statistics import StageCriteria
+from stagewise.statistics import DEFAULT, StageCriteria
 
 
 def shares(of_the_first: list[float]) -> pd.DataFrame:
@@ -17,8 +18,12 @@ def shares(of_the_first: list[float]) -> pd.DataFrame:
     return frame
 
 
+def events_of(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> pd.DataFrame:
+    return head_events(by_role(table), criteria)
+
+
 def test_a_head_that_moves_for_good_is_one_event_between_two_checkpoints() -> None:
-    (event,) = head_events(shares([0.9, 0.9, 0.8, 0.2, 0.1, 0.1])).to_dict("records")
+    (event,) = events_of(shares([0.9, 0.9, 0.8, 0.2, 0.1, 0.1])).to_dict("records")
     assert event == {
         "layer": 0,
         "head": 1,
@@ -32,14 +37,14 @@ def test_a_head_that_moves_for_good_is_one_event_between_two_checkpoints() -> No
 @pytest.mark.parametrize("checkpoints", [2, 8])
 def test_a_share_that_is_no_number_hides_no_change(checkpoints: int) -> None:
     table = shares([0.9] * checkpoints + [float("nan")] + [0.1] * checkpoints)
-    (event,) = head_events(table).to_dict("records")
+    (event,) = events_of(table).to_dict("records")
     assert (event["last_step_before"], event["first_step_after"]) == (checkpoints - 1, checkpoints + 1)
     assert head_labels(table).query(f"label == '{UNDECIDED}'")["step"].tolist() == [checkpoints]
-    assert head_events(shares([float("nan")] * 4)).empty
+    assert events_of(shares([float("nan")] * 4)).empty
 
 
 def test_a_visit_of_one_checkpoint_is_no_event() -> None:
-    assert head_events(shares([0.9, 0.9, 0.2, 0.9, 0.9, 0.9])).empty
+    assert events_of(shares([0.9, 0.9, 0.2, 0.9, 0.9, 0.9])).empty
 
 
 def test_a_head_at_the_edge_keeps_its_name_until_another_has_half() -> None:
@@ -49,27 +54,25 @@ def test_a_head_at_the_edge_keeps_its_name_until_another_has_half() -> None:
             shares([0.8, 0.8, 0.8, 0.8, 0.8, 0.8]).query("relation == 'I(2)'"),
         ]
     )
-    assert head_events(three_way)[["before", "after", "first_step_after"]].to_numpy().tolist() == [
-        ["I(1)", "diffuse", 4]
-    ]
+    assert events_of(three_way)[["before", "after", "first_step_after"]].to_numpy().tolist() == [["I(1)", "diffuse", 4]]
 
 
 def test_a_head_enters_and_leaves_at_the_shares_of_the_criteria() -> None:
     table = shares([0.6, 0.6, 0.45, 0.45, 0.3, 0.3])
-    (event,) = head_events(table).to_dict("records")
+    (event,) = events_of(table).to_dict("records")
     assert (event["after"], event["first_step_after"]) == ("I(2)", 2)
-    (late,) = head_events(table, StageCriteria(enter=0.6)).to_dict("records")
+    (late,) = events_of(table, StageCriteria(enter=0.6)).to_dict("records")
     assert (late["after"], late["first_step_after"]) == ("I(2)", 4)
 
 
 def test_a_longer_dwell_passes_over_a_visit_of_two_checkpoints() -> None:
     visit = shares([0.9, 0.9, 0.9, 0.2, 0.2, 0.9, 0.9, 0.9])
-    assert len(head_events(visit)) == 2
-    assert head_events(visit, StageCriteria(dwell=3)).empty
+    assert len(events_of(visit)) == 2
+    assert events_of(visit, StageCriteria(dwell=3)).empty
 
 
 def test_a_table_without_shares_has_no_events_but_their_columns() -> None:
-    assert list(head_events(shares([0.9]).assign(probe="Loss"))) == list(EVENTS)
+    assert list(events_of(shares([0.9]).assign(probe="Loss"))) == list(EVENTS)
 
 
 def test_a_head_near_a_threshold_or_between_two_relations_cannot_be_told() -> None:
@@ -87,7 +90,7 @@ def test_noise_between_checkpoints_makes_a_label_undecided_that_one_value_would_
 
 @pytest.mark.parametrize("values", [[0.9, 0.1], [0.9, 0.1, 0.9, 0.1]])
 def test_where_no_name_lasts_nothing_changes(values: list[float]) -> None:
-    assert head_events(shares(values)).empty
+    assert events_of(shares(values)).empty
 
 
 def test_a_relation_without_any_number_hides_no_label() -> None:

@@ -1,15 +1,23 @@
-"""What was done to a run: a step or two by a name, the same from Python as from JSON; what else is given is refused."""
+"""What was done to a run: given or logged, the same from Python as from JSON, and which of it began a transition."""
 
 import json
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from stagewise.checkpoints.logged_curves import read_log
-from stagewise.findings._known_causes import cause_during, cause_within, known
+from stagewise.findings._known_causes import cause_during, cause_within, causes_in, coincidence, known
 from stagewise.findings.onsets import find_onsets
+from stagewise.findings.replicates import find_replicates
+from stagewise.findings.stages import find_stages
+from stagewise.reporting._logged import logged_folder
+from stagewise.saved_findings import load_stages
+from stagewise.statistics import Transition
+from stagewise.statistics._shapes import Shapes
 from stagewise.words._onsets import cause
 
 GIVEN: dict[str, Any] = {
@@ -18,6 +26,14 @@ GIVEN: dict[str, Any] = {
     "a drop": 2.5,
     "a batch": (10, 20),
 }
+
+LOGGED = np.arange(0, 5000, 50)
+NAME = "the learning rate's drop to 0.0001"
+
+SHAPE = Shapes(np.array([5.0]), np.array([0.1]), np.array([0.0]))
+STEPS = np.arange(0, 2000, 10)
+TIMES = SHAPE.times()[0][:, None] + np.array([[0.0, -0.1, 0.1]])
+ONE = Transition(0.6, TIMES, 0.1, 0.7, 0.6, 1e-6, 0.01, 10.0, 1.0, 20, 20, 0.0, 9.0, SHAPE)
 
 
 @pytest.mark.usefixtures("unchecked")
@@ -50,3 +66,68 @@ def test_a_cause_that_lasts_is_named_until_the_next_checkpoint() -> None:
     assert cause("a batch", causes) == "a batch, from step 10 on, until step 20"
     assert cause("late", causes) == "late, from step 3000000 on, until step 4000000"
     assert cause("a drop", causes) == "a drop at step 12"
+
+
+@pytest.fixture
+def log() -> pd.DataFrame:
+    """A loss that falls at once where the learning rate drops, between 2450 and 2500."""
+    falls = 3 * (1 + LOGGED / 50) ** -0.3 - 0.3 / (1 + np.exp(-(LOGGED - 2550) / 20))
+    noise = 0.02 * np.random.default_rng(3).standard_normal(len(LOGGED))
+    return pd.DataFrame({"step": LOGGED, "loss": falls + noise, "lr": np.where(LOGGED < 2500, 1e-3, 1e-4)})
+
+
+def test_python_and_the_command_line_know_the_same_causes(
+    log: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    log.to_csv("log.csv", index=False)
+    table = read_log("log.csv")
+    assert find_onsets(table)["cause"].tolist() == [NAME]
+    for stages in (find_stages(table), load_stages(table), load_stages(logged_folder("log.csv"))):
+        assert stages is not None
+        assert stages.causes == {NAME: 2475}
+        assert f"coincides with {NAME} at step 2475" in stages.words()
+    assert find_onsets(table, causes={})["onset"].tolist() == [True]
+
+
+def test_of_several_runs_each_has_its_own(log: pd.DataFrame) -> None:
+    constant = log.assign(run="constant", lr=1e-3)
+    findings = find_replicates(read_log(pd.concat([log.assign(run="dropped"), constant]))).findings
+    assert findings["run"].unique().tolist() == ["constant"]
+
+
+def test_rates_of_groups_of_parameters_name_each_change_once(log: pd.DataFrame) -> None:
+    later = log["lr"].where(LOGGED != 2500, 1e-3)
+    assert causes_in(read_log(log.assign(lr_1=log["lr"]))) == {NAME: 2475}
+    assert causes_in(read_log(log.assign(lr_1=later))) == {NAME: 2475, f"{NAME} (number 2)": 2525}
+
+
+@pytest.mark.parametrize("at", [20_000, 20_130, 20_199])
+def test_a_jump_in_a_log_of_every_step_stays_one(at: int) -> None:
+    steps = np.arange(50_000)
+    [(name, step)] = causes_in(read_log({"step": steps, "lr": np.where(steps < at, 1e-3, 1e-4)})).items()
+    assert name == NAME
+    assert step == pytest.approx(at, abs=250)
+
+
+def test_a_cause_coincides_within_the_transition_only() -> None:
+    for steps, before in ((STEPS, 95), (STEPS[::4], 45)):  # it is seen later, and no sooner than at a checkpoint
+        assert coincidence(ONE, {"shortly before": before}, steps)
+        assert not coincidence(ONE, {"long before": before - 15}, steps)
+    assert coincidence(ONE, {"early": 10, "the drop": 150}, STEPS) == "the drop"
+    assert not coincidence(ONE, {"late": 1000}, STEPS)
+
+
+@pytest.mark.parametrize("hi", [0.1, 9.0])
+def test_what_happened_after_half_of_a_transition_did_not_begin_it(hi: float) -> None:
+    one = ONE._replace(times=TIMES + np.array([0, 0, hi - 0.1]))
+    half = float(np.expm1(one.times[1, 0]))
+    assert coincidence(one, {"a drop": half}, STEPS)
+    assert not coincidence(one, {"a drop": 1.15 * half}, STEPS)
+
+
+def test_of_several_causes_the_last_one_before_a_transition_is_named() -> None:
+    begins = float(np.expm1(TIMES[0, 0]))
+    causes = {"after": begins + 1, "long before": begins - 9, "before": begins - 5}
+    assert coincidence(ONE, causes, STEPS) == "before"
+    assert coincidence(ONE, {"later": begins + 9, "after": begins + 1}, STEPS) == "after"

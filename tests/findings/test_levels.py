@@ -6,8 +6,8 @@ import pytest
 
 from stagewise.checkpoints.logged_curves import read_log
 from stagewise.findings._levels import levels_of
+from stagewise.findings._scores import followed, of_whole_model
 from stagewise.findings.stages import find_stages
-from stagewise.statistics import DEFAULT
 
 STEPS = np.arange(0, 2000, 20)
 JUMP = 1 / (1 + np.exp(-(STEPS - 800) / 30.0))
@@ -21,7 +21,7 @@ def test_levels_are_those_that_a_reader_finds_on_the_curve() -> None:
 
 
 def test_heads_and_curves_that_are_not_finite_have_none(one_onset: pd.DataFrame) -> None:
-    assert levels_of(one_onset, [0.0], 9, DEFAULT).empty
+    assert levels_of(of_whole_model(followed(one_onset)), [0.0], 9).empty
     table = read_log({"step": STEPS, "loss": JUMP})
     table.loc[5, "value"] = np.nan
-    assert levels_of(table, [0.0], 2000, DEFAULT).empty
+    assert levels_of(of_whole_model(followed(table)), [0.0], 2000).empty

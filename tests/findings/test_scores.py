@@ -140,3 +140,12 @@ def test_several_values_at_a_step_are_refused_with_the_step(lens: pd.DataFrame) 
 def test_a_curve_without_any_value_is_not_finite(attention: pd.DataFrame) -> None:
     onsets = find_onsets(attention.assign(value=np.nan))
     assert (onsets["verdict"] == "not finite").all()
+
+
+def test_a_curve_ends_before_it_is_lost(step_up: Curves) -> None:
+    table = step_up(100, probe="Accuracy", quantity="accuracy")
+    steps = table["step"].tolist()
+    (curve,) = followed(table.assign(value=table["value"].where(table["step"] < steps[-3])))
+    assert (curve.steps.tolist(), curve.lost, curve.is_finite) == (steps[:-3], (steps[-3], steps[-1]), True)
+    (hole,) = followed(table.assign(value=table["value"].where(table["step"] != steps[-3])))
+    assert (hole.steps.tolist(), hole.lost, hole.is_finite) == (steps, None, False)

@@ -11,9 +11,9 @@ import pandas as pd
 import scipy
 
 from stagewise.findings._frames import typed
-from stagewise.findings._scores import Curve, of_whole_model
+from stagewise.findings._scores import Curve
 from stagewise.statistics import Curve as Points
-from stagewise.statistics import OnsetVerdict, StageCriteria, turning_point
+from stagewise.statistics import OnsetVerdict, turning_point
 from stagewise.statistics._crossings import crossing_step
 from stagewise.statistics._noise.differences import noise
 
@@ -64,15 +64,9 @@ class EpisodeKind(StrEnum):
     """A held-out curve is half-way (`end`) long after that on training data (`beside`) was (`start`)."""
 
 
-def episodes_of(table: pd.DataFrame, criteria: StageCriteria) -> pd.DataFrame:
-    """Return a row an episode of the curves of the model as a whole, as its loss, in the order of their starts.
-
-    Args:
-        table: of one run.
-        criteria: of `find_stages`.
-    """
-    curves = of_whole_model(table)
-    records = [*(one for curve in curves for one in _of_curve(curve, criteria)), *_of_pairs(_pairs(curves), criteria)]
+def episodes_of(curves: Sequence[Curve]) -> pd.DataFrame:
+    """Return a row an episode of curves of the model as a whole, as its loss, in the order of their starts."""
+    records = [*(one for curve in curves for one in _of_curve(curve)), *_of_pairs(_pairs(curves))]
     return typed(sorted(records, key=lambda one: float(one["start"])), EPISODES)
 
 
@@ -123,19 +117,17 @@ def _is_on_the_way(spike: dict[Any, Any], onsets: pd.DataFrame) -> bool:
     return bool((ends["min"].le(spike["start"]) & ends["max"].ge(spike["start"])).any())
 
 
-def _of_curve(curve: Curve, criteria: StageCriteria) -> Iterator[dict[str, Any]]:
-    part = curve.until_finite
-    if len(part.rows) < len(curve.rows):
-        last = float(part.values[-1])
-        yield _record(EpisodeKind.DIVERGES, curve, curve.steps[len(part.rows)], curve.steps[-1], last, np.nan)
-    if len(part.rows) >= criteria.fewest and np.isfinite(part.values).all():
-        yield from _spikes(part, criteria)
+def _of_curve(curve: Curve) -> Iterator[dict[str, Any]]:
+    if curve.lost:
+        yield _record(EpisodeKind.DIVERGES, curve, *curve.lost, float(curve.values[-1]), np.nan)
+    if curve.can_be_judged:
+        yield from _spikes(curve)
 
 
-def _spikes(curve: Curve, criteria: StageCriteria) -> Iterator[dict[str, Any]]:
+def _spikes(curve: Curve) -> Iterator[dict[str, Any]]:
     """Yield where a curve suddenly loses what it had reached, and recovers."""
     sign = -1.0 if curve.declared.progress == "up" else 1.0
-    values, least = sign * curve.values, curve.thresholds(criteria).smallest
+    values, least = sign * curve.values, curve.criteria.smallest
     departs = np.abs(values - np.asarray(scipy.ndimage.median_filter(values, size=WINDOW, mode="nearest")))
     spread = max(float(noise(values)), UNLIKE / SHARP * float(np.quantile(departs, 0.95)))
     # What had been reached: the running median of the checkpoints before.
@@ -179,20 +171,20 @@ def _words(name: str) -> set[str]:
     return set(re.findall(r"[a-z0-9]+", re.sub(r"([a-z])([A-Z])", r"\1 \2", name).lower()))
 
 
-def _of_pairs(pairs: Sequence[tuple[Curve, Curve]], criteria: StageCriteria) -> Iterator[dict[str, Any]]:
+def _of_pairs(pairs: Sequence[tuple[Curve, Curve]]) -> Iterator[dict[str, Any]]:
     for train, held_out in pairs:
-        parts = train.until_finite, held_out.until_finite
-        if all(len(each.rows) >= criteria.fewest and np.isfinite(each.values).all() for each in parts):
-            yield from _overfitting(*parts, criteria)
-            yield from _grokking(*parts, criteria)
+        if train.can_be_judged and held_out.can_be_judged:
+            yield from _overfitting(train, held_out)
+            yield from _grokking(train, held_out)
 
 
-def _overfitting(train: Curve, held_out: Curve, criteria: StageCriteria) -> Iterator[dict[str, Any]]:
+def _overfitting(train: Curve, held_out: Curve) -> Iterator[dict[str, Any]]:
     """Yield that a held-out loss turns up while the training loss goes on falling."""
     if "down" not in (held_out.declared.progress, train.declared.progress):
         return
+    criteria = held_out.criteria
     lowest = turning_point(Points(held_out.steps, held_out.values, None), criteria)
-    least, rest = held_out.thresholds(criteria).smallest, train.values[train.steps >= lowest.step]
+    least, rest = criteria.smallest, train.values[train.steps >= lowest.step]
     rises = float(np.median(held_out.values[-3:]) - lowest.value)
     if lowest.rejection(criteria) is None and rises >= least and len(rest) > 1 and rest[-1] < rest[0]:
         ends = lowest.value, lowest.value + rises
@@ -201,13 +193,12 @@ def _overfitting(train: Curve, held_out: Curve, criteria: StageCriteria) -> Iter
         )
 
 
-def _grokking(train: Curve, held_out: Curve, criteria: StageCriteria) -> Iterator[dict[str, Any]]:
+def _grokking(train: Curve, held_out: Curve) -> Iterator[dict[str, Any]]:
     """Yield that a held-out curve follows that on the training data long after this one has made its way."""
     if train.declared.progress != held_out.declared.progress:
         return
     ways = [_half_way(each) for each in (train, held_out)]
-    least = [each.thresholds(criteria).smallest for each in (train, held_out)]
-    if all(abs(way) >= small for (_, way), small in zip(ways, least, strict=True)):
+    if all(abs(way) >= each.criteria.smallest for (_, way), each in zip(ways, (train, held_out), strict=True)):
         (first, _), (second, _) = ways
         if (1 + second) >= LAGS * (1 + first):
             values = held_out.values
