@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from stagewise import read_log
 from stagewise.event import labels_of
 from stagewise.findings._scores import curves_of, followed, has_scores, quantities_of
 from stagewise.findings.onsets import find_onsets
@@ -149,3 +150,11 @@ def test_a_curve_ends_before_it_is_lost(step_up: Curves) -> None:
     assert (curve.steps.tolist(), curve.lost, curve.is_finite) == (steps[:-3], (steps[-3], steps[-1]), True)
     (hole,) = followed(table.assign(value=table["value"].where(table["step"] != steps[-3])))
     assert (hole.steps.tolist(), hole.lost, hole.is_finite) == (steps, None, False)
+
+
+def test_a_change_by_two_answers_of_a_curve_that_counts_is_none() -> None:
+    answers = np.arange(20) / 50
+    table = read_log({"step": np.arange(20), "accuracy": answers, "loss": answers + np.sqrt(np.arange(20)) / 100})
+    smallest = {curve.quantity: curve.criteria.smallest for curve in followed(table)}
+    assert smallest["accuracy"] == pytest.approx(3 / 50)
+    assert smallest["loss"] == pytest.approx(0.01 * (answers[-1] + np.sqrt(19) / 100))
