@@ -131,7 +131,7 @@ class ScanAndSnap(AbstractReducedDynamics):
         return np.asarray(self.K * (self.M - 1) / (self.M * self.eta_y * np.asarray(t, dtype=np.float64)))
 
     def gamma_bound(self, t: Numbers) -> Floats:
-        """Return what gamma(t) never exceeds: first O(eta_Y t / K), late O(K ln(M eta_Y t / K) / (eta_Y t)).
+        """Return an upper bound of gamma(t): first O(eta_Y t / K), late O(K ln(M eta_Y t / K) / (eta_Y t)).
 
             gamma <= eta_Y t / K,   gamma <= (M-1)^2 L / (M (S + M - (M-1) L)),   S = M eta_Y t / K,   L = ln(S + 1)
 

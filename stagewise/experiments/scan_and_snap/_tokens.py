@@ -1,4 +1,4 @@
-"""What becomes of tokens in Scan and Snap's attention: Corollaries 1 and 2, priors, the size of the data; a minute."""
+"""The fates of tokens in Scan and Snap's attention: Corollaries 1 and 2, priors, the size of the data; a minute."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple

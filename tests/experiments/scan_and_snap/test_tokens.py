@@ -1,4 +1,4 @@
-"""What becomes of tokens: runs against what the corollaries and sections say of them."""
+"""Fates of tokens: runs against the corollaries and sections that tell them."""
 
 import itertools
 
