@@ -77,8 +77,9 @@ def figure_tokens() -> Result:
 
 
 def _lines(ax: Axes, curves: Mapping[str, tuple[Sequence[int], Any]], style: str = "-") -> None:
-    for name, colour in ordered_colours(list(curves)).items():
-        ax.plot(*curves[name], style, color=colour, label=name)
+    colours = ordered_colours(list(curves))
+    for name, values in curves.items():
+        ax.plot(*values, style, color=colours[name], label=name)
 
 
 def late_decoder(times: tuple[int, ...] = LATE) -> Late:
@@ -179,7 +180,8 @@ def winners_by_start(scale: float = 2.0) -> Winners:
 
 def _most(attention: np.ndarray, distinct: np.ndarray) -> np.ndarray:
     """Return which of its class's distinct tokens has most attention [run, class]."""
-    return np.take_along_axis(attention, np.broadcast_to(distinct, (len(attention), *distinct.shape)), 2).argmax(2)
+    tokens = np.broadcast_to(distinct, (len(attention), *distinct.shape))
+    return np.asarray(np.take_along_axis(attention, tokens, 2).argmax(2))
 
 
 def nearest_wins(slope: float) -> float:
