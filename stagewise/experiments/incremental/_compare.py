@@ -93,7 +93,7 @@ def boundaries(summary: pd.DataFrame, last: int, ax: Axes | None = None) -> Axes
         ax.plot([], [], "D", color="#888888", markersize=6, label="mean of the seeds")
     ax.set_yticks(range(len(names)), [title_of(name) for name in names])
     ax.set_ylim(len(names) + _LEGEND - 0.4, -0.5)
-    ax.set_title(_title("ends of stages", "mean, 95 % interval; below it each run", summary), loc="left", fontsize=9)
+    ax.set_title(_title("ends of stages", "95 % intervals", summary), loc="left", fontsize=9)
     if ends:
         ax.legend(frameon=False, fontsize=8, loc="lower left")
     return ax
