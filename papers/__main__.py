@@ -33,7 +33,7 @@ def _counts() -> str:
 def _lines(entries: Sequence[Entry]) -> Iterator[str]:
     """Yield a line with the command and its runs, and a line for each of its rows."""
     runs = Counter(entry.runs for entry in entries).most_common(1)[0][0]
-    yield f"`{entries[0].command}`, {runs}"
+    yield f"`{entries[0].command.removeprefix('stagewise run ')}`, {runs}"
     for entry in entries:
         what = f"{entry.figure}: {entry.what}" if entry.figure else entry.what
         what += f" ({entry.runs})" if entry.runs != runs else ""

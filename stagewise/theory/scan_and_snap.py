@@ -123,6 +123,29 @@ class ScanAndSnap(AbstractReducedDynamics):
         """
         return np.asarray((self.M - 1) ** 2 * self.h(np.asarray(t) / self.K) * self._rate_of_h(t))
 
+    def late_class_error(self, t: Numbers) -> Floats:
+        """Return K (M-1) / (M eta_Y t), which 1 - alpha_nn approaches from above: the critical point, at O(1/t).
+
+        Source: arXiv:2305.16380, Corollary 1, by the closed form of Theorem 1.
+        """
+        return np.asarray(self.K * (self.M - 1) / (self.M * self.eta_y * np.asarray(t, dtype=np.float64)))
+
+    def gamma_bound(self, t: Numbers) -> Floats:
+        """Return an upper bound of gamma(t): first O(eta_Y t / K), late O(K ln(M eta_Y t / K) / (eta_Y t)).
+
+            gamma <= eta_Y t / K,   gamma <= (M-1)^2 L / (M (S + M - (M-1) L)),   S = M eta_Y t / K,   L = ln(S + 1)
+
+        The second holds where its denominator is positive, as after the phase transition.
+
+        Source: arXiv:2305.16380, Theorem 1, whose orders have no constants; these follow from M h <= L.
+        """
+        early = self.eta_y * np.asarray(t, dtype=np.float64) / self.K
+        progress = self.M * early
+        most = np.log1p(progress)
+        rest = self.M * (progress + self.M - (self.M - 1) * most)
+        late = np.divide((self.M - 1) ** 2 * most, rest, out=np.full_like(early, np.inf), where=rest > 0)
+        return np.asarray(np.minimum(early, late))
+
     def growth_integral(self, t: Numbers) -> Floats:
         """Return B_n(t) = eta_Z int_0^t xi_n, with one common token and a constant normaliser (corrected).
 

@@ -70,6 +70,24 @@ def test_gamma_rises_as_a_line_and_falls_after_the_phase_transition() -> None:
     np.testing.assert_allclose(PAPER.gamma(late), expected, rtol=0.01)
 
 
+@both
+def test_the_critical_point_is_approached_as_one_over_t_from_above(theory: ScanAndSnap) -> None:
+    late = theory.phase_transition_time * np.array([10, 100, 1000, 10_000])
+    over = theory.class_error(late) / theory.late_class_error(late)
+    assert (np.diff(over) < 0).all()
+    assert over[-1] == pytest.approx(1, abs=1e-3)
+    assert over[-1] > 1
+
+
+@both
+def test_gamma_stays_within_its_bound_and_reaches_it_early_and_late(theory: ScanAndSnap) -> None:
+    times = np.geomspace(1e-3, 1e5, 400) * theory.phase_transition_time
+    share = theory.gamma(times) / theory.gamma_bound(times)
+    assert (share < 1).all()
+    assert share[0] == pytest.approx((1 - 1 / theory.M) ** 2, rel=0.01)
+    assert share[-1] == pytest.approx(1, abs=1e-3)
+
+
 def test_the_phase_transition_is_at_two_k_log_m_over_eta() -> None:
     assert PAPER.phase_transition_time == pytest.approx(2 * 10 * np.log(1000) / 0.5)
 

@@ -1,8 +1,10 @@
 """The panels that the figures of the emergence of sparse attention are put together from."""
 
 import math
+import re
 import textwrap
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -52,12 +54,18 @@ def finish(ax: Axes, title: str = "", **properties: Any) -> None:
 def draw_law(
     ax: Axes, runs: pd.DataFrame, law: PowerLaw | NoLaw, colour_by: str, unit: str = "optimiser steps"
 ) -> None:
-    """Draw the collapse of the runs on their law, or say why there is none."""
+    """Draw the collapse of the runs on their law, its sizes in the paper's letters, or say why there is none."""
     if isinstance(law, PowerLaw):
-        collapse(runs, law, colour_by, unit, ax)
+        in_letters = replace(law, terms=tuple(map(_letter, law.terms)))
+        collapse(runs.rename(columns=_letter), in_letters, _letter(colour_by), unit, ax)
         return
     ax.set_axis_off()
     ax.text(0.5, 0.5, textwrap.fill(str(law), 38), ha="center", va="center", fontsize=9, transform=ax.transAxes)
+
+
+def _letter(name: str) -> str:
+    """Return a size as the paper writes it: N_pairs of the column n_pairs."""
+    return re.sub("^n_", "N_", name)
 
 
 def put_above(ax: Axes, text: str) -> None:

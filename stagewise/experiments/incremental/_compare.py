@@ -63,9 +63,9 @@ def excess_curves(
 
 
 def boundaries(summary: pd.DataFrame, last: int, ax: Axes | None = None) -> Axes:
-    """Draw where the stages of every variant end: each run with its own interval, and the mean of the seeds above.
+    """Draw where the stages of every variant end: each run with its own interval, and the mean of several seeds above.
 
-    A mean has its 95 % interval (Student's t) where there are several seeds. A stage that did not end is not there.
+    A mean has its 95 % interval (Student's t). A stage that did not end is not there.
 
     Args:
         summary: a row a run, with `variant` and its `end_1`, `end_1_lo`, `end_1_hi`, ...
@@ -89,19 +89,20 @@ def boundaries(summary: pd.DataFrame, last: int, ax: Axes | None = None) -> Axes
             ax.text(0.02, i, "no stage ends", transform=ax.get_yaxis_transform(), va="center", fontsize=8)
     for i, end in enumerate(ends):
         ax.plot([], [], marker(i), color=colours[end], label=f"end of stage {end.removeprefix('end_')}")
+    if (averages["n"] > 1).any():
+        ax.plot([], [], "D", color="#888888", markersize=6, label="mean of the seeds")
     ax.set_yticks(range(len(names)), [title_of(name) for name in names])
     ax.set_ylim(len(names) + _LEGEND - 0.4, -0.5)
-    ax.set_title(_title("ends of stages", "mean, 95 % interval; below it each run", summary), loc="left", fontsize=9)
+    ax.set_title(_title("ends of stages", "95 % intervals", summary), loc="left", fontsize=9)
     if ends:
         ax.legend(frameon=False, fontsize=8, loc="lower left")
     return ax
 
 
 def _mean(ax: Axes, average: pd.DataFrame, height: int, colour: str, last: int) -> None:
-    for row in average[average["n"] > 0].to_dict("records"):
+    for row in average[average["n"] > 1].to_dict("records"):
         ax.plot(row["mean"], height, "D", color=colour, markersize=6)
-        if row["n"] > 1:
-            ax.plot(np.clip([row["lo"], row["hi"]], 0, last), [height] * 2, color=colour, linewidth=2.2)
+        ax.plot(np.clip([row["lo"], row["hi"]], 0, last), [height] * 2, color=colour, linewidth=2.2)
 
 
 def kl_at_best(tables: Mapping[str, pd.DataFrame], summary: pd.DataFrame, ax: Axes | None = None) -> Axes:

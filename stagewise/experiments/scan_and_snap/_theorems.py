@@ -74,7 +74,7 @@ def limit_distances(lengths: tuple[int, ...]) -> dict[int, float]:
     By number of contextual tokens; the attention's logits are drawn at random, once.
     """
     distances, generator = {}, torch.Generator().manual_seed(0)
-    probabilities, queries, _ = (of_class.repeat_interleave(32, 1) for of_class in _population(syn_small()))
+    probabilities, queries, _ = (of_class.repeat_interleave(32, 1) for of_class in population(syn_small()))
     z = torch.randn(1, *2 * probabilities.shape[-1:], generator=generator, dtype=torch.float64)
     limit = attention(z, probabilities, queries)
     for length in lengths:
@@ -136,7 +136,7 @@ def fates(steps: int = 400, eta_y: float = 1.0, eta_z: float = 0.02) -> Float[Te
     Four classes of one query, three distinct tokens a class; tokens: the common one first, then the distinct ones.
     """
     task = SequenceClasses(n_queries=1, labels_per_query=4, n_common=1, n_distinct=3, distinct_weights=(0.5, 1.0))
-    path = [weights.z[0, task.queries[0], : task.distinct_tokens.max() + 1].clone() for weights in _ascent(
+    path = [weights.z[0, task.queries[0], : task.distinct_tokens.max() + 1].clone() for weights in population_ascent(
         task, eta_y, eta_z, steps
     )]  # fmt: skip
     return torch.stack(path)
@@ -155,10 +155,10 @@ def _fate_rows() -> list[dict[str, str]]:
 def gains(eta_y: float, eta_z: float, until: float) -> _Gains:
     """Follow Syn-Small's population until the dominant distinct token has grown by a factor chi."""
     task = syn_small()
-    counts = _population(task)
+    counts = population(task)
     *others, dominant = task.distinct_tokens[0].tolist()
     swept, chi, start = 0.0, 1.0, torch.empty(0)
-    for weights in _ascent(task, eta_y, eta_z):
+    for weights in population_ascent(task, eta_y, eta_z):
         now = attention(weights.z, counts.context, counts.query)[0, 0]
         start = start if len(start) else now
         chi = growth_factor(weights.z[0, task.queries[0], dominant].item(), 0.0).item()
@@ -213,9 +213,20 @@ def growth(theory: ScanAndSnap, times: list[int]) -> np.ndarray:
     return np.asarray(solved.y[0])
 
 
-def _ascent(task: SequenceClasses, eta_y: float, eta_z: float, steps: int | None = None) -> Iterator[YZ]:
-    """Yield the weights of the population's gradient ascent, from zero, before each step; they change in place."""
-    counts = _population(task)
+def population_ascent(
+    task: SequenceClasses,
+    eta_y: float,
+    eta_z: float,
+    steps: int | None = None,
+    probabilities: Float[Tensor, "cls token"] | None = None,
+) -> Iterator[YZ]:
+    """Yield the weights of the population's gradient ascent, from zero, before each step; they change in place.
+
+    Tokens have these probabilities in place of the task's.
+    """
+    counts = population(task)
+    if probabilities is not None:
+        counts = counts._replace(context=probabilities[None])
     weights, done = zeros(1, task.d_vocab, torch.float64), 0
     while steps is None or done < steps:
         yield weights
@@ -225,5 +236,6 @@ def _ascent(task: SequenceClasses, eta_y: float, eta_z: float, steps: int | None
         done += 1
 
 
-def _population(task: SequenceClasses) -> Counts:
+def population(task: SequenceClasses) -> Counts:
+    """Return a row a class, with the probability of each token as its count."""
     return Counts(task.distribution()[None], task.queries[None], task.labels[None])

@@ -19,7 +19,7 @@ def figure_3() -> Result:
     Source: Tian et al. (2023), arXiv:2305.16380, Figure 3: K = 10, M = 1000, eta_Z = 0.5. Its C_0 is not known; 1
     here, so that the height of the axis is no published number.
     """
-    figure, (ax,) = _panels(1)
+    figure, (ax,) = panels(1)
     times, rows, colours = np.linspace(0, 700, 701), [], ordered_colours(list(_ETAS))
     for eta in _ETAS:
         theory = ScanAndSnap(M=1000, K=10, eta_y=eta, eta_z=0.5)
@@ -31,7 +31,7 @@ def figure_3() -> Result:
             number(f"phase transition t_0, eta_Y = {eta:g}", "2 K ln M / eta_Y", f"{theory.phase_transition_time:.0f}"),
             number(f"share of chi's growth before t_0, eta_Y = {eta:g}", "most", _share(theory)),
         ]
-    _finish(ax, "K = 10, M = 1000, eta_Z = 0.5; dotted: phase transitions", "growth factor chi, upper bound")
+    finish(ax, "K = 10, M = 1000, eta_Z = 0.5; dotted: phase transitions", "growth factor chi, upper bound")
     ax.set_xlim(0, 700)
     return Result(figure, table_of(rows))
 
@@ -41,7 +41,7 @@ def figure_8() -> Result:
 
     Source: Tian et al. (2023), arXiv:2305.16380, Figure 8.
     """
-    figure, (left, right) = _panels(2)
+    figure, (left, right) = panels(2)
     times, rows, colours = np.linspace(0, 60, 601), [], ordered_colours(list(_SIZES))
     for M in _SIZES:
         theory = ScanAndSnap(M=M, K=1, eta_y=1.0)
@@ -54,8 +54,8 @@ def figure_8() -> Result:
             number(f"time at which the error is one half, M = {M}", "about ln M", f"{half:.1f}", remark="eta_Y = 1"),
             number(f"ln M, M = {M}", "-", f"{theory.accumulation_time:.1f}"),
         ]
-    _finish(left, "eta_Y = 1, K = 1; dotted: ln M / eta_Y", "M h(t)")
-    _finish(right, "", "1 - alpha")
+    finish(left, "eta_Y = 1, K = 1; dotted: ln M / eta_Y", "M h(t)")
+    finish(right, "", "1 - alpha")
     return Result(figure, table_of(rows))
 
 
@@ -64,7 +64,7 @@ def figure_9() -> Result:
 
     Source: Tian et al. (2023), arXiv:2305.16380, Figure 9, whose caption has the ratio upside down.
     """
-    figure, (ax,) = _panels(1)
+    figure, (ax,) = panels(1)
     times, rows, colours = np.linspace(0, 60, 601), [], ordered_colours(list(_RATIOS))
     for ratio in _RATIOS:
         theory = ScanAndSnap(M=1000, K=1, eta_y=1.0, eta_z=1 / ratio)
@@ -72,27 +72,29 @@ def figure_9() -> Result:
         ax.plot(times, growth, color=colours[ratio], label=f"eta_Y / eta_Z = {ratio}")
         rows.append(number(f"chi at step 60, eta_Y / eta_Z = {ratio}", "falls with the ratio", f"{growth[-1]:.2f}"))
     ax.axvline(theory.phase_transition_time, color="#888888", linestyle=":", linewidth=0.9)
-    _finish(ax, "K = 1, M = 1000, C_0 = 1, eta_Y = 1; dotted: phase transition", "growth factor chi, upper bound")
+    finish(ax, "K = 1, M = 1000, C_0 = 1, eta_Y = 1; dotted: phase transition", "growth factor chi, upper bound")
     return Result(figure, table_of(rows))
 
 
 def figure_theorems() -> Result:
     """Draw the logits of a population with one common token (Theorem 2); give every theorem's numbers."""
-    figure, (ax,) = _panels(1)
+    figure, (ax,) = panels(1)
     path = theorems.fates().numpy()
     ax.plot(path[:, 1:], color=ordered_colours(["distinct", "common"])["distinct"], linewidth=0.8)
     ax.plot(path[:, 0], color=ordered_colours(["distinct", "common"])["common"], label="the common token")
     ax.lines[0].set_label("distinct tokens")
-    _finish(ax, "K = 4 classes of one query, eta_Y = 1, eta_Z = 0.02", "attention logit z", "step of the population")
+    finish(ax, "K = 4 classes of one query, eta_Y = 1, eta_Z = 0.02", "attention logit z", "step of the population")
     return Result(figure, table_of(theorems.rows()))
 
 
-def _panels(n: int) -> tuple[Figure, list[Axes]]:
+def panels(n: int) -> tuple[Figure, list[Axes]]:
+    """Return a figure with n panels side by side."""
     figure = Figure(figsize=(4.8 * n, 3.8), layout="constrained")
     return figure, list(figure.subplots(1, n, squeeze=False)[0])
 
 
-def _finish(ax: Axes, title: str, name: str, steps: str = "step of batch size 1") -> None:
+def finish(ax: Axes, title: str, name: str, steps: str = "step of batch size 1") -> None:
+    """Name the axes of a panel, show its title and legend, and take away the frame's upper half."""
     ax.set(xlabel=steps, ylabel=name)
     ax.set_title(title, fontsize=9, loc="left")
     ax.legend(frameon=False, fontsize=8)

@@ -9,10 +9,11 @@ from stagewise.experiments.scan_and_snap import _synthetic as experiment
 from stagewise.experiments.scan_and_snap._syn_medium_figures import figure_6, figure_recall
 from stagewise.experiments.scan_and_snap._syn_small_figures import figure_4, figure_5
 from stagewise.experiments.scan_and_snap._theory_figures import figure_3, figure_8, figure_9, figure_theorems
+from stagewise.experiments.scan_and_snap._tokens import figure_tokens
 from stagewise.experiments.scan_and_snap.figure_7 import figure_7
 from stagewise.experiments.scan_and_snap.figure_10 import figure_10
 
-FIGURES = ("3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "theorems")
+FIGURES = ("3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "theorems", "tokens")
 
 _SEEDED = {"5": 1, "6": 2, "7": 1, "10": 1, "11": 2, "12": 2}
 """The least number of seeds of the figures that take any."""
@@ -25,7 +26,7 @@ _STEPS = {"small": 300, "paper": 1500}
 
 COSTS = {
     **dict.fromkeys(("3", "4", "5", "8", "9", "theorems"), "seconds"),
-    **dict.fromkeys(("6", "11", "12"), "a minute"),
+    **dict.fromkeys(("6", "11", "12", "tokens"), "a minute"),
     **dict.fromkeys(("7", "10"), "ten minutes"),
 }
 """The approximate time of a figure with its own seeds; figures 7 and 10 at the small setting."""
@@ -48,7 +49,8 @@ def draw(
     """Make one of the figures in a folder, and print its numbers beside the published ones.
 
     Args:
-        figure: one of FIGURES: "3" to "12", or "theorems" for Theorems 1 to 4, Lemmas 1 and 2, Remark 1.
+        figure: one of FIGURES: "3" to "12", or "theorems" for Theorems 1 to 4, Lemmas 1 and 2, Remark 1, or
+            "tokens" for Corollaries 1 and 2, priors and the size of the data.
         folder: where to write: `figure-N.png`, `.svg` and `.csv`, and the tables of the figure.
         seeds: how many, for figures 5 (20 by default), 6, 11, 12 (10), 7 (3) and 10 (3, or 5 at the paper's size).
         fresh: figures 6, 11 and 12 with new seeds in place of the published ones.
@@ -82,6 +84,7 @@ def draw(
         "11": lambda: figure_recall(folder, (1, 3), seeds=chosen, published=not fresh, progress=progress),
         "12": lambda: figure_recall(folder, (5, 10), seeds=chosen, published=not fresh, progress=progress),
         "theorems": figure_theorems,
+        "tokens": figure_tokens,
     }
     result = makers[figure]()
     show(result, folder / f"figure-{figure}")

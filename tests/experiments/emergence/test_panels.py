@@ -38,11 +38,15 @@ def test_where_there_is_no_law_its_reason_stands_in_the_panel(runs: pd.DataFrame
     assert not ax.axison
 
 
-def test_runs_that_follow_a_law_collapse_on_it(runs: pd.DataFrame) -> None:
+def test_runs_that_follow_a_law_collapse_on_it_in_the_letters_of_the_paper(runs: pd.DataFrame) -> None:
     _, (ax, _) = panels(2)
     draw_law(ax, runs, law_of(runs, ["n_pairs"]), "n_pairs")
     assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
     assert ax.axison
+    legend = ax.get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == ["N_pairs = 4", "N_pairs = 8", "N_pairs = 16"]
+    assert "N_pairs^1.00" in ax.get_title()
 
 
 def test_a_logarithmic_axis_has_a_tick_at_every_size_and_no_other() -> None:

@@ -54,6 +54,15 @@ def test_every_run_has_its_interval_and_a_variant_without_an_end_says_so() -> No
     assert said.get_position()[1] == 1
 
 
+@pytest.mark.parametrize(("seeds", "named"), [([0, 1], 1), ([0], 0)])
+def test_the_mean_of_several_seeds_has_its_name_in_the_legend(seeds: list[int], named: int) -> None:
+    ax = boundaries(SUMMARY[SUMMARY["seed"].isin(seeds)], 100)
+    legend = ax.get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()].count("mean of the seeds") == named
+    assert sum(line.get_marker() == "D" and len(np.asarray(line.get_xdata())) > 0 for line in ax.get_lines()) == named
+
+
 def test_the_legend_stands_below_the_last_variant() -> None:
     four = pd.concat([SUMMARY[:2].assign(variant=name) for name in "cde"] + [SUMMARY[2:]], ignore_index=True)
     four = four.assign(**{name.replace("_1", "_2"): 2 * four[name] for name in ("end_1", "end_1_lo", "end_1_hi")})
