@@ -45,8 +45,9 @@ PERPLEXITY = re.compile(r"ppl|perplexity", re.IGNORECASE)
 ROUNDINGS, TYPES = 2.0, (np.float16, np.float32, np.float64)
 """Changes of a curve by less than so many last digits of its numbers, which are of one of these types, are rounding."""
 
-GRAINED, COUNTS = 8, 3
-"""A curve of so many differences, all multiples of one, counts: a change by less than so many of it is none. Row
+GRAINED, COUNTS, SAME = 8, 3, 1e-12
+"""A curve of so many differences, all multiples of one, counts: a change by less than so many of it is none. Numbers
+that differ by less than this part of the largest are one. Row
 "50 fixed questions, learned one by one": onsets as logged at Pythia's checkpoints in .73 without it, .40 with it."""
 
 
@@ -286,14 +287,15 @@ def _resolution(values: np.ndarray) -> float:
 def _grain(values: np.ndarray) -> float:
     """Return the number that all differences of some values are multiples of, as one answer of many; 0 without one.
 
-    >>> _grain(np.arange(10) / 50), _grain(np.arange(10) ** 0.5), _grain(np.array([0.0, 1.0]))
-    (0.02, 0.0, 0.0)
+    >>> [round(_grain(values), 6) for values in (np.arange(10) / 50, np.arange(10) ** 0.5, np.arange(2))]
+    [0.02, 0.0, 0.0]
     """
-    gaps = np.diff(np.unique(values.round(12)))
+    gaps = np.diff(np.unique(values))
+    gaps = gaps[gaps > SAME * np.abs(values).max()]
     if len(gaps) < GRAINED:
         return 0.0
     multiples = gaps / gaps.min()
-    return float(gaps.min().round(12)) if np.allclose(multiples, multiples.round(), rtol=0, atol=0.01) else 0.0
+    return float(gaps.min()) if np.allclose(multiples, multiples.round(), rtol=0, atol=0.01) else 0.0
 
 
 @functools.cache
