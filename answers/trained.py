@@ -68,10 +68,11 @@ def half_way(probe: str, quantity: str, table: pd.DataFrame) -> Truth:
 
 def copied(table: pd.DataFrame) -> Truth:
     """Return where the accuracy crosses its middle, and then where the head does that changes most afterwards."""
-    (once,) = IN_THE_MIDDLE(table).changes or (None,)
+    emerged = IN_THE_MIDDLE(table)
+    if not emerged.changes:
+        return emerged
+    (once,) = emerged.changes
     rows = table[(table["probe"] == "AttentionTo") & (table["quantity"] == "along")]
-    if once is None:
-        return Truth()
     later = rows[rows["step"] > once.hi * AFTER].sort_values("step")
     curves = [curve for _, curve in later.groupby(["layer", "head", "relation"])]
     most = max(curves, key=lambda curve: abs(curve["value"].tail(3).median() - curve["value"].head(3).median()))

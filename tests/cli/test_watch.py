@@ -21,6 +21,7 @@ from typer.testing import CliRunner
 
 from stagewise.checkpoints.run_folder import read_table
 from stagewise.cli.app import app
+from tests.fixtures.browser import CHROMIUM
 
 pytestmark = pytest.mark.usefixtures("few_sequences", "undrawn", "unchecked")
 
@@ -104,8 +105,6 @@ def test_an_unknown_probe_is_refused_before_any_look(tmp_path: Path) -> None:
     assert result.exit_code == 2
     assert "Loss" in result.output
 
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 TRAINER = """
 import time

@@ -4,7 +4,6 @@ import html
 import json
 import math
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -16,8 +15,7 @@ from stagewise.plot._step_axis import ALONE, set_step_axis
 from stagewise.reporting._cursor import cursor_attribute, name_curves
 from stagewise.reporting._figure import svg
 from stagewise.reporting.page import report
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+from tests.fixtures.browser import CHROMIUM
 
 DRIVE = """<script>(function drive() {
   const unpacked = ["#viewer canvas", "#circuitsvis canvas"].every((each) => document.querySelector(each));
