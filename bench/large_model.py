@@ -3,25 +3,16 @@
 import functools
 import tempfile
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
-
-import numpy as np
-import torch
-from safetensors.torch import load_file
-from torch import Tensor
 
 from bench.engine import CONTEXTS, EFFECTS, check, fresh_series, ours, probes_with
 from bench.plain_probing import probe
-from bench.timing import Pair, Row, Spent, Work, cpu_seconds, peak_memory, ratio, row, spent
+from bench.timing import Pair, Row, Work, cpu_seconds, peak_memory, ratio, row, spent
 from stagewise import models
 from stagewise.analysis import analyse
 from stagewise.architecture import Architecture
-from stagewise.checkpoints.series import CheckpointSeries, open_series
-from stagewise.measurement.engine import measure
+from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.measurement.probe_batch import usable
-from stagewise.probes import AttentionTo, HeadAttribution
-from stagewise.table import select
+from stagewise.probes import HeadAttribution
 from stagewise.task import Batch
 from stagewise.tasks import RepeatedTokens
 
@@ -34,8 +25,6 @@ PYTHIA = 154
 
 NAME = "GPT-2 small's shape"
 PAIRS = 5
-FURTHER = 4
-"""Checkpoints beyond the first, which also pays for building the model."""
 
 
 def exact() -> Iterator[Row]:
@@ -74,43 +63,7 @@ def analysis() -> Iterator[Row]:
     yield row(f"{NAME}, `analyse`: CPU seconds a checkpoint", [seconds], note=note)
 
 
-def attention() -> Iterator[Row]:
-    """`AttentionTo` alone at each further checkpoint of a folder, over a script of transformers alone."""
-    from transformers import GPT2Config, GPT2LMHeadModel
-
-    batch, sides = _batch(2), list[Pair]()
-    plain = GPT2LMHeadModel(GPT2Config(attn_implementation="eager")).eval()
-    with tempfile.TemporaryDirectory() as folder:
-        for step in range(FURTHER + 1):
-            GPT2LMHeadModel(GPT2Config()).save_pretrained(Path(folder, f"checkpoint-{step}"))
-        series = open_series(folder)
-        by_hand = functools.partial(_masses, plain, Path(folder), batch)
-        table = measure(series, [AttentionTo(("induction",))], batch, progress=False)
-        expected = select(table, "AttentionTo", "mass", step=FURTHER)["value"].to_numpy()
-        assert np.allclose(expected, by_hand()[-1].flatten(), atol=1e-5)
-        for _ in range(PAIRS):
-            first, every = (
-                spent(functools.partial(measure, each, [AttentionTo()], batch, progress=False))
-                for each in (series[:1], series)
-            )
-            sides.append(Pair(Spent(every.cpu - first.cpu, every.wall - first.wall), spent(by_hand)))
-    yield ratio(f"{NAME}, AttentionTo alone, a further checkpoint: stagewise over a plain script", sides, 1.3)
-
-
-def _masses(plain: Any, folder: Path, batch: Batch) -> list[Tensor]:
-    """Return the attention of each head on the induction relation's keys, at each checkpoint but the first."""
-    found, relation, scored = list[Tensor](), batch.relations["induction"], batch.scored
-    for step in range(1, FURTHER + 1):
-        plain.load_state_dict(load_file(folder / f"checkpoint-{step}" / "model.safetensors"), strict=False)
-        with torch.inference_mode():
-            patterns = plain.transformer(batch.tokens, output_attentions=True).attentions
-            on_keys = torch.stack([(pattern * relation[:, None]).sum(-1) for pattern in patterns], 1)
-            means = (on_keys * scored[:, None, None]).sum(-1) / scored.sum(1)[:, None, None]
-            found.append(means.mean(0))
-    return found
-
-
-ROWS = (exact, memory, analysis, attention)
+ROWS = (exact, memory, analysis)
 
 
 def _series(*steps: int) -> CheckpointSeries:
