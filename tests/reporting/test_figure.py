@@ -67,3 +67,20 @@ def test_names_in_a_figure_leave_room_for_its_axes(name: str) -> None:
     before = [ax.get_position().bounds for ax in figure.axes]
     svg(figure, "two")
     assert [ax.get_position().bounds for ax in figure.axes] == before
+
+
+def test_a_drawn_line_has_its_corners_to_a_hundredth_of_a_point() -> None:
+    figure = Figure(figsize=(4, 3))
+    ax = figure.subplots()
+    x, y = np.arange(60), np.random.default_rng(0).normal(size=60)
+    (line,) = ax.plot(x, y)
+    line.set_gid("curve")
+    drawn = svg(figure, "figure")
+    (path,) = re.findall(r'<g id="figure-curve"><path d="([^"]*)"', drawn)
+    assert "  " not in drawn
+    start, relative = path.removeprefix("M").split("l")
+    numbers = [float(each) for each in re.findall(r"-?\d*\.?\d+", f"{start} {relative}")]
+    corners = np.reshape(numbers, (-1, 2)).cumsum(0)
+    expected = ax.transData.transform(np.stack([x, y], 1)) * 72 / figure.dpi
+    expected[:, 1] = 3 * 72 - expected[:, 1]
+    np.testing.assert_allclose(corners, expected, atol=0.0051)
