@@ -173,10 +173,10 @@ def _plain(frame: pd.DataFrame) -> list[dict[str, Any]]:
     return [{str(name): value for name, value in row.items()} for row in plain.to_dict("records")]
 
 
-def _shown(of_sizes: pd.DataFrame) -> list[str]:
-    """Return the events of two sizes or more to show, the earliest first."""
+def _shown(of_sizes: pd.DataFrame, least: int = 2) -> list[str]:
+    """Return the events of so many sizes or more to show, the earliest first."""
     by_event = of_sizes.groupby("event").agg(sizes=("size", "nunique"), seeds=("seeds", "sum"), time=("time", "mean"))
-    most = by_event[by_event["sizes"] > 1].sort_values(["sizes", "seeds"], ascending=False, kind="stable")[:LISTED]
+    most = by_event[by_event["sizes"] >= least].sort_values(["sizes", "seeds"], ascending=False, kind="stable")[:LISTED]
     return [str(name) for name in most.sort_values("time").index]
 
 
@@ -191,9 +191,10 @@ def _sentences(of_sizes: pd.DataFrame) -> list[str]:
 
 
 def _parts(runs: MeasuredRuns, sizes: Mapping[str, str], result: Atlas, out: Path) -> Iterator[Part]:
-    shown, columns, whole = _shown(result.sizes), [*_by_size(sizes)], runs.whole
-    table = html_table(["what", *columns], _cells(result.sizes, "event", shown, columns, _when))
-    yield Part("when", "What came when", table + wording("atlas", "when"))
+    shown, columns, whole = _shown(result.sizes) or _shown(result.sizes, 1), [*_by_size(sizes)], runs.whole
+    if shown:
+        table = html_table(["what", *columns], _cells(result.sizes, "event", shown, columns, _when))
+        yield Part("when", "What came when", table + wording("atlas", "when"))
     common = result.events[result.events["event"].isin(shown)]
     if len(common):
         common = common.sort_values("event", key=lambda names: names.map(shown.index), kind="stable")
