@@ -1,11 +1,12 @@
 """The passes of one checkpoint: the batch in slices that fit into a budget of memory, each edit reduced at once."""
 
+import contextlib
 import dataclasses
 import itertools
 import math
-import os
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property, partial
+from pathlib import Path
 from typing import TypeVar
 
 import torch
@@ -48,8 +49,15 @@ def default_memory(device: str | torch.device = "cpu") -> int:
     """Return a quarter of the memory that is free, in bytes, a sixth of a gigabyte at most."""
     if torch.device(device).type == "cuda":
         return min(_ENOUGH, torch.cuda.mem_get_info(device)[0] // 4)
-    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4 * _ENOUGH
-    return min(_ENOUGH, free // 4)
+    return min(_ENOUGH, _free() // 4)
+
+
+def _free() -> int:
+    """Return the bytes that new work may take: on Linux those of files in memory too, which give way."""
+    with contextlib.suppress(OSError, StopIteration):
+        lines = Path("/proc/meminfo").read_text("ascii").splitlines()
+        return 1024 * int(next(line for line in lines if line.startswith("MemAvailable")).split()[1])
+    return 4 * _ENOUGH
 
 
 def slices_needed(
