@@ -21,15 +21,8 @@ Class = tuple[str, Bool[Tensor, "batch pos"]]
 
 
 def prediction_classes(batch: Batch, tokens: Iterable[int]) -> dict[str, Bool[Tensor, "batch pos"]]:
-    """Return which predictions are in each class; each is in several, scored or not.
-
-    Args:
-        batch: a regression has classes by position and relation alone.
-        tokens: the targets that are a class each.
-
-    >>> batch = Batch.from_tokens([[4, 7, 4, 7]], {})
-    >>> [name for name, members in prediction_classes(batch, [4]).items() if members[0, 2]]
-    ['at positions 1 to 2', 'that repeat 2 tokens']
+    """Return which predictions are in each class, scored or not; a regression has classes by position and relation
+    alone.
     """
     of_tokens = {f"{_TOKEN}{token}": batch.targets == token for token in tokens}
     by_place = {**dict(_by_position(batch)), **dict(_by_relation(batch))}
@@ -37,11 +30,7 @@ def prediction_classes(batch: Batch, tokens: Iterable[int]) -> dict[str, Bool[Te
 
 
 def without_classes(batch: Batch, names: Sequence[str]) -> Batch:
-    """Return a batch in which the predictions of some classes are not scored.
-
-    Raises:
-        ValueError: an unknown class, or no prediction is left.
-    """
+    """Return a batch in which the predictions of some classes are not scored."""
     tokens = [int(name.removeprefix(_TOKEN)) for name in names if re.fullmatch(f"{_TOKEN}[0-9]+", name)]
     classes = prediction_classes(batch, tokens)
     if unknown := [name for name in names if name not in classes]:

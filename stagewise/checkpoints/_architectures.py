@@ -25,20 +25,8 @@ TAKEN = (
 
 
 def architecture_from(given: Any) -> Architecture:
-    """Return the architecture that is meant by a config, a model, a file or a name.
-
-    Args:
-        given: an `Architecture`; the fields of a HookedTransformerConfig or of a Hugging Face config as a dict, as JSON
-            text, as a JSON file or a folder that holds a config.json; one of these configs; a HookedTransformer, a
-            TransformerBridge or a Hugging Face model; or the name of a model that TransformerLens knows.
-
-    Raises:
-        ValueError: it is none of these, or its fields do not make a model.
-        OSError: TransformerLens looks the name up, and the hub does not answer.
-
-    >>> small = {"n_layers": 1, "d_model": 8, "d_head": 4, "n_ctx": 4, "d_vocab": 5, "attn_only": True}
-    >>> architecture_from(json.dumps(small)) == architecture_from(small)
-    True
+    """Return the architecture that is meant by a config, its fields as a dict or JSON, a model, a file, a folder or a
+    name.
     """
     if isinstance(given, Architecture):
         return given
@@ -64,16 +52,7 @@ def some_fields(given: Any) -> Mapping[str, Any] | None:
 
 
 def read_off(weights: Mapping[str, Tensor], name: str, known: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the config of a HookedTransformer by the names and shapes of its weights, and say what they do not hold.
-
-    Args:
-        weights: of one checkpoint.
-        name: of the series, in messages.
-        known: fields that are given, which count before all others.
-
-    Raises:
-        ValueError: they are of another kind of model, or a field that they do not show is not given.
-    """
+    """Return the config of a HookedTransformer by the names and shapes of its weights, and say what they do not hold."""
     shapes = {each: tuple(weight.shape) for each, weight in weights.items()}
     query, embed, unembed = (shapes.get(each, ()) for each in ("blocks.0.attn.W_Q", "embed.W_E", "unembed.W_U"))
     if (len(query), len(embed), len(unembed)) != (3, 2, 2) or any(".experts." in each for each in shapes):

@@ -23,11 +23,7 @@ Cause = int | tuple[int, int]
 
 
 def causes_of(folder: Path) -> dict[str, Cause]:
-    """Return the causes of a measured run, as {"the learning rate's cool-down": 3000}: its record's, and those named.
-
-    Raises:
-        ValueError: the record cannot be read.
-    """
+    """Return the causes of a measured run, as {"the learning rate's cool-down": 3000}: its record's, and those named."""
     try:
         record = run_folder.read_record(folder)
     except FileNotFoundError:
@@ -65,14 +61,7 @@ def _of_plan(plan: Mapping[str, Any]) -> dict[str, Cause]:
 
 
 def of_log(history: Iterable[Mapping[str, Any]]) -> dict[str, Cause]:
-    """Return the warm-up of the learning rate in the log of a trainer, and its jumps, half-way between two entries.
-
-    Args:
-        history: entries with `step` and `learning_rate`, as `log_history` of Trainer; others are left out.
-
-    >>> of_log({"step": 10 * i, "learning_rate": 1e-3 if i < 5 else 1e-4} for i in range(10))
-    {"the learning rate's drop to 0.0001": 45}
-    """
+    """Return the warm-up of the learning rate in the log of a trainer, and its jumps, half-way between two entries."""
     pairs = [(one.get("step"), one.get("learning_rate")) for one in history]
     numbers = [(step, rate) for step, rate in pairs if isinstance(step, int) and isinstance(rate, int | float)]
     steps, rates = np.array(sorted(set(numbers)), float).reshape(-1, 2).T

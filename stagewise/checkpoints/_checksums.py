@@ -20,11 +20,7 @@ CUT_OFF = re.compile(r"[0-9a-f]{0,64} {0,2}")
 
 
 def record(path: Path, digest: str) -> None:
-    """List a file's contents before it gets its name: a process killed between both leaves no false alarm.
-
-    Earlier contents stay listed, and so do the files of other processes that write here: a line is added in one
-    piece, behind all others.
-    """
+    """List a file's contents before it gets its name: a process killed between both leaves no false alarm."""
     if digest in listed(path.parent).get(path.name, ()):
         return
     own(path.parent / LIST)
@@ -71,10 +67,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def _damage_of_list(folder: Path) -> str:
-    """Return the fault of a folder's list itself, which may be damaged as any file; empty if it is whole.
-
-    A line is no line of a list, or has a file's digest under a name that is not there, while nothing lists the file.
-    """
+    """Return the fault of a folder's list itself, which may be damaged as any file; empty if it is whole."""
     known = listed(folder)
     if bad := [each for each in _lines(folder / LIST) if not (LINE.fullmatch(each) or CUT_OFF.fullmatch(each))]:
         return f"{folder / LIST} is damaged: {bad[0][:120]!r} is no line of it"
@@ -87,26 +80,13 @@ def _damage_of_list(folder: Path) -> str:
 
 
 def is_intact(path: Path) -> bool:
-    """Whether a file has bytes that it was written with, or is not listed, as a file from elsewhere.
-
-    Raises:
-        FileNotFoundError: there is no such file.
-    """
+    """Whether a file has bytes that it was written with, or is not listed, as a file from elsewhere."""
     known = listed(path.parent).get(path.name)
     return known is None or _sha256(path) in known
 
 
 def check(path: Path, fix: str) -> None:
-    """Refuse a file with other bytes than it was written with.
-
-    Args:
-        path: the file.
-        fix: what to do; the end of the message.
-
-    Raises:
-        ValueError: it is damaged; the message names it.
-        FileNotFoundError: there is no such file.
-    """
+    """Refuse a file with other bytes than it was written with."""
     if not is_intact(path):
         raise ValueError(
             f"{path} is damaged: its {path.stat().st_size} bytes do not have the checksum in {LIST} beside it. {fix}"
@@ -114,10 +94,7 @@ def check(path: Path, fix: str) -> None:
 
 
 def faults(folder: Path) -> Iterator[tuple[Path, str]]:
-    """Yield the damaged lists of a folder and all folders in it, then the damaged files, each with what is wrong.
-
-    A listed file that is gone is not among them.
-    """
+    """Yield the damaged lists of a folder and all folders in it, then the damaged files, each with what is wrong."""
     lists = sorted(path for path in folder.rglob(LIST) if path.is_file())
     for path in lists:
         if why := _damage_of_list(path.parent):
@@ -128,10 +105,7 @@ def faults(folder: Path) -> Iterator[tuple[Path, str]]:
 
 
 def remove_damaged(folder: Path) -> None:
-    """Remove the damaged files of a folder of intermediate results, which are then made again; warnings name them.
-
-    A damaged list keeps its whole lines. Files that it does not list any more are removed: nothing can check them.
-    """
+    """Remove the damaged files of a folder of intermediate results, which are then made again; warnings name them."""
     for path, why in faults(folder):
         if path.name != LIST:
             warnings.warn(f"{path} is damaged: it is made again", stacklevel=2)

@@ -16,21 +16,8 @@ HOW = "as 0:10000:1000 (from, to, every), as 0,512,1000, or a number of checkpoi
 
 
 def chosen_steps(steps: Sequence[int], choice: Choice, name: str) -> list[int]:
-    """Return the chosen ones of the steps that a series has, ascending.
-
-    Args:
-        steps: of all checkpoints.
-        choice: see `Choice`. The number of checkpoints includes the first and the last one. "from:to:every", whose
-            parts may each be left out, takes the checkpoint nearest to each step.
-        name: of the series, for errors.
-
-    Raises:
-        ValueError: a step that the series does not have, no step at all, or a text that says none.
-
-    >>> chosen_steps([0, 1, 2, 4, 8, 512, 1000, 2000, 3000], 5, "pythia")
-    [0, 2, 8, 512, 3000]
-    >>> chosen_steps([0, 1, 2, 4, 8, 512, 1000, 2000, 3000], "0:2000:1000", "pythia")
-    [0, 1000, 2000]
+    """Return the chosen ones of the steps that a series has, ascending. A count includes both ends; "from:to:every"
+    takes the checkpoint nearest to each step.
     """
     available = sorted(set(steps))
     if isinstance(choice, int):
@@ -81,11 +68,7 @@ def _listed(steps: Sequence[int]) -> str:
 
 
 def only_chosen(source: Source, branch: str | None, steps: Choice | None) -> Source:
-    """Return a source with the checkpoints of one branch of training, of the chosen steps; None takes all.
-
-    Raises:
-        ValueError: it has no such branch, or as `chosen_steps`.
-    """
+    """Return a source with the checkpoints of one branch of training, of the chosen steps; None takes all."""
     branches = sorted({entry.at.branch for entry in source.entries})
     if branch is not None and branch not in branches:
         raise ValueError(f"{source.name} has no branch {branch!r}; it has {', '.join(map(repr, branches))}")
@@ -105,12 +88,7 @@ def joined(source: Source, branches: Collection[str]) -> Source:
 
 
 def check_one_count(source: Source, branches: Collection[str]) -> None:
-    """Refuse branches whose steps do not go on counting, from one to the next.
-
-    Raises:
-        ValueError: the source has no such branch, a step is in two of them, or the tokens in names fall where steps
-            grow.
-    """
+    """Refuse branches whose steps do not go on counting, from one to the next."""
     present = sorted({entry.at.branch for entry in source.entries})
     if unknown := [branch for branch in branches if branch not in present]:
         raise ValueError(f"{source.name} has no branch {unknown[0]!r}; it has {', '.join(map(repr, present))}")

@@ -22,10 +22,8 @@ def at_entry(kind: Kind, *entries: Entry, **details: Any) -> Finding:
 def read_each(
     source: Source, entries: Iterable[Entry], read: Callable[[Entry], T]
 ) -> tuple[dict[Entry, T], list[Finding]]:
-    """Return the reading of each checkpoint, and the findings of those that cannot be read.
-
-    Raises:
-        OSError: a hub does not answer, which ends the audit.
+    """Return the reading of each checkpoint, and the findings of those that cannot be read; a hub that does not answer
+    ends the audit.
     """
     kinds = {
         FileNotFoundError: Kind.NO_WEIGHTS,
@@ -45,9 +43,8 @@ def read_each(
 
 
 def other_steps(recorded: Mapping[Entry, int], where: str) -> Iterator[Finding]:
-    """Yield the checkpoints that record another step than their name.
-
-    If most do, names count something else, as epochs: then those count that record a smaller step than one before.
+    """Yield the checkpoints that record another step than their name. If most do, names count something else, as
+    epochs: then those count that record a smaller step than one before.
     """
     others = {entry: step for entry, step in recorded.items() if step != entry.at.step}
     if 2 * len(others) > len(recorded) > 1:

@@ -104,9 +104,8 @@ def _moves(path: WeightPath, first: int, second: int) -> bool:
 
 
 def _strain(path: WeightPath, common: WeightPath, first: int, second: int) -> float:
-    """Return by how much the second of two rows lies farther off the way of the others than the first.
-
-    The one that lies farther off has the other's weights.
+    """Return by how much the second of two rows lies farther off the way of the others than the first. The one that
+    lies farther off has the other's weights.
     """
     last = len(path) - 1
     if second > first + 1 and first > 0 and second < last:

@@ -90,11 +90,7 @@ def is_safetensors(path: Path) -> bool:
 
 
 def converter(names: Iterable[str]) -> str:
-    """Return the converter of weights that others wrote, by their files' names, in words; empty where none is known.
-
-    >>> converter(["params.npz"]).partition(":")[0]
-    'params.npz holds weights of NumPy'
-    """
+    """Return the converter of weights that others wrote, by their files' names, in words; empty where none is known."""
     known = ((name, advice) for name in sorted(names) for end, advice in CONVERTERS.items() if name.endswith(end))
     return next((f"{name} holds weights {advice}" for name, advice in known), "")
 
@@ -107,12 +103,8 @@ class _Reader(pickle.Unpickler):
 
 
 def read_shards(folder: Path) -> dict[str, Tensor]:
-    """Read the tensors in a folder of torch.distributed.checkpoint, put together from all its processes.
-
-    The description of the shards is a pickle, which torch would run; here it is read with stubs.
-
-    Raises:
-        ValueError: the description is damaged, names what is no file beside it, or more than fits into memory.
+    """Read the tensors in a folder of torch.distributed.checkpoint. Its description is a pickle, which torch would run;
+    here it is read with stubs.
     """
     try:
         described = _Reader(io.BytesIO((folder / SHARDS).read_bytes())).load().fields
@@ -142,11 +134,7 @@ def read_shards(folder: Path) -> dict[str, Tensor]:
 
 
 def adapter_file(folder: Path) -> Path:
-    """Return the file of an adapter's weights.
-
-    Raises:
-        FileNotFoundError: there is none.
-    """
+    """Return the file of an adapter's weights."""
     for name in ("adapter_model.safetensors", "adapter_model.bin"):
         if (folder / name).exists():
             return folder / name
@@ -157,14 +145,6 @@ def merged(base: Mapping[str, Tensor], adapter: Mapping[str, Tensor], folder: Pa
     """Return a model's weights with a LoRA adapter merged into them, as peft's `merge_and_unload` does.
 
         W + s B A,    s = alpha / r, or alpha / sqrt(r) where its config says so
-
-    Args:
-        base: weights of the model that it adapts.
-        adapter: its weights, by peft's names.
-        folder: that holds its config.
-
-    Raises:
-        ValueError: it is of another kind, or adapts weights that the model does not have.
 
     Source: Hu et al. (2021), LoRA: Low-Rank Adaptation of Large Language Models, arXiv:2106.09685, section 4.1.
     """

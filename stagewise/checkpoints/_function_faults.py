@@ -54,19 +54,7 @@ def function_faults(
     """Run each checkpoint once, and look for those whose function lies off the path of the others'.
 
     Predictions are compared as the roots of their probabilities, whose distances are Hellinger's: tokens that are
-    unlikely everywhere count little. Checkpoints that do not fit the model are left out: the weights tell of them.
-
-    Args:
-        source: of the checkpoints.
-        entries: those that can be read.
-        architecture: of the models.
-        batch: the tokens on which they are run, and the targets of the loss.
-        device: where they are run.
-        elsewhere: where the checkpoints are run; None runs them here.
-
-    Raises:
-        ValueError: the batch has tokens or positions that the models do not have, the models cannot be built, none of
-            the checkpoints fits them, or there is no such device.
+    unlikely everywhere count little. Checkpoints that do not fit the model are left out.
     """
     check_device(device)
     batch.check_ids(architecture.config["d_vocab"], f"the series {source.name}", architecture.n_outputs)

@@ -30,14 +30,7 @@ SHA256 = 64
 
 
 def on_hub(hub: Hub, parse: Parse | str | None = None) -> Source:
-    """Find the revisions of a repository that are checkpoints; if none is, folders or commits of its main branch.
-
-    Loading one starts the download of the next in the background, in the order of the steps.
-
-    Raises:
-        OSError: the hub does not answer, or has no such repository.
-        FileNotFoundError: no revision is named like a checkpoint.
-    """
+    """Find the revisions of a repository that are checkpoints; if none is, folders or commits of its main branch."""
     commits = hub.revisions()
     readings = dict(zip(commits, read_names([*commits], parse, bare=False), strict=True))
     numbers = [name for name in commits if re.fullmatch(NUMBER, name)]
@@ -136,10 +129,7 @@ def _entries(hub: Hub, commits: Mapping[str, str] | None, known: Mapping[str, Co
 
 
 class _Downloads:
-    """The downloads of one series: the next while the current one is probed, the oldest deleted when space runs out.
-
-    The methods without an underscore are those of an `Entry`, of each revision.
-    """
+    """The downloads of one series: the next while the current one is probed, the oldest deleted when space runs out."""
 
     def __init__(self, hub: Hub, order: list[str], commits: Mapping[str, str] | None) -> None:
         self._hub, self._order, self._commits = hub, order, commits
@@ -160,11 +150,7 @@ class _Downloads:
         return self._listed[revision]
 
     def _weights(self, revision: str) -> tuple[str, ...]:
-        """Return the names of the files of a revision's weights.
-
-        Raises:
-            FileNotFoundError: a shard is missing.
-        """
+        """Return the names of the files of a revision's weights."""
         names = chosen_files(self._files(revision))
         if missing := missing_shard(names):
             raise FileNotFoundError(
@@ -212,12 +198,7 @@ class _Downloads:
         return self._hub.speed(revision, chosen_files(self._files(revision))[0])
 
     def read(self, revision: str) -> Contents:
-        """Read a revision's weights, and start to fetch the next one, if they are read one after the other.
-
-        Raises:
-            OSError: the hub does not answer, or has no such revision.
-            FileNotFoundError: the revision has no weights.
-        """
+        """Read a revision's weights, and start to fetch the next one, if they are read one after the other."""
         started, self._started = self._started, {}
         paths = (started.get(revision) or self._worker.submit(self._fetch, revision)).result()
         place = self._order.index(revision)

@@ -13,18 +13,7 @@ KINDS = {list: "a list", str: "a text", bool: "a boolean", int: "a number", floa
 
 
 def read_json(path: Path, fix: str = "restore it", *, name: str = "") -> dict[str, Any]:
-    """Read a file that holds a JSON object.
-
-    Args:
-        path: the file.
-        fix: advice for a fault; the end of the message.
-        name: what the file is called in messages, where its path is not informative.
-
-    Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: it is damaged, not JSON, or holds something else than an object; the message names the file and the
-            fault.
-    """
+    """Read a file that holds a JSON object; the error of another one names the file and its fault, and ends in the fix."""
     what = name or str(path)
     try:
         if (size := path.stat().st_size) > LARGEST:

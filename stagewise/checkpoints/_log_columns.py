@@ -38,13 +38,7 @@ def _written(text: Any) -> float:
 
 
 def as_numbers(column: pd.Series) -> pd.Series:
-    """Return a column of numbers, scalar tensors or arrays, and None as one of floats; any other as it is.
-
-    >>> as_numbers(pd.Series([np.array(0.5), None, 1], dtype=object)).tolist()
-    [0.5, nan, 1.0]
-    >>> as_numbers(pd.Series([0.5, "a"], dtype=object)).tolist()
-    [0.5, 'a']
-    """
+    """Return a column of numbers, scalar tensors or arrays, and None as one of floats; any other as it is."""
     if column.dtype != object or not all(hasattr(each, "__float__") and np.ndim(each) == 0 for each in column.dropna()):
         return column
     # A tensor that requires gradients warns where it is made a float.
@@ -62,11 +56,7 @@ MEASURED = {"loss", "acc", "accuracy", "error", "perplexity", "ppl"}
 
 
 def is_rate(name: str) -> bool:
-    """Whether a curve is a learning rate, which is done to a run, and no progress of its.
-
-    >>> [name for name in ("train/learning_rate", "lr-AdamW/pg1", "currentLR", "clr", "loss_lr_0.1") if is_rate(name)]
-    ['train/learning_rate', 'lr-AdamW/pg1', 'currentLR']
-    """
+    """Whether a curve is a learning rate, which is done to a run, and no progress of its."""
     *folders, last = name.rpartition(OF_RUN)[2].split("/")
     parts = re.split(BETWEEN, re.sub(WORDS, " ", last))
     words = [part.lower().rstrip("0123456789") for part in parts]  # as in lr-AdamW/pg1

@@ -30,14 +30,7 @@ def is_events(source: Path) -> bool:
 
 
 def read_events(source: Path) -> pd.DataFrame:
-    """Return the scalars of an event file, or of those of a folder: a column `step` and a column a tag.
-
-    Tags that were logged at the same steps share their rows. Folders in a folder are runs: a column `run` names them,
-    and the files beside them by the folder's own name.
-
-    Raises:
-        ValueError: it holds no scalars, or TensorBoard is not installed.
-    """
+    """Return the scalars of an event file, or of those of a folder: a column `step` and a column a tag."""
     try:
         from tensorboard.backend.event_processing.event_multiplexer import EventMultiplexer
     except ImportError as reason:
@@ -90,11 +83,7 @@ def is_folder_of_curves(folder: Path) -> bool:
 
 
 def read_folder(folder: Path) -> pd.DataFrame:
-    """Return the curves of such a folder: a row a value with `run` and `metric` of MLflow, a row a file, or a line.
-
-    Raises:
-        ValueError: a file is not what MLflow writes, or holds no JSON object.
-    """
+    """Return the curves of such a folder: a row a value with `run` and `metric` of MLflow, a row a file, or a line."""
     runs = _runs(folder)
     if runs:
         return pd.DataFrame([row for run in runs for row in _metrics(run)])

@@ -21,11 +21,7 @@ COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 def text_of(path: Path) -> str:
-    """Return the text of a file without a terminal's colours, encoded in UTF-8 or, as PowerShell writes it, UTF-16.
-
-    Raises:
-        ValueError: it holds no text.
-    """
+    """Return the text of a file without a terminal's colours, encoded in UTF-8 or, as PowerShell writes it, UTF-16."""
     held = path.read_bytes()
     wide = held.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     if not wide and b"\0" in held[:BEGINNING]:
@@ -89,14 +85,8 @@ SHOWN = 60
 
 
 class _Line(NamedTuple):
-    """The numbers of a line.
-
-    Args:
-        values: by name, without the step.
-        key: the name of the step; None where another line tells it.
-        step: the number.
-        total: steps of an epoch or a training, where the line tells them.
-        whole: whether the line holds names and numbers alone.
+    """The numbers of a line. `key` is None where another line tells the step; `whole` says that the line holds names
+    and numbers alone.
     """
 
     values: dict[str, float]
@@ -111,10 +101,7 @@ def read_lines(path: Path) -> pd.DataFrame:
 
     A line tells its step by one of `KEYS`. A dictionary, or a line of names and numbers alone, without one has that of
     the line, or the progress bar, before it. Steps that begin anew in each epoch count on, where the lines tell how
-    many an epoch has. A warning names the column of steps, and the lines and names that are left out.
-
-    Raises:
-        ValueError: no line tells a step, or steps begin anew in epochs of no known length.
+    many an epoch has.
     """
     texts = [text for text in re.split(r"[\r\n]+", text_of(path)) if text.strip()]
     lines = [_parse(text) for text in texts]
@@ -192,13 +179,7 @@ def _epoch_length(lines: Sequence[_Line]) -> int:
 
 
 def _parse(text: str) -> _Line:
-    """Return the values of a line.
-
-    >>> _parse("step:100/1750 train_loss:4.1234 train_time:12345ms")
-    _Line(values={'train_loss': 4.1234}, key='step', step=100.0, total=1750, whole=True)
-    >>> _parse("2024-01-01 10:00:00 | INFO | valid | epoch 001 | loss 7.3 | num_updates 1122").values
-    {'valid/epoch': 1.0, 'valid/loss': 7.3}
-    """
+    """Return the values of a line."""
     if EPOCH.fullmatch(text):
         return _Line({}, None, None, None, whole=False)
     values, rest = _dictionary(SCALAR.sub(r"\1", TIME.sub(" ", text)))

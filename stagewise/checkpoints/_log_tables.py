@@ -38,13 +38,7 @@ def is_table(text: str) -> bool:
 
 
 def read_separated(text: str) -> pd.DataFrame:
-    """Read columns that a comma, a tab, a semicolon, a bar or spaces separate, below comments if there are any.
-
-    The last comment may hold their names. Lines without a number, and names that are repeated, are left out.
-
-    Raises:
-        ValueError: the columns have no names.
-    """
+    """Read columns that a comma, a tab, a semicolon, a bar or spaces separate, below comments if there are any."""
     separator, header, values = _head(text.splitlines())
     names = _cells(header, separator)
     if all(map(_is_number, names)) and names != [*map(str, range(len(names)))]:
@@ -100,12 +94,8 @@ def _without_points(column: pd.Series) -> pd.Series:
 
 
 def read_json_log(text: str, *, lines: bool) -> pd.DataFrame:
-    """Read curves in JSON: an object a row or a line, columns, rows by their steps, or TensorBoard's download.
-
-    The last line may be cut off, as where a run goes on or was stopped.
-
-    Raises:
-        ValueError: it is no JSON, or holds no columns.
+    """Read curves in JSON: an object a row or a line, columns, rows by their steps, or TensorBoard's download. The last
+    line may be cut off, as where a run goes on or was stopped.
     """
     held = _of_lines([line for line in text.splitlines() if line.strip()]) if lines else _rows(json.loads(text))
     frame = pd.DataFrame(held) if isinstance(held, Mapping) else pd.json_normalize(held, sep="/")

@@ -62,9 +62,8 @@ def _candidates(distances: np.ndarray, order: list[int]) -> set[tuple[int, int]]
 
 
 def _gain(distances: np.ndarray, order: list[int], i: int, j: int) -> float:
-    """Return how many times longer the ways to and from two rows are than after their exchange.
-
-    It is 1 where one of the two lies no better then: what belongs nowhere is nearest to all at an end.
+    """Return how many times longer the ways to and from two rows are than after their exchange; 1 where one of the two
+    lies no better then.
     """
     place = {i: order[j], j: order[i]}
     ways = [[k for k in (row - 1, row) if 0 <= k < len(order) - 1] for row in (i, j)]

@@ -18,11 +18,7 @@ REPOSITORY = r"[\w.-]+/[\w.-]+"
 
 
 def expanded(name: str) -> list[str]:
-    """Return the names that braces stand for, as a shell does; the name itself if it has none.
-
-    >>> expanded("google/multiberts-seed_0-step_{0,20,40}k")[1]
-    'google/multiberts-seed_0-step_20k'
-    """
+    """Return the names that braces stand for, as a shell does; the name itself if it has none."""
     parts = re.split(r"\{([^{}]*,[^{}]*)\}", name)
     choices = [part.split(",") if k % 2 else [part] for k, part in enumerate(parts)]
     return ["".join(chosen) for chosen in itertools.product(*choices)]
@@ -31,18 +27,7 @@ def expanded(name: str) -> list[str]:
 def one_each(
     names: Sequence[str | Path], parse: Parse | str | None = None, hub: Mapping[str, Any] | None = None
 ) -> Source:
-    """Take checkpoints that lie apart, each under a name with its step, in any order.
-
-    Args:
-        names: repositories, folders and files.
-        parse: from the last part of a name to its step, as `open_series` takes it.
-        hub: options of `hub.Hub`.
-
-    Raises:
-        FileNotFoundError: one of them is neither here nor named like a repository.
-        ValueError: a name has no step.
-        OSError: the hub does not answer.
-    """
+    """Take checkpoints that lie apart, each under a name with its step, in any order."""
     remote = [_is_remote(name) for name in map(str, names)]
     readings = names_of([Path(name) for name in names], parse)
     rows = [(str(name), readings[Path(name)]) for name in names]
@@ -53,11 +38,7 @@ def one_each(
 
 
 def place_of(name: str, at: Coordinates, hub: Mapping[str, Any] | None = None) -> Entry:
-    """Return the checkpoint in a folder, a file or a repository of the hub.
-
-    Raises:
-        FileNotFoundError: it is neither here nor named like a repository.
-    """
+    """Return the checkpoint in a folder, a file or a repository of the hub."""
     if _is_remote(name):
         return dataclasses.replace(at_revision(Hub(name, **(hub or {})), MAIN, at), label=name)
     return of_path(Path(name), at)

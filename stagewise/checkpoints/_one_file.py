@@ -27,11 +27,7 @@ STEPS = ("step", "iter", "epoch")
 
 
 def in_file(path: Path, parse: Parse | str | None = None) -> Source:
-    """Find the checkpoints in a file: those of a list, or of a mapping from steps or from names; or its only one.
-
-    Raises:
-        ValueError: the file is damaged, or holds one checkpoint and no step of it.
-    """
+    """Find the checkpoints in a file: those of a list, or of a mapping from steps or from names; or its only one."""
     saved = {} if path.suffix == ".safetensors" else load_file(path, inertly=True)
     parts, steps, where = _several(saved)
     if not parts:
@@ -119,13 +115,7 @@ def _weights(path: Path) -> dict[str, Tensor]:
 
 
 def _read(path: Path, kind: str) -> Any:
-    """Read a file by transformers.
-
-    Raises:
-        FileNotFoundError: it is gone.
-        ModuleNotFoundError: gguf is not installed.
-        ValueError: it is damaged, or of a family that transformers does not read.
-    """
+    """Read a file by transformers."""
     import transformers
 
     if not path.is_file():

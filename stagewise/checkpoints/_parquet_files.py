@@ -17,16 +17,7 @@ from stagewise.table import ARRAYS
 
 
 def read_parquet(path: Path, fix: str) -> pd.DataFrame:
-    """Read a Parquet file.
-
-    Args:
-        path: the file.
-        fix: advice for a fault; the end of the message.
-
-    Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: it is damaged; the message names it.
-    """
+    """Read a Parquet file."""
     with parquet_faults(path, fix):
         return plain_names(pd.read_parquet(path), ARRAYS)
 

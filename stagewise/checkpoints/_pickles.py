@@ -116,9 +116,8 @@ def _looked_up(stream: io.BytesIO) -> Iterator[str]:
 
 
 class Stub:
-    """A substitute for an object that is no plain data: the file's record of it, and nothing that runs.
-
-    Its classes are made by `inert`, one a name, and called in the place of what has the name.
+    """A substitute for an object that is no plain data: the file's record of it, and nothing that runs. Its classes are
+    made by `inert`, one a name, and called in the place of what has the name.
     """
 
     name = ""
@@ -147,12 +146,7 @@ GROWS = re.compile(r"Can only (SETITEM|append|extend).*class '(?P<name>[\w.<>]+)
 
 def load_inertly(path: Path) -> Any:
     """Load a file of `torch.save` with a stub in the place of each object that is neither weights nor plain data.
-
     Torch's own reader for weights alone reads it, and looks up and calls nothing but the stubs and what makes tensors.
-
-    Raises:
-        NotOnlyWeightsError: it is hostile, or cannot be read in this way.
-        UnpicklingError: it is no pickle of weights, and names nothing.
     """
     names = list(dict.fromkeys(_renamed(name) for name in _globals(path)))
     if (why := refusal(path)) and " is hostile" in why:
@@ -205,11 +199,7 @@ def array_of(stub: Any) -> np.ndarray | None:
 
 
 def spoilt_record(path: Path) -> str | None:
-    """Return the first record of an archive whose bytes do not have its checksum, None if all have theirs.
-
-    Raises:
-        zipfile.BadZipFile: the archive is damaged, or far smaller than what it unpacks to: weights hardly shrink.
-    """
+    """Return the first record of an archive whose bytes do not have its checksum, None if all have theirs."""
     with zipfile.ZipFile(path) as archive:
         unpacked, packed = sum(record.file_size for record in archive.infolist()), path.stat().st_size
         if unpacked > UNPACKED * packed:

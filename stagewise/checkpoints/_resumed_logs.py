@@ -10,10 +10,7 @@ SELDOM = 0.1
 
 
 def resumed(curve: pd.DataFrame, name: str) -> pd.DataFrame:
-    """Return a curve without what was logged before a run was resumed at an earlier step: from that step on.
-
-    So it is where the log goes back to the same step, as of an evaluation that the resumed run does again.
-    """
+    """Return a curve without what was logged before a run was resumed at an earlier step: from that step on."""
     steps = curve["step"].to_numpy()
     if not (curve["step"].duplicated().any() or _goes_back(steps)):
         return curve

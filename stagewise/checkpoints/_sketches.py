@@ -30,18 +30,8 @@ LEVELS = 256
 
 
 class Sketch(NamedTuple):
-    """The part of a weight that the audit keeps.
-
-    Args:
-        numbers: a linear map of the entries, with random signs, that keeps distances; of a small weight the entries.
-        norm: Frobenius norm; nan or infinite where an entry is.
-        size: number of entries.
-        zeros: entries that are exactly zero.
-        bits: a hash of the entries as float32.
-        uniform: whether all entries are equal, as those of a new gain or bias.
-        rounding: what the entries were rounded to, as "bfloat16" or "256 values"; empty of others.
-        kind: data type.
-        shape: of the weight.
+    """The part of a weight that the audit keeps. `numbers` is a linear map that keeps distances, of a small weight its
+    entries; `bits` is a hash of the entries as float32; `rounding` says what they were rounded to, if anything.
     """
 
     numbers: np.ndarray
@@ -97,10 +87,11 @@ def _rounding(sample: Tensor) -> str:
 
 
 def project(flat: Tensor) -> np.ndarray:
-    """Map entries to `NUMBERS` numbers, their squared differences to the entries' ones in the mean.
+    """Map entries to `NUMBERS` numbers, their squared differences to the entries' ones in the mean; fewer stay as they
+    are.
 
-    The signs are the outer product of two vectors of random signs, so that none but these are kept: number j is the
-    sum over the entries i = j mod `NUMBERS` of sign_i entry_i. Fewer entries are returned as they are.
+    The signs are the outer product of two vectors of random signs, so that none but these are kept: number j is the sum
+    over the entries i = j mod `NUMBERS` of sign_i entry_i.
 
     Source: Alon, Matias & Szegedy (1999), The space complexity of approximating the frequency moments, section 2.2.
     """

@@ -18,31 +18,7 @@ SHARP = 0.25
 
 
 def missing_steps(steps: Sequence[int]) -> list[int]:
-    """Return the steps that an even or a geometric spacing skips.
-
-    A gap is judged by the strides on both of its sides: if they are equal, and the gap is a whole multiple of them,
-    the steps between are missing. Where the spacing changes no gap is reported. At either end of the series the three
-    strides next to the gap corroborate it. A geometric spacing that was rounded to whole steps has strides that are
-    equal up to rounding: two on each side must be, and a missing step is known up to rounding too. It also skips a few
-    of the first steps: that is no fault unless all other steps are present. A long gap between clumps of steps is one
-    where it would miss more steps than the clumps have, or where there are several.
-
-    Args:
-        steps: ascending, each once.
-
-    >>> missing_steps([0, 100, 200, 400, 500, 600])
-    [300]
-    >>> missing_steps([0, 100, 200, 400, 600, 700, 800, 900])
-    [300, 500]
-    >>> missing_steps([0, 1, 2, 4, 8, 32, 64, 128])
-    [16]
-    >>> missing_steps([10, 18, 32, 56, 178, 316, 562, 1000])
-    [100]
-    >>> missing_steps([0, 1, 2, 3, 150, 300, 301, 302])
-    []
-    >>> missing_steps([0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000, 2000, 3000])
-    []
-    """
+    """Return the steps that an even or a geometric spacing skips."""
     positive = [step for step in steps if step > 0]
     logs, rounding = [math.log(step) for step in positive], [0.5 / step for step in positive]
     even = _skipped([float(step) for step in steps], [0.0] * len(steps), neighbours=2)
@@ -85,9 +61,8 @@ def _is_schedule(gaps: Sequence[float], i: int, stride: float, times: int) -> bo
 
 
 def _corroborating(gaps: Sequence[float], i: int, each: int) -> list[int]:
-    """Return which gaps corroborate the i-th: so many on each side, or three on the one side at an end.
-
-    A side that has fewer gives all of them. Where others near by are skipped steps too, five equal ones corroborate it.
+    """Return which gaps corroborate the i-th: so many on each side, or three on the one side at an end. A side that has
+    fewer gives all of them. Where others near by are skipped steps too, five equal ones corroborate it.
     """
     n = len(gaps)
     if i in (0, n - 1):

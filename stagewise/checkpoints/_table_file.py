@@ -26,11 +26,8 @@ SMALL = 50_000
 
 @dataclasses.dataclass(frozen=True)
 class TableFile:
-    """A Parquet file of a table. It is read a row group at a time, as a checkpoint is one, so that what is not asked
-    for takes no memory.
-
-    Args:
-        path: of the file, which exists.
+    """A Parquet file of a table, read a row group (a checkpoint) at a time, so that what is not asked for takes no
+    memory.
     """
 
     path: Path
@@ -64,13 +61,8 @@ class TableFile:
         *,
         aside: bool = False,
     ) -> pd.DataFrame:
-        """Return rows in their order.
-
-        Args:
-            names: probes, as in "Loss", and quantities, as in "AttentionTo.mass"; None for all.
-            steps: the checkpoints; None for all.
-            arrays: of `table.ARRAYS`, those to read too.
-            aside: whether arrays stay in a temporary file, each read where it is used: see `StoredArray`.
+        """Return rows in their order. Probes are named as in "Loss", quantities as in "AttentionTo.mass"; arrays that
+        are put `aside` stay in a temporary file: see `StoredArray`.
         """
         if not arrays and len(self) <= SMALL:
             rows = chosen(self._numbers, names, steps).reset_index(drop=True)
@@ -117,9 +109,8 @@ class TableFile:
         return schema
 
     def _frame(self, groups: list[pa.Table], columns: list[str]) -> pd.DataFrame:
-        """Return the rows of row groups in a table's types, without columns of which all is missing.
-
-        The list is emptied, so that each column is let go of once it is converted: both at once are twice the memory.
+        """Return the rows of row groups in a table's types, without columns of which all is missing. The list is
+        emptied, so that each column is let go of once it is converted: both at once are twice the memory.
         """
         table = pa.concat_tables(groups) if groups else self._schema.empty_table().select(columns)
         groups.clear()
@@ -168,7 +159,6 @@ def _starts(group: pa.Table) -> np.ndarray:
 
 class StoredArray:
     """An array of one row. NumPy reads it as it reads a list of numbers; a copy in another process is a plain array.
-
     The file, which has no name, is freed with the last array in it.
     """
 

@@ -58,21 +58,11 @@ def save(
     *,
     replayed: bool = False,
 ) -> None:
-    """Write a checkpoint, the metrics so far, and the state to resume from.
+    """Write a checkpoint, the metrics so far, and the state to resume from; `replayed` keeps the state for a replay.
 
-    Args:
-        folder: of the run.
-        step: updates so far.
-        model: its weights.
-        optimiser: its state.
-        metrics: of every update so far.
-        way: how the run computes, by which a version that would resume with other bits is noticed: `native` and
-            `pass` of the model, `draws`, a hash of what the task draws, and of a run that is trained together with
-            others its place among them as `together`.
-        replayed: whether to keep the state, for a replay to start from.
-
-    Raises:
-        OSError: a file could not be written; what was written before remains.
+    `way` says how the run computes, by which a version that would resume with other bits is noticed: `native` and
+    `pass` of the model, `draws`, a hash of what the task draws, and of a run that is trained together with others its
+    place among them as `together`.
     """
     # resume.pt comes last: it is what a resumed run starts from, so all before it must be on disk.
     save_weights(folder, step, models.weights(model))
@@ -89,9 +79,8 @@ def save(
 
 
 def _unshared(value: Any) -> Any:
-    """Return containers made anew and equal strings as one: pickle writes what is one object in another way.
-
-    A state that was loaded shares other objects than one that was not, and would have other bytes.
+    """Return containers made anew and equal strings as one: pickle writes what is one object in another way. A state
+    that was loaded shares other objects than one that was not, and would have other bytes.
     """
     if isinstance(value, dict):
         return {_unshared(key): _unshared(each) for key, each in value.items()}
@@ -108,11 +97,7 @@ def save_weights(folder: Path, step: int, weights: Mapping[str, torch.Tensor]) -
 def resume(
     folder: Path, plan: TrainPlan, model: models.Model, optimiser: torch.optim.Optimizer, way: Mapping[str, object]
 ) -> tuple[int, list[Metrics]]:
-    """Load the newest state into the model and the optimiser; return its step, and the metrics before it.
-
-    Raises:
-        ValueError: another version began the run.
-    """
+    """Load the newest state into the model and the optimiser; return its step, and the metrics before it."""
     if not (folder / run_folder.RESUME).exists():
         return 0, []
     state = run_folder.read_resume(folder / run_folder.RESUME)
@@ -148,18 +133,7 @@ def state_steps(folder: Path) -> list[int]:
 def rewind(
     folder: Path, step: int, model: models.Model, optimiser: torch.optim.Optimizer, way: Mapping[str, object]
 ) -> int:
-    """Load the newest state that was kept at a step or before it; return its step, 0 where there is none.
-
-    Args:
-        folder: of a run.
-        step: to be replayed to.
-        model: with its initial weights, which stay where there is no state.
-        optimiser: new.
-        way: how this version computes: see `save`.
-
-    Raises:
-        ValueError: this version would give other bits.
-    """
+    """Load the newest state that was kept at a step or before it; return its step, 0 where there is none."""
     kept = [each for each in state_steps(folder) if each <= step]
     if not kept:
         return 0
@@ -172,16 +146,7 @@ def rewind(
 
 
 def branch(folder: Path, new: Path, plan: TrainPlan, step: int) -> int:
-    """Let another run start where one has been: copy all up to the newest state that was kept at a step or before it.
-
-    Args:
-        folder: of the run.
-        new: that of the other one, which holds nothing but its record; one that holds more stays as it is.
-        plan: of the other one.
-        step: up to which the two are the same.
-
-    Returns the step from which the other one trains: see `branch_start`.
-    """
+    """Let another run start where one has been: copy all up to the newest state that was kept at a step or before it."""
     start = branch_start(folder, new, plan, step)
     if not start or (new / run_folder.RESUME).exists():
         return start
@@ -195,10 +160,8 @@ def branch(folder: Path, new: Path, plan: TrainPlan, step: int) -> int:
 
 
 def branch_start(folder: Path, new: Path, plan: TrainPlan, step: int) -> int:
-    """Return the step from which a run that branches off another one trains: where it is itself, if it has begun.
-
-    Else the newest at a step or before it at which a state was kept; 0 where none was. The arguments are those of
-    `branch`.
+    """Return the step from which a run that branches off another one trains: where it is itself, if it has begun; else
+    the newest up to a step at which a state was kept, or 0.
     """
     if (new / run_folder.RESUME).exists():
         reached = int(run_folder.read_resume(new / run_folder.RESUME)["step"])
@@ -231,16 +194,7 @@ _OTHER_WAYS = {
 
 
 def check_way(folder: Path, way: Mapping[str, object], fix: str) -> None:
-    """Refuse to go on with a run in another way than its newest state was computed in; without any state there is none.
-
-    Args:
-        folder: of the run.
-        way: how this version computes: see `save`.
-        fix: advice where it does so in another way; the end of the message.
-
-    Raises:
-        ValueError: this version, or this dtype, would give other bits.
-    """
+    """Refuse to go on with a run in another way than its newest state was computed in; without any state there is none."""
     kept = [run_folder.state_file(folder, step) for step in state_steps(folder)]
     newest = [path for path in (*kept, folder / run_folder.RESUME) if path.exists()]
     if newest:

@@ -32,13 +32,7 @@ class _Read(NamedTuple):
 
 
 def weight_faults(source: Source, entries: Sequence[Entry], known: set[tuple[int, ...]]) -> Iterator[Finding]:
-    """Read each checkpoint once, and look for faults in what was read.
-
-    Args:
-        source: of the checkpoints.
-        entries: those that can be read.
-        known: steps of findings that the files' hashes gave already.
-    """
+    """Read each checkpoint once, and look for faults in what was read."""
     contents, faults = read_each(source, entries, _read)
     yield from faults
     recorded = {entry: one.step for entry, one in contents.items() if one.step is not None}

@@ -91,11 +91,7 @@ def stem(path: Path) -> str:
 
 
 def chosen_files(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the names that hold a checkpoint's weights; an index stands for its shards. Empty if there are none.
-
-    >>> chosen_files(["config.json", "pytorch_model.bin", "model.safetensors"])
-    ('model.safetensors',)
-    """
+    """Return the names that hold a checkpoint's weights; an index stands for its shards. Empty if there are none."""
     unique = set(names)
     for whole, index in zip(WHOLE, INDEX, strict=True):
         if whole in unique:
@@ -107,12 +103,7 @@ def chosen_files(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def files_of(folder: Path) -> tuple[Path, ...]:
-    """Return the weight files of a checkpoint's folder: those with the names that Hugging Face gives, or a single one.
-
-    Raises:
-        FileNotFoundError: it holds none, or the index names a missing shard.
-        ValueError: the index is damaged, or it holds an adapter.
-    """
+    """Return the weight files of a checkpoint's folder: those with the names that Hugging Face gives, or a single one."""
     inside = [path.name for path in folder.iterdir()]
     names = chosen_files(inside)
     if not names and formats.ADAPTER in inside:
@@ -145,11 +136,7 @@ def _indexed(index: Path) -> set[str]:
 
 
 def missing_shard(names: Iterable[str]) -> str | None:
-    """Return the first shard that is missing from the numbering of the others.
-
-    >>> missing_shard(["model-00001-of-00003.safetensors", "model-00003-of-00003.safetensors"])
-    'model-00002-of-00003.safetensors'
-    """
+    """Return the first shard that is missing from the numbering of the others."""
     unique = set(names)
     for name in sorted(unique):
         if match := re.fullmatch(r"(.+-)(\d+)-of-(\d+)(\..+)", name):
@@ -160,13 +147,7 @@ def missing_shard(names: Iterable[str]) -> str | None:
 
 
 class Contents(NamedTuple):
-    """The contents of the files of one checkpoint.
-
-    Args:
-        weights: by name.
-        step: that was saved with them, if one was.
-        aside: what else there is and was not read, in words.
-    """
+    """The contents of the files of one checkpoint; `aside` says in words what else there is and was not read."""
 
     weights: State
     step: int | None = None
@@ -174,12 +155,7 @@ class Contents(NamedTuple):
 
 
 def read(paths: Iterable[Path]) -> Contents:
-    """Read the weights of one checkpoint from its files, on the CPU. Pickled files run no code.
-
-    Raises:
-        FileNotFoundError: a file is gone.
-        ValueError: a file is truncated or damaged, or holds no weights by name, or is hostile; the message names it.
-    """
+    """Read the weights of one checkpoint from its files, on the CPU. Pickled files run no code."""
     state: dict[str, Tensor] = {}
     steps: list[int] = []
     aside: dict[str, None] = {}
@@ -195,11 +171,7 @@ def read(paths: Iterable[Path]) -> Contents:
 
 
 def contents_of(saved: Any, path: Path) -> Contents:
-    """Return the weights in what a training script saved, and the step beside them; the path is for messages.
-
-    Raises:
-        ValueError: it holds no weights by name, or some in a form with which nothing can be computed.
-    """
+    """Return the weights in what a training script saved, and the step beside them; the path is for messages."""
     loaded = weights_by_name(saved)
     if loaded is None:
         kind = f"; it is a {saved.name}" if isinstance(saved, Stub) else ""
@@ -272,11 +244,7 @@ def _of_module(module: Stub, prefix: str, depth: int = 32) -> Iterator[tuple[str
 
 
 def config_in(path: Path) -> dict[str, Any] | None:
-    """Read the config that a training script saved in the file of the weights itself, None where it saved none.
-
-    Raises:
-        ValueError: the file is damaged, or its config is of a model that is not known.
-    """
+    """Read the config that a training script saved in the file of the weights itself, None where it saved none."""
     saved = None if path.suffix == ".safetensors" else load_file(path, inertly=True)
     return config_of(saved, path) or described_in(saved)
 
@@ -309,10 +277,8 @@ def _unusable(weight: Tensor) -> str:
 
 
 def _unwrapped(state: Mapping[str, Tensor], by_lightning: bool) -> tuple[dict[str, Tensor], list[str]]:
-    """Return weights by the model's own names, without what its names share because of how it was trained.
-
-    Where the module that held the model has weights of its own, as a loss may, these are left out, and their names
-    returned.
+    """Return weights by the model's own names, without what its names share because of how it was trained. Where the
+    module that held the model has weights of its own, as a loss may, these are left out, and their names returned.
     """
     state = {INSIDE.sub("", name): weight for name, weight in state.items()}
     tops = {name: name.removesuffix(top) for name in state for top in AT_THE_TOP if name.endswith(top)}
@@ -338,17 +304,8 @@ def not_finite(state: State) -> tuple[str, ...]:
 
 
 def load_file(path: Path, fix: str = RESTORE, *, inertly: bool = False) -> Any:
-    """Load the contents of a .safetensors file or one of `torch.save`, on the CPU. Pickled files run no code.
-
-    Args:
-        path: the file.
-        fix: advice for a damaged file; the end of the message.
-        inertly: whether objects that are no plain data are read too, as stubs; else they are refused.
-
-    Raises:
-        FileNotFoundError: the file is gone.
-        ValueError: it is truncated or damaged, or does not fit into memory; the message names it.
-        OSError: the system does not let it be read.
+    """Load a .safetensors file or one of `torch.save` on the CPU, without running code. Objects that are no plain data
+    are refused, or `inertly` read as stubs.
     """
     from safetensors import SafetensorError
 

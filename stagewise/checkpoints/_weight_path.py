@@ -27,16 +27,8 @@ COARSE = 1e-2
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class WeightPath:
-    """One weight over the checkpoints that have it.
-
-    Args:
-        name: of the weight; empty for all weights together.
-        rows: indices of the checkpoints that have the weight, with its usual shape and finite.
-        numbers: sketches, [row number]; distances between them are distances between the weights.
-        norms: Frobenius norms, [row].
-        zeros: entries that are exactly zero, [row].
-        size: number of entries.
-        precision: relative change that is not taken for one.
+    """One weight over the checkpoints that have it; all weights together have no name. Distances between the rows of
+    `numbers` are distances between the weights.
     """
 
     name: str
@@ -84,14 +76,8 @@ class WeightPath:
 
 
 class Deviation(NamedTuple):
-    """A checkpoint that is not where its neighbours let one expect it.
-
-    Args:
-        checkpoint: its index.
-        weights: the names of those that deviate; empty for all together.
-        times: how many times longer than usual the way to the neighbours is.
-        other: the index of the checkpoint whose weights it has, or that lies at the other end of a jump.
-        scale: its norm in units of the neighbours'.
+    """A checkpoint that is not where its neighbours let one expect it. `other` is the one whose weights it has, or at
+    the other end of a jump; no names stand for all weights together.
     """
 
     checkpoint: int
@@ -133,9 +119,8 @@ def _path(name: str, sketches: Sequence[Sketch | None]) -> WeightPath:
 
 
 def common_path(paths: Sequence[WeightPath]) -> WeightPath | None:
-    """Join the weights that move into one path, each in units of its usual stride; None if none moves.
-
-    Its rows are the checkpoints that have all of them.
+    """Join the weights that move into one path, each in units of its usual stride; None if none moves. Its rows are the
+    checkpoints that have all of them.
     """
     moving = [path for path in paths if len(path) > 1 and _usual_stride(path) > path.precision * path.norms.max()]
     longest = max((len(path) for path in moving), default=0)

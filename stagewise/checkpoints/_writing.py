@@ -41,12 +41,8 @@ PROBE = b"\0" * 2**16
 
 
 def write(path: Path, save: Callable[[Path], object]) -> Path:
-    """Write a file in a temporary folder of its own, sync it, list its checksum and move it to its place.
-
-    The file is complete, or as it was before. No link is followed, and its mode is what the process's umask leaves.
-
-    Raises:
-        OSError: it could not be written; the message says whether the disk is full or the folder read-only.
+    """Write a file in a temporary folder of its own, sync it, list its checksum and move it to its place. The file is
+    complete, or as it was before. No link is followed, and its mode is what the process's umask leaves.
     """
     with _in_its_place(path) as partial:
         save(partial)
@@ -60,12 +56,8 @@ def write_json(path: Path, value: Any) -> Path:
 
 
 def write_folder(path: Path, save: Callable[[Path], object]) -> Path:
-    """Write a folder under a temporary name of its own, sync its files, list their checksums in it and rename it.
-
-    The folder is complete, or as it was before; what was there under its name is replaced, and no link followed.
-
-    Raises:
-        OSError: it could not be written; the message says whether the disk is full or the folder read-only.
+    """Write a folder under a temporary name of its own, sync its files, list their checksums in it and rename it. The
+    folder is complete, or as it was before; what was there under its name is replaced, and no link followed.
     """
     with _in_its_place(path) as partial:
         partial.mkdir()
@@ -77,11 +69,7 @@ def write_folder(path: Path, save: Callable[[Path], object]) -> Path:
 
 
 def check_inside(path: Path) -> None:
-    """Refuse to write where a link within a run folder leads out of it; the folder itself may be, or lie behind, one.
-
-    Raises:
-        ValueError: a link does.
-    """
+    """Refuse to write where a link within a run folder leads out of it; the folder itself may be, or lie behind, one."""
     place = root = Path(os.path.abspath(path)).parent
     while root.name in INSIDE or root.parent.name in OF_EACH:
         root = root.parent
@@ -97,7 +85,6 @@ def check_inside(path: Path) -> None:
 @contextlib.contextmanager
 def _in_its_place(path: Path) -> Iterator[Path]:
     """Give a place in a temporary folder beside a path; at the end what was written there is moved to the path.
-
     Whatever libraries write there beside a file goes with the folder (safetensors has temporary files of its own), and
     so does all after any error, whose reason is said. Remains of killed processes are removed first.
     """
@@ -147,12 +134,7 @@ LEFTOVER = re.compile(r"\..+\.(?P<host>[^.]+)-(?P<process>\d+)-[0-9a-f]{8}\.part
 
 
 def _remove_leftovers(folder: Path, before: float = math.inf, within: bool = False) -> None:
-    """Remove the temporary folders that killed processes left; another machine's, only if they are a day older.
-
-    Args:
-        folder: in which, and, if `within`, in all folders in it.
-        before: the time, seconds since 1970, from which on what is here is somebody's who writes now.
-    """
+    """Remove the temporary folders that killed processes left; another machine's, only if they are a day older."""
     for leftover in (folder.rglob if within else folder.glob)(".*.partial"):
         match = LEFTOVER.fullmatch(leftover.name)
         with contextlib.suppress(OSError):  # it is gone meanwhile
@@ -197,7 +179,6 @@ def _explained(reason: Exception, path: Path, place: Path) -> OSError | None:
 
 def _refusal(place: Path) -> int | None:
     """Return why the system takes no more of a file, None if it does: libraries hide the reason in errors of their own.
-
     safetensors has the system's message in its own error; torch's writer loses it.
     """
     try:
@@ -212,16 +193,7 @@ def _refusal(place: Path) -> int | None:
 
 @contextlib.contextmanager
 def held(folder: Path, what: str) -> Iterator[None]:
-    """Hold a folder while writing into it: one process at a time. A folder that is read-only needs no holding.
-
-    Args:
-        folder: created if missing, and removed again if nothing else is written into it.
-        what: is being done, as in "trains".
-
-    Raises:
-        BlockingIOError: another process holds it; the message says which.
-        ValueError: the folder is behind a link that leads out of a run folder.
-    """
+    """Hold a folder while writing into it: one process at a time. A folder that is read-only needs no holding."""
     path, is_new = folder / LOCK, not folder.exists()
     check_inside(path)
     try:

@@ -71,16 +71,7 @@ def atlas(
 
 
 def names_of(family: str, sizes: tuple[str, ...], seeds: tuple[str, ...]) -> dict[str, list[str]]:
-    """Return the sources of each size.
-
-    Raises:
-        ValueError: no suite of this name is known, or its names have no place for a size or for the seeds.
-
-    >>> names_of("pythia", ("14m", "70m"), ())
-    {'14m': ['EleutherAI/pythia-14m'], '70m': ['EleutherAI/pythia-70m']}
-    >>> names_of("mine/{size}-{seed}", ("1b",), ("1", "2"))
-    {'1b': ['mine/1b-1', 'mine/1b-2']}
-    """
+    """Return the sources of each size."""
     pattern = family if SIZE in family else _suite_named(family)
     if seeds and SEED not in pattern:
         raise ValueError(f"{pattern} has no place for --seeds: write {SEED} where the names have them")

@@ -29,20 +29,13 @@ TOO_LARGE = "can't allocate memory|out of memory"
 def command(function: Callable[..., None], *, models: bool = False) -> Callable[..., None]:
     """Return the function as typer registers it: the fields of each dataclass that it takes are options of their own.
 
-    Args:
-        function: its body.
-        models: whether it always runs models: see `one_thread`.
-
     >>> @dataclasses.dataclass(frozen=True)
     ... class Size:
     ...     heads: int = 2
-    ...     layers: int = 1
     >>> def build(name: str, *, size: Size) -> None:
     ...     print(name, size)
     >>> inspect.signature(command(build))
-    <Signature (name: str, *, heads: int = 2, layers: int = 1) -> None>
-    >>> command(build)("small", heads=3, layers=1)
-    small Size(heads=3, layers=1)
+    <Signature (name: str, *, heads: int = 2) -> None>
     """
     signature = inspect.signature(function)
     groups: dict[str, Any] = {}

@@ -27,18 +27,7 @@ PASSES = 10
 def agree_to_cost(
     sources: "Sequence[Source]", yes: bool, measuring: float = 0.0, heads: "Sequence[Source]" = ()
 ) -> None:
-    """Print the cost of downloading and measuring remote sources; where it is high, ask, or refuse in a script.
-
-    Args:
-        sources: the chosen checkpoints; those that lie on this machine cost no download, and nothing is said.
-        yes: whether the command line agrees beforehand.
-        measuring: seconds that measuring them takes about.
-        heads: those of which only the weights of heads and embeddings are read.
-
-    Raises:
-        ValueError: it is much, and nobody is there to be asked.
-        typer.Abort: the person asked says no.
-    """
+    """Print the cost of downloading and measuring remote sources; where it is high, ask, or refuse in a script."""
     remote = [source for source in sources if source.remote and source.entries]
     if not remote:
         return
@@ -80,9 +69,8 @@ def seconds_a_checkpoint(model: "Architecture", batch: "Batch", probes: "Sequenc
 
 
 def products_a_checkpoint(model: "Architecture", batch: "Batch", probes: "Sequence[AbstractProbe]") -> float:
-    """Return the multiplications and additions of a checkpoint's passes.
-
-    An edited pass begins at the layer of its edit: half of a pass on average.
+    """Return the multiplications and additions of a checkpoint's passes. An edited pass begins at the layer of its
+    edit: half of a pass on average.
     """
     edits = {edit for probe in probes for edit in probe.edits(model)}
     width = model.config["d_model"]

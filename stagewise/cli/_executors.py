@@ -19,15 +19,7 @@ JOBS = ".jobs"
 
 @contextlib.contextmanager
 def executor_named(text: str | None, folder: Path) -> Iterator["AbstractExecutor | None"]:
-    """Yield the executor of `dask:ADDRESS` or of `submitit`, as in `submitit:slurm_partition=cpu,timeout_min=60`.
-
-    Args:
-        text: which one; None yields None, the processes that a sweep starts here.
-        folder: of the sweep, where submitit keeps its jobs.
-
-    Raises:
-        ValueError: another text, or the packages of the extra `cluster` are missing.
-    """
+    """Yield the executor of `dask:ADDRESS` or of `submitit`, as in `submitit:slurm_partition=cpu,timeout_min=60`."""
     kind, _, rest = (text or "").partition(":")
     if text is None:
         yield None

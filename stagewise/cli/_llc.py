@@ -36,11 +36,7 @@ class SamplerOptions:
     sequences: Annotated[int | None, typer.Option(help="drawn anew for each step; all if not given")] = None
 
     def sampler(self) -> "Sampler":
-        """Return the sampler of these, the others as they are by default.
-
-        Raises:
-            ValueError: devinterp is not installed, or a number is outside its range.
-        """
+        """Return the sampler of these, the others as they are by default."""
         from stagewise.measurement._langevin import Sampler, check_devinterp
 
         try:

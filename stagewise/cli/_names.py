@@ -32,11 +32,7 @@ TASKS = {
 
 
 def kebab_case(name: str) -> str:
-    """Return a class name as the command line writes it.
-
-    >>> kebab_case("AssociativeRecall")
-    'associative-recall'
-    """
+    """Return a class name as the command line writes it."""
     return re.sub(r"(?<!^)(?=[A-Z])", "-", name).lower()
 
 
@@ -44,11 +40,7 @@ TASK_NAMES = {kebab_case(cls): cls for cls in TASKS.values()} | TASKS
 
 
 def task_class(name: str) -> "type[AbstractTask]":
-    """Return the class of a task by its name, or by module:Class.
-
-    Raises:
-        ValueError: there is no such task; of a run folder the message says how to resume it.
-    """
+    """Return the class of a task by its name, or by module:Class."""
     from stagewise import tasks
     from stagewise.recipe import load_class
     from stagewise.task import AbstractTask
@@ -66,9 +58,8 @@ def task_class(name: str) -> "type[AbstractTask]":
 
 
 def run_folder_named(name: str) -> Path | None:
-    """Return the run folder of a name that may be a task's as well: the task's wins, and a line says so.
-
-    A folder is named otherwise by its path, as in ./recall; one that holds no run is none.
+    """Return the run folder of a name that may be a task's as well: the task's wins, and a line says so. A folder is
+    named otherwise by its path, as in ./recall; one that holds no run is none.
     """
     if not _is_run(name):
         return None
@@ -85,9 +76,8 @@ def _is_run(name: str) -> bool:
 
 
 def task_classes(names: Sequence[str] = ()) -> "list[type]":
-    """Return the classes that run.json may name: the catalogue's, and those of these names.
-
-    They are tasks, initialisations, and functions of relations, whose modules are allowed by that.
+    """Return the classes that run.json may name: the catalogue's, and those of these names. They are tasks,
+    initialisations, and functions of relations, whose modules are allowed by that.
     """
     from stagewise import tasks
     from stagewise.init import AbstractInit
@@ -100,11 +90,7 @@ def task_classes(names: Sequence[str] = ()) -> "list[type]":
 
 
 def probe_named(name: str) -> "AbstractProbe":
-    """Return a probe of the catalogue by its class name, or one's own as module:Class; with its default arguments.
-
-    Raises:
-        ValueError: there is no such probe, or it needs arguments.
-    """
+    """Return a probe of the catalogue by its class name, or one's own as module:Class; with its default arguments."""
     from stagewise import probes
     from stagewise.probe import AbstractProbe
     from stagewise.recipe import load_class
@@ -135,12 +121,8 @@ def _catalogue() -> list[str]:
 def chooser(
     only: Sequence[str], without: Sequence[str], *, exact: bool = False
 ) -> "Callable[[Architecture, Batch, Any], list[AbstractProbe]]":
-    """Return a function that chooses as `default_probes`, and then only some of them, or all but some.
-
-    With `exact` every head is ablated on all sequences, however large the model is.
-
-    Raises:
-        ValueError: (when called) a name is none of the default probes of that batch and model.
+    """Return a function that chooses as `default_probes`, and then some of them, or all but some; `exact` ablates every
+    head on all sequences.
     """
     from stagewise.probes.default_probes import default_probes
 
@@ -163,18 +145,8 @@ def all_exact(probes: "Sequence[AbstractProbe]") -> "list[AbstractProbe]":
 def probes_again(
     recipe: "Recipe", folder: Path, only: Sequence[str], without: Sequence[str], extra: "Sequence[AbstractProbe]"
 ) -> "list[AbstractProbe]":
-    """Return the probes that the table of a run folder was measured with, or what `chooser` chooses without a table.
-
-    Args:
-        recipe: of the run.
-        folder: of the run.
-        only: names of the probes to choose, of the table's or of the default ones; all of the table's if none.
-        without: names of probes to leave out.
-        extra: probes that are measured in addition: those of the table with their names are not made.
-
-    Raises:
-        ValueError: the table does not say what it was measured with, a name is no such probe, or a probe of the table
-            cannot be made anew.
+    """Return the probes that the table of a run folder was measured with, or what `chooser` chooses without a table;
+    `extra` ones replace those of their names.
     """
     from stagewise.measurement._recorded import made_anew, recorded_probes
     from stagewise.measurement.probe_batch import load_batch

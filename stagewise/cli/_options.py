@@ -138,11 +138,7 @@ class SeriesOptions:
 
     @property
     def choice(self) -> int | str | None:
-        """Which checkpoints are taken, as `open_series` takes it.
-
-        Raises:
-            ValueError: both a number of checkpoints and steps are given.
-        """
+        """Which checkpoints are taken, as `open_series` takes it."""
         if self.checkpoints is not None and self.steps is not None:
             raise ValueError("--checkpoints says how many and --steps which ones: give one of the two")
         return self.checkpoints if self.steps is None else self.steps
@@ -254,11 +250,7 @@ class BaselineOptions:
     ] = None
 
     def read(self) -> bool | tuple[int, ...] | None:
-        """Return them as `presets.run` takes them.
-
-        Raises:
-            ValueError: contexts that are no whole numbers, or contexts with --no-restricted.
-        """
+        """Return them as `presets.run` takes them."""
         if self.contexts is None:
             return self.restricted
         if self.restricted is False:
@@ -271,9 +263,6 @@ class BaselineOptions:
 
 def read_causes(texts: Sequence[str] | None) -> dict[str, int | tuple[int, int]]:
     """Return causes by their names.
-
-    Raises:
-        ValueError: a text has no step in front.
 
     >>> read_causes(["3000 a larger batch", "0-500 the warm-up"])
     {'a larger batch': 3000, 'the warm-up': (0, 500)}
@@ -300,14 +289,7 @@ UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**
 
 
 def read_memory(memory: str | None, option: str = "--memory") -> int | None:
-    """Return bytes.
-
-    Raises:
-        ValueError: it is no positive number with a unit.
-
-    >>> read_memory("512MB"), read_memory("1.5 GiB")
-    (512000000, 1610612736)
-    """
+    """Return bytes."""
     if memory is None:
         return None
     match = re.fullmatch(r"(\d+(?:\.\d+)?) ?([KMG]?I?B)", memory.strip().upper())

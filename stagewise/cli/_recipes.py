@@ -17,11 +17,7 @@ AS_IT_IS = RecipeOptions()
 
 
 def recipe_of(task: str, changes: RecipeOptions) -> "Recipe":
-    """Return the recipe of a task by its name, changed by the options.
-
-    Raises:
-        ValueError: an unknown task, preset or field, or a value out of range or of another type.
-    """
+    """Return the recipe of a task by its name, changed by the options."""
     from stagewise.presets import recipe_for
 
     cls, values = task_class(task), read_settings(changes.settings or [])
@@ -41,17 +37,7 @@ def recipe_of(task: str, changes: RecipeOptions) -> "Recipe":
 
 
 def recipe_of_run(folder: Path, tasks: Sequence[str], verb: str) -> "Recipe":
-    """Return the recipe of a run folder, for a command that trains.
-
-    Args:
-        folder: the run folder.
-        tasks: classes from elsewhere that run.json names, as module:Class.
-        verb: what the command does, as in "densify replays".
-
-    Raises:
-        FileNotFoundError: the folder holds no run of this library.
-        ValueError: as `recipe_in`.
-    """
+    """Return the recipe of a run folder, for a command that trains."""
     from stagewise.checkpoints.run_folder import RUN
 
     if folder.is_dir() and not (folder / RUN).exists():
@@ -63,16 +49,8 @@ def recipe_of_run(folder: Path, tasks: Sequence[str], verb: str) -> "Recipe":
 
 
 def recipe_in(folder: Path, changes: RecipeOptions = AS_IT_IS, tasks: Sequence[str] = ()) -> "Recipe":
-    """Return the recipe of a run folder, or of a record alone, changed by the options.
-
-    Args:
-        folder: the run folder, or its run.json.
-        changes: of steps, config and settings.
-        tasks: classes from elsewhere that run.json names, as module:Class.
-
-    Raises:
-        ValueError: an option that only a preset has, a class of the run that cannot be found, or a recipe that this
-            version cannot read.
+    """Return the recipe of a run folder, or of a record alone, changed by the options; `tasks` are classes as
+    module:Class.
     """
     from stagewise.checkpoints.run_folder import RUN, read_run
     from stagewise.recipe import Recipe, rebuild

@@ -78,14 +78,7 @@ def compare_and_print(
 
 
 def clamps_of(heads: Mapping[Any, Sequence[str]], start: int) -> "list[ClampHead]":
-    """Return a clamp for each named head, by kind; of the kind "relation" with the relation behind its name.
-
-    Raises:
-        ValueError: no head, or a name that is none; or no relation, or one too many.
-
-    >>> clamps_of({"relation": ["L0H1=I(2)"]}, 120)
-    [ClampHead(layer=0, head=1, start=120, kind='relation', relation='I(2)')]
-    """
+    """Return a clamp for each named head, by kind; of the kind "relation" with the relation behind its name."""
     from stagewise.plan import ClampHead
 
     clamps = []

@@ -30,9 +30,6 @@ RELATIONS = "task.relations"
 def read_settings(texts: Sequence[str]) -> dict[str, Any]:
     """Read key=value, the value as JSON, as a schedule or else as text.
 
-    Raises:
-        ValueError: one has no "=".
-
     >>> read_settings(["task.spans=[2,2]", "plan.optimiser=sgd"])
     {'task.spans': (2, 2), 'plan.optimiser': 'sgd'}
     >>> read_settings(["task.p=Ramp(0.8, 0, start=0, stop=2000)"])
@@ -70,11 +67,7 @@ def _setting(text: str) -> tuple[str, Any]:
 
 
 def read_value(text: str) -> Any:
-    """Return a value from JSON, lists as tuples, a schedule as Python writes it, or the text itself.
-
-    Raises:
-        ValueError: a schedule does not take these values.
-    """
+    """Return a value from JSON, lists as tuples, a schedule as Python writes it, or the text itself."""
     with contextlib.suppress(json.JSONDecodeError, RecursionError):  # brackets within brackets, without end
         return _tuples(json.loads(text))
     if (name := text.partition("(")[0]) not in SCHEDULES:
@@ -93,16 +86,7 @@ def _tuples(value: Any) -> Any:
 
 
 def check_fields(cls: type, values: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    """Return the values, and refuse those of fields that a dataclass does not have, or of another type than theirs.
-
-    Args:
-        cls: the dataclass.
-        values: by field.
-        prefix: what stands before the field in a message, as in "task.".
-
-    Raises:
-        ValueError: the message names the field, what it takes and what came.
-    """
+    """Return the values, and refuse those of fields that a dataclass does not have, or of another type than theirs."""
     hints = field_types(cls)
     for name in values:
         if name not in hints:
@@ -112,16 +96,7 @@ def check_fields(cls: type, values: Mapping[str, Any], prefix: str) -> dict[str,
 
 
 def changed(recipe: "Recipe", values: Mapping[str, Any], classes: Sequence[type] = ()) -> "Recipe":
-    """Return the recipe with other values of fields, each by its path, as in "plan.seeds.init".
-
-    Args:
-        recipe: what to change.
-        values: by path.
-        classes: of the tasks in it.
-
-    Raises:
-        ValueError: there is no such field, or the value is not of its type or out of range.
-    """
+    """Return the recipe with other values of fields, each by its path, as in "plan.seeds.init"."""
     from stagewise.recipe import describe, rebuild
 
     if (steps := values.get("plan.steps", recipe.plan.steps)) != recipe.plan.steps and isinstance(steps, int):

@@ -25,11 +25,7 @@ if TYPE_CHECKING:
 
 
 def each_run(sources: Sequence[str], out: Path | None = None, steps: str | None = None) -> list[str]:
-    """Return the sources, files of curves as the folders of their runs; those of the only source in `out`.
-
-    Raises:
-        ValueError: a column of steps is named, and no source holds curves; or what `read_log` refuses.
-    """
+    """Return the sources, files of curves as the folders of their runs; those of the only source in `out`."""
     from stagewise.reporting._logged import is_log, logged_folders
 
     if steps is not None and not any(map(is_log, sources)):
@@ -62,7 +58,6 @@ def measured_first(
     sources: Sequence[str], data: DataOptions, measurement: Measurement, out: Path | None = None
 ) -> "Iterator[tuple[Path, Analysis | None]]":
     """Yield the folders of the sources' tables; measure first those that have none, or all where other data are given.
-
     Checkpoints from elsewhere get a report then, with which `analyse` ends: it is returned too.
     """
     asked_anew = data.given or measurement.sequences is not None or data.choice is not None
@@ -89,9 +84,8 @@ def _has_table(source: str, measurement: Measurement) -> bool:
 
 
 def measured_folder(source: str) -> Path:
-    """Return where the table of a source lies: in its own folder, or where `measure` and `report` write it.
-
-    The curves of a file become a table first.
+    """Return where the table of a source lies: in its own folder, or where `measure` and `report` write it. The curves
+    of a file become a table first.
     """
     from stagewise.checkpoints.run_folder import RUN, TABLE
     from stagewise.reporting._logged import is_log, logged_folder
@@ -113,10 +107,8 @@ def measured_folder(source: str) -> Path:
 
 
 class OpenedSource(NamedTuple):
-    """The checkpoints of a source, and the folder of their tables.
-
-    `recipe` is that of a run, which is measured on its own task; other sources have none, and a `task` where one is
-    given.
+    """The checkpoints of a source, and the folder of their tables. `recipe` is that of a run, which is measured on its
+    own task; other sources have none, and a `task` where one is given.
     """
 
     series: "CheckpointSeries"
@@ -151,18 +143,8 @@ def opened_source(
     *,
     agree: bool = True,
 ) -> OpenedSource:
-    """Open a run on its own task, or other checkpoints on the data that are given, a task of the user, or none.
-
-    Args:
-        source: a run folder, or what `open_series` opens.
-        data: how it is opened, and on which data.
-        out: the folder of the tables of another source than a run; None takes one in `runs/`.
-        measurement: how it is measured then, for an estimate of the time.
-        agree: whether somebody has to agree where downloading the weights takes much.
-
-    Raises:
-        ValueError: the source holds curves, or the folder the measurements of another source, or downloading the
-            weights takes much and nobody agrees.
+    """Open a run on its own task, or other checkpoints on the data that are given, a task of the user, or none. Where
+    downloading the weights takes much, somebody has to agree.
     """
     from stagewise.analysis import folder_of
     from stagewise.checkpoints.run_folder import RUN, check_claim
@@ -227,9 +209,8 @@ def _concluded(opened: OpenedSource, audit: "Audit | None", measurement: Measure
 
 
 def measure_each(opened: Sequence[OpenedSource], measurement: Measurement) -> "Iterator[Audit | None]":
-    """Measure each opened source into its folder; yield its audit, None of a run.
-
-    An executor gets the checkpoints of all sources at once; here one source is measured after the other.
+    """Measure each opened source into its folder; yield its audit, None of a run. An executor gets the checkpoints of
+    all sources at once; here one source is measured after the other.
     """
     if measurement.executor is None or not opened:
         with several(measurement.passes.workers) as pool:

@@ -125,11 +125,7 @@ def _by_axes(table: "pd.DataFrame", cells: Sequence[Mapping[str, str]]) -> "pd.D
 
 
 def _resources(device: str, dtype: str, memory: int | None, *, here: bool) -> dict[str, Any]:
-    """Return where runs are executed and in what; a default is not named, so that results from without it are found.
-
-    Raises:
-        ValueError: there is no such dtype, or runs are executed here, and there is no such device.
-    """
+    """Return where runs are executed and in what; a default is not named, so that results from without it are found."""
     from stagewise.models._devices import check_device
     from stagewise.models._precision import check_dtype
 
@@ -148,11 +144,7 @@ def run_one(
     memory: int | None = None,
     dtype: "Dtype" = "float32",
 ) -> Mapping[str, Any]:
-    """Run one recipe into its folder; return its number of stages, its final loss and its boundaries.
-
-    Raises:
-        ValueError: the folder belongs to another recipe.
-    """
+    """Run one recipe into its folder; return its number of stages, its final loss and its boundaries."""
     from stagewise.analysis import run
     from stagewise.table import select
 

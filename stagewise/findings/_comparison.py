@@ -27,18 +27,10 @@ EVENTS = {
 class Comparison(InWords):
     """The stages of two runs, aligned. Steps are optimiser updates.
 
-    Args:
-        runs: the names of both.
-        events: a row an event: the `event` by its place in `catalogue` and its `kind`, its `step` in the first run
-            with its 95 % interval (`lo`, `hi`) and in the second one (`other`, `other_lo`, `other_hi`); how many steps
-            `later` it came in the second, and between which numbers, if both intervals hold (`later_lo`, `later_hi`).
-            Values that one of the runs does not have are missing.
-        roles: the head of each run that has each role, as `paired_roles` returns them.
-        unknown: why no stages can be found in a run, by its name, where it has too few checkpoints: what it does not
-            have may have come all the same.
-        catalogue: the events; a head goes by its role, which has its number in the first run.
-        quantities: what the numbers are that the events were found in.
-        axis: what times are counted in, "steps" or "tokens": that of the stages.
+    `events` has a row an event: its place in `catalogue`, its `kind`, its `step` in the first run with its 95 %
+    interval and in the second one (`other`), how many steps `later` it came there, and between which numbers if both
+    intervals hold. A head goes by its role, with its number in the first run. `unknown` says why no stages can be found
+    in a run: what it does not have may have come all the same.
     """
 
     runs: tuple[str, str]
@@ -65,17 +57,8 @@ class Comparison(InWords):
 
 
 def compare_stages(first: Stages, second: Stages, roles: pd.DataFrame) -> Comparison:
-    """Align the boundaries and onsets of two runs: by what they are, heads by their roles.
-
-    Where a curve has several onsets of one direction, those nearest to each other in log(1 + step) correspond.
-
-    Args:
-        first: of the run that the other one is compared with.
-        second: of that other run; the names of the runs must differ.
-        roles: from `paired_roles` of both tables together.
-
-    Raises:
-        ValueError: both runs have one name, or their times are counted in different things.
+    """Align the boundaries and onsets of two runs: by what they are, heads by their roles. Where a curve has several
+    onsets of one direction, those nearest to each other in log(1 + step) correspond.
     """
     aligned = replicates_of([first, second], roles)
     kind = [aligned.catalogue[event].unnumbered for event in aligned.findings["event"]]

@@ -28,29 +28,16 @@ class Crossing(NamedTuple):
 
 
 def crossings(table: pd.DataFrame, references: Sequence[str]) -> list[Crossing]:
-    """Return when KL to each reference falls below KL to the one before it, for good.
-
-    In every resample of the probe batch the crossing lies between two checkpoints; the interval holds 95 % of them.
-    Where fewer resamples than that have crossed by the last checkpoint, it is censored: (last step, infinity).
-
-    Args:
-        table: with KL to these references, of one run.
-        references: in the order in which they ought to be closest.
-
-    Raises:
-        ValueError: the table has no such rows.
+    """Return when KL to each reference falls below KL to the one before it, for good. In every resample of the probe
+    batch the crossing lies between two checkpoints; the interval holds 95 % of them. Where fewer resamples than that
+    have crossed by the last checkpoint, it is censored: (last step, infinity).
     """
     return _in_turn({name: rows_of(table, Role.KL, reference=name) for name in references})
 
 
 def taken_over(rows: pd.DataFrame, first: int) -> list[Crossing]:
     """Return the crossings that happened, one after the other, of references that are not nested, in their order.
-
     Before the first one the model is closest to the first reference; what cannot be decided ends the list.
-
-    Args:
-        rows: with KL to references.
-        first: the first step.
     """
     names, found = families(rows)["other"], list[Crossing]()
     if len(names) < 2 or not np.isfinite(rows["value"]).all():

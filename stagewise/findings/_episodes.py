@@ -98,12 +98,7 @@ def _is_undone(onsets: pd.DataFrame, spike: dict[Any, Any]) -> "pd.Series[bool]"
 
 
 def beside(episodes: pd.DataFrame, onsets: pd.DataFrame) -> pd.DataFrame:
-    """Return the episodes beside transitions: a curve that is away while heads change is no spike, but of these.
-
-    Args:
-        episodes: from `episodes_of`.
-        onsets: with the stages that they start.
-    """
+    """Return the episodes beside transitions: a curve that is away while heads change is no spike, but of these."""
     kept = [one["kind"] != EpisodeKind.SPIKE or not _is_on_the_way(one, onsets) for one in episodes.to_dict("records")]
     return episodes[np.array(kept, bool)].reset_index(drop=True)
 

@@ -47,20 +47,12 @@ class InWords(abc.ABC):
 
 
 def typed(records: Iterable[Mapping[str, Any]], types: Mapping[str, str]) -> pd.DataFrame:
-    """Return records as a frame with these columns and types; what a record lacks is missing.
-
-    >>> typed([], {"stage": "int64", "summary": "str"}).dtypes.tolist()
-    [dtype('int64'), <StringDtype(na_value=nan)>]
-    """
+    """Return records as a frame with these columns and types; what a record lacks is missing."""
     return pd.DataFrame(list(records), columns=list(types)).astype(dict(types))
 
 
 def plain(frame: pd.DataFrame) -> Plain:
-    """Return a frame as plain data: a missing number is None, an infinite one the word "inf".
-
-    >>> plain(pd.DataFrame({"t50": [1.5, float("nan"), float("inf")]}))
-    {'t50': {'type': 'float64', 'values': [1.5, None, 'inf']}}
-    """
+    """Return a frame as plain data: a missing number is None, an infinite one the word "inf"."""
     return {
         str(name): {"type": str(frame[name].dtype), "values": [_plain(value) for value in frame[name].tolist()]}
         for name in frame
@@ -85,9 +77,8 @@ def _column(kind: str, values: list[Any]) -> pd.Series:
 
 
 def digest(table: pd.DataFrame) -> str:
-    """Return a hash of a table of measurements and its declared quantities; the same in memory and from disk.
-
-    Resamples are left out: `lo` and `hi`, which come from them, are not; and maps, in which nothing is found.
+    """Return a hash of a table of measurements and its declared quantities; the same in memory and from disk. Resamples
+    are left out: `lo` and `hi`, which come from them, are not; and maps, in which nothing is found.
     """
     content = hashlib.sha256(str(table.attrs.get(DECLARED)).encode())
     for name in sorted(set(map(str, table)) - set(ARRAYS)):
@@ -105,11 +96,7 @@ def _bytes(column: pd.Series) -> bytes:
 
 
 def rows_of(table: pd.DataFrame, role: Role, **axes: object) -> pd.DataFrame:
-    """Return the rows of the first quantity with a role, and with these values on the axes, as `select` does.
-
-    Raises:
-        ValueError: there are none; the message lists those of the table.
-    """
+    """Return the rows of the first quantity with a role, and with these values on the axes, as `select` does."""
     probe, name = next(itertools.chain(with_role(table, role), (pair for pair in ROLES if ROLES[pair] == role)))
     return select(table, probe, name, **axes)
 
@@ -142,12 +129,6 @@ def families(rows: pd.DataFrame) -> dict[str, list[str]]:
 
     The column `nested` counts the partial solutions from 1, and is 0 for other references; `context` is the one of
     models trained on a restricted context. In rows without `nested` all others are partial solutions, in their order.
-
-    >>> rows = {"reference": ["uniform", "first", "short"], "nested": [0, 1, 0], "context": [None, None, 2]}
-    >>> families(pd.DataFrame(rows))
-    {'nested': ['first'], 'trained': ['short'], 'other': ['uniform']}
-    >>> families(pd.DataFrame({"reference": ["bigram"], "nested": [0]}))
-    {'nested': [], 'trained': [], 'other': ['bigram']}
     """
     if "reference" not in rows:
         return {"nested": [], "trained": [], "other": []}

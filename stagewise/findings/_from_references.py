@@ -38,22 +38,10 @@ def nested_references(rows: pd.DataFrame) -> tuple[str, ...]:
 def turning_points(
     kl: Curves, restricted: pd.DataFrame, references: Sequence[str], criteria: StageCriteria, causes: Causes
 ) -> pd.DataFrame:
-    """Return a row a curve: where KL to each reference has its minimum, whether a stage ends there, and why.
+    """Return a row a curve, nested references first: where KL has its minimum, whether a stage ends there, and why.
 
     A minimum whose interval holds the step of a cause, or that lies in a cause that lasts some steps, names it, since
     that may have timed it.
-
-    First the nested references, in their order, then the other curves, which may corroborate.
-
-    Args:
-        kl: KL to every reference.
-        restricted: KL of the model to itself with its context restricted, as rows.
-        references: the nested ones, in their order.
-        criteria: of `find_stages`.
-        causes: of the run.
-
-    Raises:
-        ValueError: there is no KL to one of the references, several values of it at a step, or too few checkpoints.
     """
     if unknown := set(references) - set(kl):
         raise ValueError(f"the table has no KL to {sorted(unknown)}; it has {', '.join(kl)}")

@@ -10,13 +10,8 @@ from stagewise.table import Role
 
 
 def head_onsets(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> pd.DataFrame:
-    """Return the onsets of every head's attention along each kind's relation.
-
-    As `find_onsets`, with the `kind`, the `largest` value, and whether it is `named`: it has an onset, and once had
-    0.3 (`criteria.named`) of its attention there.
-
-    Raises:
-        ValueError: the table has no such rows.
+    """Return the onsets of every head's attention along each kind's relation, with the `kind`, the `largest` value, and
+    whether it is `named`: it has an onset, and once had 0.3 (`criteria.named`) there.
     """
     rows = rows_of(table, Role.ATTENTION_ALONG)
     onsets = find_onsets(rows[rows["relation"].isin(HEAD_KINDS.values())], criteria)

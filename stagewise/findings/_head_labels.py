@@ -36,12 +36,10 @@ def head_events(rows: Rows, criteria: StageCriteria = DEFAULT) -> pd.DataFrame:
     """Return each head's changes of top relation, from the shares of relations in its attention.
 
     A head takes a relation's name when its share reaches 0.5 (`enter`) and it attends to the relation at all
-    (`_attends`), and loses it ("diffuse") below 0.4 (`leave`)
-    or to another one that reaches 0.5 and leads by as much as lies between the two; what lasts less than two
-    checkpoints (`dwell`) is passed over. From ten checkpoints on shares are running medians over three, and both
-    thresholds move apart by three and a half deviations of the noise that is left in them, and so does the lead:
-    between them it cannot be told whether the head changed, and it keeps its name. Checkpoints at which a share is no
-    number are left out. Without such rows there are no events.
+    (`_attends`), and loses it ("diffuse") below 0.4 (`leave`) or to another one that reaches 0.5 and leads by as much
+    as lies between the two; what lasts less than two checkpoints (`dwell`) is passed over. From ten checkpoints on
+    shares are running medians over three, and both thresholds move apart by three and a half deviations of the noise
+    that is left in them, and so does the lead: between them a head keeps its name.
 
     Source: the labels, dwell times and migrations follow the analysis released with Yüksel et al. (2026),
     arXiv:2602.19143; leaving later than entering (hysteresis) is this library's.
@@ -69,7 +67,6 @@ def _of_role(shares: pd.DataFrame, attends: pd.DataFrame | None) -> pd.DataFrame
 
 def _attends(of_roles: Rows, criteria: StageCriteria) -> dict[tuple[Any, ...], pd.DataFrame]:
     """Return whether each head attends to each relation, 1 or 0, by step and relation; nothing where that is unknown.
-
     It does where its attention along the relation is beyond that of uniform attention by 0.2 (`growth`), surely so, and
     is 0.3 (`named`), or has risen by 0.2 since the first checkpoint: a share of little is no role.
     """
@@ -93,16 +90,13 @@ def _attends(of_roles: Rows, criteria: StageCriteria) -> dict[tuple[Any, ...], p
 
 
 def head_labels(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> pd.DataFrame:
-    """Return each head's label at every checkpoint, from the shares of relations in its attention.
+    """Return each head's `label` at every checkpoint, the largest `share` of a relation, and its `lead` over the second
+    one.
 
     A head has a relation's name where its share is surely half (`enter`) or more, and it attends to it (`_attends`);
-    "diffuse" where all shares are surely less, and "cannot be told" otherwise: where the threshold lies within the
-    error of its largest share, or where another relation's share is within both errors of it, or where a share is no
-    number; a relation without any number counts for nothing. The error is the larger one of three and a half deviations
-    of the share's noise between checkpoints, from ten of them on, and of the 95 % interval over sequences.
-
-    Returns a row a head and checkpoint: its `label`, the largest `share`, and its `lead` over the second one. A table
-    without such rows has none.
+    "diffuse" where all shares are surely less, and "cannot be told" otherwise. The error is the larger one of three and
+    a half deviations of the share's noise between checkpoints, from ten of them on, and of the 95 % interval over
+    sequences.
     """
     of_roles = by_role(table)
     if (share := of_roles[Role.SHARE]).empty:

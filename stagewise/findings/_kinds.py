@@ -71,7 +71,6 @@ def has_patterns(table: pd.DataFrame) -> bool:
 
 def readings_of(table: pd.DataFrame) -> Readings | None:
     """Return the patterns of every head at every checkpoint of one run, and what they write; None without patterns.
-
     Every reading is replaced by its running median over three checkpoints; what is left of its noise is told from its
     second differences.
     """

@@ -23,14 +23,7 @@ AHEAD = 1
 
 
 def known(causes: Causes) -> Causes:
-    """Return causes as they are saved and compared: plain numbers, first and last step as a pair.
-
-    Raises:
-        ValueError: no mapping from names to a step, or to a first and a last one.
-
-    >>> known({"the learning rate's warm-up": [0, 500], "a restart": 3000})
-    {"the learning rate's warm-up": (0, 500), 'a restart': 3000}
-    """
+    """Return causes as they are saved and compared: plain numbers, first and last step as a pair."""
     if not isinstance(causes, Mapping):
         raise ValueError(f"causes are names with a step each, {EXAMPLE}; got {causes!r}")
     return {name: _step(name, at) for name, at in causes.items()}
@@ -38,12 +31,7 @@ def known(causes: Causes) -> Causes:
 
 def causes_in(table: pd.DataFrame, given: Causes | None = None) -> Causes:
     """Return the causes that are given; else warm-ups and jumps of the learning rates that a run logged, as `of_log`.
-
     Where rates of groups of parameters change alike, each change is named once.
-
-    >>> from stagewise import read_log
-    >>> causes_in(read_log({"step": range(0, 100, 10), "lr": [1e-3] * 5 + [1e-4] * 5}))
-    {"the learning rate's drop to 0.0001": 45}
     """
     from stagewise.checkpoints._causes import numbered, of_log
 
@@ -76,12 +64,8 @@ def coincidence(one: Transition, causes: Causes, steps: np.ndarray) -> str:
 
 
 def cause_within(causes: Causes, lo: int | float, hi: int | float, at: int | float) -> str:
-    """Return the name of the cause with a step from `lo` to `hi`; else nothing.
-
-    If there are several, the last one up to `at` is named, and the first after it.
-
-    >>> cause_within({"a restart": 2910, "the learning rate's drop to 0.001": 3000}, 2900, 3100, at=3000)
-    "the learning rate's drop to 0.001"
+    """Return the name of the cause with a step from `lo` to `hi`; else nothing. If there are several, the last one up
+    to `at` is named, and the first after it.
     """
     steps = [(name, step) for name, step in causes.items() if not isinstance(step, Sequence) and lo <= step <= hi]
     near = [(step > at, abs(at - step), name) for name, step in steps]
@@ -89,16 +73,7 @@ def cause_within(causes: Causes, lo: int | float, hi: int | float, at: int | flo
 
 
 def cause_during(causes: Causes, at: int | float, steps: Sequence[int | float]) -> str:
-    """Return the name of the first cause that lasted some steps and in which something happened; else nothing.
-
-    Args:
-        causes: of them, those with a first and a last step.
-        at: when it happened.
-        steps: of the checkpoints; what a cause does is seen by the first one from its end on.
-
-    >>> cause_during({"the learning rate's warm-up": (0, 500)}, 520, [0, 400, 600])
-    "the learning rate's warm-up"
-    """
+    """Return the name of the first cause that lasted some steps and in which something happened; else nothing."""
     for name, during in causes.items():
         if isinstance(during, Sequence):
             first, last = during

@@ -17,15 +17,9 @@ LEVELS = {
 
 
 def levels_of(curves: Sequence[Curve], begins: Sequence[float], last: int) -> pd.DataFrame:
-    """Return a row a stage and curve that has only finite values.
-
-    `before` is its value at the checkpoint up to which the stage had not begun, `after` the one at which the next stage
-    has not; `smallest` is the least change of it that counts.
-
-    Args:
-        curves: of the model as a whole, as its loss or accuracy.
-        begins: the steps at which stages begin, of the first one the first step.
-        last: the last step.
+    """Return a row a stage and curve that has only finite values. `before` is its value at the checkpoint up to which
+    the stage had not begun, `after` the one at which the next stage has not; `smallest` is the least change of it that
+    counts.
     """
     ends = [*begins, last]
     records = []

@@ -12,9 +12,8 @@ from stagewise.words import _seeds as words
 
 
 def milestones(stages: Stages) -> Stages:
-    """Return stages in which, of the onsets of heads that agree in all else, the first stands for all, as head 0.
-
-    So the runs of models with other numbers of heads are aligned by `replicates_of` as seeds are.
+    """Return stages in which, of the onsets of heads that agree in all else, the first stands for all, as head 0. So
+    the runs of models with other numbers of heads are aligned by `replicates_of` as seeds are.
     """
     onsets = stages.onsets
     if onsets.empty:

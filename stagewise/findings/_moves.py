@@ -64,12 +64,7 @@ def without_passing(labels: np.ndarray) -> np.ndarray:
 
 
 def moves_of(labels: np.ndarray, is_start: IsStart) -> Iterator[tuple[int, Move]]:
-    """Yield every event with the checkpoint that is the first after it.
-
-    Args:
-        labels: kind of each head: [step, head].
-        is_start: tells the pattern of the start from others.
-    """
+    """Yield every event with the checkpoint that is the first after it."""
     swaps = _swaps(labels)
     taken = {(at, head) for swap in swaps for at, head in swap.changes}
     for t in range(1, len(labels)):

@@ -27,20 +27,11 @@ Line = tuple[np.ndarray, np.ndarray]
 def head_roles(table: pd.DataFrame) -> pd.DataFrame:
     """Assign the heads of every run to roles, one to one within each layer, by what was read of them over training.
 
-    Which index a head has is chance; what it does need not be. Roles have the numbers of the heads of the most central
-    run: the one to which all others can be assigned at the least distance. Then the heads of each run are assigned
-    (the Hungarian method) to the mean of all, three times. Compared are all quantities that have a layer and a head,
-    each over its standard deviation, at twelve steps between the latest first and the earliest last one.
-
-    Args:
-        table: of several runs of one architecture, from `measure`.
-
-    Returns a row a head and run: `run`, `layer`, `head`, its `role`, and the `distance` to the mean of that role, as a
-    part of the mean distance between two different roles: near 0 the role is sure, near 1 it could as well be another
-    one. A table without heads has none.
-
-    Raises:
-        ValueError: the runs differ in their heads.
+    Roles have the numbers of the heads of the most central run: the one to which all others can be assigned at the
+    least distance. Then the heads of each run are assigned (the Hungarian method) to the mean of all, three times.
+    Compared are all quantities that have a layer and a head, each over its standard deviation, at twelve steps between
+    the latest first and the earliest last one. The `distance` to a role's mean is a part of that between two roles:
+    near 0 the role is sure, near 1 it could as well be another one.
 
     Source: the assignment is Kuhn's (1955); that roles recur at other indices is Olsson et al. (2022),
     arXiv:2209.11895.
@@ -56,19 +47,8 @@ def head_roles(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def paired_roles(table: pd.DataFrame) -> pd.DataFrame:
-    """Assign the heads of a second run to those of a first one, within each layer; their numbers may differ.
-
-    Roles have the numbers of the first run's heads; heads of the second run that no head of the first corresponds to
-    have the numbers that follow. Compared is what `head_roles` compares, of the quantities that both runs have.
-
-    Args:
-        table: of two runs, from `measure`.
-
-    Returns a row a head and run, as `head_roles` does. The `distance` of a pair is a part of the mean distance between
-    heads that are no pair; it is missing for a head without a counterpart, and where there is no other to choose.
-
-    Raises:
-        ValueError: the table is not of two runs.
+    """Assign the heads of a second run to those of a first one, as `head_roles` does; heads of it without a counterpart
+    have the numbers that follow, and no `distance`.
     """
     runs = {str(name): rows for name, rows in table.groupby("run", sort=False)}
     if len(runs) != 2:
@@ -84,12 +64,7 @@ def paired_roles(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def with_roles(frame: pd.DataFrame, roles: pd.DataFrame) -> pd.DataFrame:
-    """Return rows of one run with each head's role in place of its index.
-
-    Args:
-        frame: with `layer` and `head`, which may be missing.
-        roles: of that run.
-    """
+    """Return rows of one run with each head's role in place of its index."""
     if not {"layer", "head"} <= set(frame):
         return frame
     role = {(row["layer"], row["head"]): row["role"] for row in roles.to_dict("records")}

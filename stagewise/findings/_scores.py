@@ -53,15 +53,8 @@ that differ by less than this part of the largest are one. Row
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Curve:
-    """A curve of a run: its probe, quantity and labels by axis, its rows in the order of the steps, what it is.
-
-    Args:
-        probe, quantity, labels, declared: what it is a curve of.
-        rows: in the order of the steps; of a curve that ends in values that are not finite, those before.
-        common: the thresholds of all curves, which `criteria` adapts to it.
-        offset: of a head's attention to a relation that the tokens decide, at which all its keys may lie; of its
-            largest attention over offsets, at which that is.
-        lost: the first and the last step of the values that are not finite, which it ends in.
+    """A curve of a run: its rows in the order of the steps up to values that are not finite, which are `lost`. `offset`
+    is the one at which all keys may lie that a head attends to.
     """
 
     probe: str
@@ -111,9 +104,8 @@ class Curve:
 
     @functools.cached_property
     def criteria(self) -> StageCriteria:
-        """The thresholds for this curve; a tenth of the range of its finite numbers stands for a missing unit.
-
-        A change below the resolution of its type of number is none either.
+        """The thresholds for this curve; a tenth of the range of its finite numbers stands for a missing unit. A change
+        below the resolution of its type of number is none either.
         """
         if self.log or self.declared.unit or None not in self.declared.range or not self.is_finite:
             return self.common
@@ -130,17 +122,9 @@ class Curve:
 
 
 def followed(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> list[Curve]:
-    """Return the curves of a table to search for onsets, one for each combination of labels on their axes.
-
-    A curve that another quantity of its probe replaces (`Quantity.unless`) is left out where the table has that one.
-    Probes of which the table does not say what their numbers are are left out too, with a warning.
-
-    Args:
-        table: of one run, from `measure`.
-        criteria: the thresholds; `named` is the attention from which a head at a fixed offset is followed.
-
-    Raises:
-        ValueError: a curve has several values at a step.
+    """Return the curves of a table to search for onsets, one for each combination of labels on their axes. A curve that
+    another quantity of its probe replaces (`Quantity.unless`) is left out where the table has that one. Probes of which
+    the table does not say what their numbers are are left out too, with a warning.
     """
     if unknown := sorted(set(table["probe"].unique()) - quantities_of(table).keys() - {WEIGHTS}):
         warnings.warn(
@@ -208,7 +192,6 @@ def _at_one_offset(table: pd.DataFrame, curves: Iterable[Curve]) -> Iterator[Cur
 
 def _fixed_offsets(table: pd.DataFrame, curves: Iterable[Curve]) -> Iterator[Curve]:
     """Yield the peaks over offsets of heads that once had as much attention there as a name takes, with the offset.
-
     Left out are heads whose peak a relation of the table names already, as "previous token" names offset 1.
     """
     offsets, masses = _values(table, Role.PEAK_OFFSET), _values(table, Role.ATTENTION)
@@ -246,12 +229,8 @@ def rows_of_evidence(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def curves_of(table: pd.DataFrame, onsets: pd.DataFrame) -> list[pd.DataFrame]:
-    """Return the curve that each row of `find_onsets` is about, in the order of its steps.
-
-    The table is split once a quantity, not searched once a curve: the time is linear in their number.
-
-    Raises:
-        ValueError: the table lacks one of them.
+    """Return the curve that each row of `find_onsets` is about, in the order of its steps. The table is split once a
+    quantity, not searched once a curve: the time is linear in their number.
     """
     pairs = onsets[["probe", "quantity"]].drop_duplicates().itertuples(index=False)
     curves = {

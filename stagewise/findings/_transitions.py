@@ -33,18 +33,8 @@ NEVER = dict.fromkeys(TIMES, float("nan"))
 
 
 class RunTransition(NamedTuple):
-    """Where a stage begins: a step with its 95 % interval, and what shows it.
-
-    Args:
-        step: at which the model leaves a reference; without one, at which half of the onsets are half-way.
-        lo: lower end of its interval.
-        hi: upper end.
-        onsets: the labels of the rows of its onsets.
-        left: the nested reference that the model leaves.
-        closest: the reference, of others, that it is closest to from then on.
-        begins: the step up to which nothing of it has happened: of onsets, as long before t10 as t50 is after it.
-        times: t10, t50 and t90.
-        spread: whether its onsets follow one another over a period.
+    """Where a stage begins: the step at which the model leaves a reference, or at which half of the onsets are
+    half-way. `begins` is the step up to which nothing of it has happened, `times` are t10, t50 and t90.
     """
 
     step: int
@@ -75,20 +65,12 @@ def transitions_of(
 
     Where KL to a reference has its minimum the model begins to leave it; onsets that are half-way before the rest of
     that fall has happened are of this transition, and those before the first such minimum are of the approach to the
-    first reference: of the first stage. All other onsets are divided into periods of change: one is a transition.
-    Two onsets are of one where both curves are under way (10 to 90 %) for half of the shorter time of the two, or where
+    first reference: of the first stage. All other onsets are divided into periods of change: one is a transition. Two
+    onsets are of one where both curves are under way (10 to 90 %) for half of the shorter time of the two, or where
     their intervals overlap. A curve that leaves its level and comes back while others are under way, as the loss while
     one head takes over from another, is of theirs, and does not count for its time. A quantity of weights alone joins a
     transition, and is none; shares of heads' attention that change by less than `growth` are none without a larger
     change. Where another reference becomes the closest one is a transition, too, or joins the one under way.
-
-    Args:
-        onsets: from `find_onsets`.
-        boundaries: the turning points that end a stage, with the times of the fall that follows.
-        steps: of the checkpoints.
-        quantities: what the numbers are.
-        criteria: the criteria of `find_stages`.
-        taken_over: when references that are not nested became the closest one.
     """
     rest = onsets[onsets["onset"]] if len(onsets) else onsets
     if rest.empty:
@@ -125,14 +107,7 @@ def _after(before: RunTransition | None, one: RunTransition) -> RunTransition:
 def stage_rows(
     transitions: Sequence[RunTransition], first: RunTransition, last: int, complete: str
 ) -> list[dict[str, Any]]:
-    """Return the rows of the stage table: what lies between transitions.
-
-    Args:
-        transitions: in their order.
-        first: the start of the run, with the times of the first stage.
-        last: the last step.
-        complete: the complete reference, which the last stage comes close to; none without references.
-    """
+    """Return the rows of the stage table: what lies between transitions."""
     ends = [*transitions, RunTransition(last, last, last)]
     starts = [first, *transitions]
     return [
@@ -153,9 +128,8 @@ def _next_left(transitions: Sequence[RunTransition], complete: str) -> str:
 
 
 def with_stages(onsets: pd.DataFrame, transitions: Sequence[RunTransition]) -> pd.DataFrame:
-    """Return onsets with the number of the stage that each starts, as `starts_stage`.
-
-    In a transition a curve has one onset in a direction, the sharpest: another one is the rest of the same way.
+    """Return onsets with the number of the stage that each starts, as `starts_stage`. In a transition a curve has one
+    onset in a direction, the sharpest: another one is the rest of the same way.
     """
     stage_of = {label: number for number, one in enumerate(transitions, start=2) for label in one.onsets}
     started = pd.Series([stage_of.get(label, pd.NA) for label in onsets.index], onsets.index, "Int64")

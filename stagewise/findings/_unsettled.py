@@ -21,14 +21,7 @@ class Unsettled(NamedTuple):
 
 
 def unsettled(table: pd.DataFrame) -> Unsettled:
-    """Return the checkpoints whose chains moved by more than a quarter of the coefficient, and than its interval.
-
-    Args:
-        table: from `learning_coefficients`, of one run.
-
-    Raises:
-        ValueError: the table has no such rows.
-    """
+    """Return the checkpoints whose chains moved by more than a quarter of the coefficient, and than its interval."""
     whole = select(table, "LearningCoefficient", "whole_model").set_index("step")
     moved = select(table, "LearningCoefficient", "drift").set_index("step")["value"].abs()
     noise = (whole["hi"] - whole["lo"]).fillna(0.0) / 2 if "hi" in whole else 0.0  # of one chain there is none
@@ -37,15 +30,7 @@ def unsettled(table: pd.DataFrame) -> Unsettled:
 
 
 def unsettled_in_words(found: Unsettled) -> str:
-    """Say where chains still moved, and what to do; nothing where they all came to rest.
-
-    >>> unsettled_in_words(Unsettled((), 3))
-    ''
-    >>> unsettled_in_words(Unsettled((90, 120), 3))[:66]
-    'At 2 of 3 checkpoints the chains still moved (steps 90, 120): they'
-    >>> unsettled_in_words(Unsettled((90,), 3))[:67]
-    'At 1 of 3 checkpoints the chains still moved (step 90): they are no'
-    """
+    """Say where chains still moved, and what to do; nothing where they all came to rest."""
     if not found.steps:
         return ""
     more = ", ..." if len(found.steps) > NAMED else ""

@@ -19,12 +19,8 @@ that has not stalled: see `findings.delays`."""
 
 
 class Evidence(NamedTuple):
-    """A delay over all orders of the batches, optimiser steps.
-
-    Args:
-        value: the mean; inf where it did not come in one of them.
-        lo, hi: the ends of an interval that holds those of all orders: what is said of it, is true in each.
-        never: whether the transition came in none of them, nor was on its way in one when the run ended.
+    """A delay over all orders of the batches, steps: the mean, an interval that holds each of them, and whether the
+    transition came, and was on its way, in `never` a one.
     """
 
     value: float
@@ -34,30 +30,18 @@ class Evidence(NamedTuple):
 
 
 def joined(rows: pd.DataFrame) -> Evidence:
-    """Return the evidence in rows of `intervene`, a row an order of the batches.
-
-    >>> joined(pd.DataFrame({"value": [4.0, 6.0], "lo": [0.0, 3.0], "hi": [9.0, 8.0], "moving": 0}))
-    Evidence(value=5.0, lo=0.0, hi=9.0, never=False)
-    """
+    """Return the evidence in rows of `intervene`, a row an order of the batches."""
     never = bool((np.isinf(rows["value"]) & (rows["moving"] == 0)).all())
     return Evidence(float(rows["value"].mean()), float(rows["lo"].min()), float(rows["hi"].max()), never)
 
 
 def verdict(delay: Evidence, controls: Sequence[Evidence], time: float) -> Verdict:
-    """Return the verdict on what was taken away.
+    """Return the verdict on what was taken away, beside the transition's own time; controls include another order
+    alone.
 
     Needed: the transition never comes, nor is it on its way, and with all controls it comes before the delay's lower
     end. It speeds it up: the delay's interval lies above 0 and beyond those of all controls. It does not matter: the
     interval lies within SMALL of the transition's own time, on both sides of 0.
-
-    Args:
-        delay: without it.
-        controls: delays of the controls, and without any change but another order of the batches.
-        time: at which the transition comes by itself, optimiser steps.
-
-    >>> none = Evidence(0.0, -5.0, 5.0, never=False)
-    >>> verdict(Evidence(float("inf"), 200.0, float("inf"), never=True), [none, none], 100.0)
-    'needed'
     """
     beyond = delay.lo >= max(0.0, *(control.hi for control in controls))  # intervals are half open
     if beyond and delay.never and delay.lo >= WAITED * time:

@@ -33,12 +33,7 @@ class Window(NamedTuple):
 
 
 def windows(stages: pd.DataFrame) -> list[Window]:
-    """Return the intervals in which the stages of a stage table begin, all but the first's, the widest first.
-
-    >>> rows = {"stage": [1, 2, 3], "start_lo": [0, 30, 80], "start_hi": [0, 50, 120]}
-    >>> windows(pd.DataFrame(rows))
-    [Window(start=80, stop=120, stage=3), Window(start=30, stop=50, stage=2)]
-    """
+    """Return the intervals in which the stages of a stage table begin, all but the first's, the widest first."""
     rows = stages.iloc[1:].to_dict("records")
     found = [Window(int(row["start_lo"]), int(row["start_hi"]), int(row["stage"])) for row in rows]
     return sorted((window for window in found if window.width > 1), key=lambda window: -window.width)

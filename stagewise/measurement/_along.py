@@ -57,14 +57,8 @@ class Seen(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Along:
-    """Readings of each checkpoint along a series: its comparisons with others, and its place.
-
-    Args:
-        series: the checkpoints.
-        batch: the fixed probe batch; None places weights, and compares nothing.
-        compared: scored positions at most whose representations are compared; 0 compares none.
-        placed: numbers, of all checkpoints together, that places may have; 0 places none.
-        device: where to run the model.
+    """Readings of each checkpoint along a series: its comparisons with others at so many positions, and its place by so
+    many numbers of all checkpoints together; 0 takes none.
     """
 
     series: CheckpointSeries
@@ -108,11 +102,7 @@ class Along:
             previous = current if self.compared else None
 
     def _before(self, model: Model, place: int) -> tuple[int | None, Represented | None]:
-        """Return the last checkpoint with finite weights of the first so many; none where nothing is compared.
-
-        Raises:
-            ValueError: no checkpoint of all has finite weights.
-        """
+        """Return the last checkpoint with finite weights of the first so many; none where nothing is compared."""
         for step in reversed(self.series.steps[:place]) if self.compared else ():
             if not not_finite(state := self.series.load(step)):
                 return step, self._represented(model, state)

@@ -79,12 +79,8 @@ class Checkpoint:
 
 
 class _Readings(NamedTuple):
-    """The readings at a checkpoint.
-
-    Args:
-        of: what each probe read, by the name of its kind.
-        seconds: how long each probe took, by the same names, the passes that it was the first to ask for included.
-        passes: the way of its edited passes, LEAN or HOOKS; empty where no probe asks for any.
+    """The readings at a checkpoint: by the name of each kind of probe what it read and its seconds, the passes that it
+    was the first to ask for included.
     """
 
     of: dict[str, list[Reading]]
@@ -119,9 +115,8 @@ def readings(plan: Plan, checkpoint: Checkpoint) -> _Readings:
 
 
 def _of_no_slice(plan: Plan, checkpoint: Checkpoint) -> Iterator[str]:
-    """Name the kinds of one's own probes whose readings of a few sequences are not those of their halves together.
-
-    Else quantities across sequences would depend on the memory that is free. The library's own probes do not.
+    """Name the kinds of one's own probes whose readings of a few sequences are not those of their halves together. Else
+    quantities across sequences would depend on the memory that is free. The library's own probes do not.
     """
     few = plan.batch[:_FEW]
     halves = cut(few, 2)

@@ -73,12 +73,8 @@ DEFAULT = Sampler()
 
 
 class Coefficient(NamedTuple):
-    """A local learning coefficient.
-
-    Args:
-        chains: that of each chain.
-        drift: of the second half of the draws less that of the first, the mean over chains. Where it is no small part
-            of the coefficient, the chains are too short: they have not yet come where they would stay.
+    """A local learning coefficient, and that of each chain. Where the `drift` over the draws is no small part of it,
+    the chains are too short.
     """
 
     chains: Float[np.ndarray, " chain"]
@@ -191,10 +187,7 @@ def restored(parameters: Sequence[Tensor]) -> Iterator[None]:
 def chain(
     loss: Loss, parameters: Sequence[Tensor], masks: Sequence[Tensor] | None, sampler: Sampler, n: int, number: int
 ) -> Iterator[float]:
-    """Move the parameters along a chain, and yield the loss at each draw.
-
-    The arguments are those of `local_learning_coefficient`, and the number of the chain, from which its noise is drawn.
-    """
+    """Move the parameters along a chain, whose number decides its noise, and yield the loss at each draw."""
     check_devinterp()
     from devinterp.optim import SGMCMC
 

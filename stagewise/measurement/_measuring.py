@@ -54,7 +54,6 @@ _WIDE = 512
 
 class _Part(NamedTuple):
     """The file of a checkpoint's rows, what they took, and the way of its edited passes, as in `_checkpoint._Readings`.
-
     The cost is None where the rows were there already.
     """
 
@@ -127,10 +126,7 @@ class Measurement:
         return _Part(weights.part, cost, rows.passes)
 
     def _measured(self, plan: Plan, weights: _Weights) -> tuple[Rows, Mapping[str, float]]:
-        """Return the rows of some probes at a checkpoint, and each probe's seconds.
-
-        Weights that are not finite give the one row that marks them.
-        """
+        """Return the rows of some probes at a checkpoint, and each probe's seconds."""
         step, state = weights.step, weights.state
         where, labels = f"step {step} of {self.series.name!r}", checkpoint_labels(self.series, step)
         try:
@@ -186,10 +182,9 @@ def _of_references(block: Columns, batch: Batch) -> Columns:
 def measure_steps(
     measurement: Measurement, workers: int, executor: concurrent.futures.Executor | None, progress: bool
 ) -> list[Path]:
-    """Measure the checkpoints without rows so far; return the files of all rows, in the order of the steps.
-
-    After the first of them a line on standard error says what the others take, if that is more than a minute, and
-    another one that its edited passes ran with hooks, if they did though nobody asked for that.
+    """Measure the checkpoints without rows so far; return the files of all rows, in the order of the steps. After the
+    first of them a line on standard error says what the others take, if that is more than a minute, and another one
+    that its edited passes ran with hooks, if they did though nobody asked for that.
     """
     series, plan, said = measurement.series, measurement.plan, not progress or (executor is not None and workers == 1)
     steps, workers, paths = series.steps, min(workers, len(series.steps)), list[Path]()

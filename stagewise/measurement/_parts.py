@@ -40,10 +40,9 @@ _ABSENT = -1
 
 
 def join(parts: Sequence[Path], mapped_rows: int = _MAPPED_ROWS) -> pd.DataFrame:
-    """Return the rows of all parts as one table.
-
-    The columns of a large table lie in temporary files without a name, which are freed with the table: the system
-    reads pages on access, so that until then 200 checkpoints cost no more memory than 12, but for 8 bytes a row.
+    """Return the rows of all parts as one table. The columns of a large table lie in temporary files without a name,
+    which are freed with the table: the system reads pages on access, so that until then 200 checkpoints cost no more
+    memory than 12, but for 8 bytes a row.
     """
     columns = _columns(parts)
     if sum(pq.read_metadata(part).num_rows for part in parts) > mapped_rows:
@@ -57,9 +56,8 @@ def join_into(
     quantities: Quantities | None = None,
     provenance: Mapping[str, object] | None = None,
 ) -> None:
-    """Write the rows of all parts into one Parquet file, few parts at a time, with what their numbers are.
-
-    Where they come from is in the file's metadata, as JSON under `PROVENANCE`.
+    """Write the rows of all parts into one Parquet file, few parts at a time, with what their numbers are. Where they
+    come from is in the file's metadata, as JSON under `PROVENANCE`.
     """
     columns = _columns(parts)
     empty = conformed(pd.DataFrame(columns=columns), columns)
@@ -118,9 +116,8 @@ def _frames(parts: Sequence[Path], columns: Sequence[str]) -> Iterator[pd.DataFr
 
 
 def _mapped(parts: Sequence[Path], columns: Sequence[str]) -> pd.DataFrame:
-    """Write all rows into files and map them: text as an Arrow stream, and each array of numbers.
-
-    Arrow keeps a column in as many pieces as there are parts, and pandas would copy numbers into memory to join them.
+    """Write all rows into files and map them: text as an Arrow stream, and each array of numbers. Arrow keeps a column
+    in as many pieces as there are parts, and pandas would copy numbers into memory to join them.
     """
     kinds = _kinds(columns)
     with contextlib.ExitStack() as stack:
@@ -133,10 +130,8 @@ def _mapped(parts: Sequence[Path], columns: Sequence[str]) -> pd.DataFrame:
 
 
 def _kinds(columns: Sequence[str]) -> dict[str, str]:
-    """Return the type of each array of numbers.
-
-    A column of whole numbers has a byte a row that tells where they are missing; one of arrays has the cells of all its
-    rows, and their number in each.
+    """Return the type of each array of numbers. A column of whole numbers has a byte a row that tells where they are
+    missing; one of arrays has the cells of all its rows, and their number in each.
     """
     arrays = [name for name in columns if name in ARRAYS]
     values = {name: "f8" if type_of(name) == "float64" else "i8" for name in columns if _is_number(name)}

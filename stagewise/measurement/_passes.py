@@ -63,9 +63,8 @@ def _free() -> int:
 def slices_needed(
     batch: Batch, architecture: Architecture, memory: int, backward: bool = False, predictions: bool = True
 ) -> int:
-    """Return into how many slices a batch is cut: each takes at most `memory` bytes, or is one sequence.
-
-    Where there is a `backward` pass the activations of all layers are kept.
+    """Return into how many slices a batch is cut: each takes at most `memory` bytes, or is one sequence. Where there is
+    a `backward` pass the activations of all layers are kept.
     """
     needed = len(batch) * _bytes(batch, architecture, backward, predictions)
     return min(len(batch), max(1, math.ceil(needed / memory)))

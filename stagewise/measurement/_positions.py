@@ -35,7 +35,6 @@ class Positions:
         self, model: Model, architecture: Architecture, batch: Batch, hooks: Iterable[str] = ()
     ) -> tuple[Float[Tensor, "chosen token"], dict[str, Float[Tensor, "chosen *axes"]]]:
         """Return the predictions and the activations of the named hooks at the positions, in float32 on the CPU.
-
         Predictions are log-probabilities (nats), of a regression the outputs. The batch goes through in slices.
         """
         names, start = list(hooks), 0

@@ -23,11 +23,7 @@ from stagewise.task import AbstractTask, Batch
 
 
 def provenance(batch: Batch, device: str = "cpu", dtype: Dtype = "float32") -> dict[str, str | int]:
-    """Return the settings of a measurement beside its probes: batch, device, dtype, threads, and the code at work.
-
-    `git` is there where the working folder lies in a repository: its revision, and whether files differ from it, which
-    is unknown of one whose code does not run here.
-    """
+    """Return the settings of a measurement beside its probes: batch, device, dtype, threads, and the code at work."""
     revision = _git_revision(os.getcwd())
     return {
         "batch": short_digest(batch),

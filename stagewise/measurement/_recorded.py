@@ -19,11 +19,7 @@ PROBES = "probes"
 
 
 def in_words(probes: Iterable[AbstractProbe]) -> dict[str, str]:
-    """Return a table's records of its probes.
-
-    >>> in_words([catalogue.Loss(), catalogue.QKOffset(offset=2)])
-    {'Loss': 'Loss()', 'QKOffset': 'QKOffset(offset=2, positions=None)'}
-    """
+    """Return a table's records of its probes."""
     return {type_name(type(probe)): repr(probe) for probe in probes}
 
 
@@ -60,11 +56,7 @@ def recorded_dtype(folder: Path) -> Dtype:
 
 
 def made_anew(recorded: Mapping[str, str], known: Iterable[AbstractProbe] = ()) -> list[AbstractProbe]:
-    """Return the probes of a record: those known that are the same in words, or of the catalogue with its parameters.
-
-    >>> made_anew({"QKOffset": "QKOffset(offset=2, positions=None)"})
-    [QKOffset(offset=2, positions=None)]
-    """
+    """Return the probes of a record: those known that are the same in words, or of the catalogue with its parameters."""
     same = in_words(known)
     by_name = {type_name(type(probe)): probe for probe in known}
     return [by_name[name] if same.get(name) == text else _made(name, text) for name, text in recorded.items()]

@@ -21,9 +21,8 @@ _SCALAR = {"batch", "reference", "context"}
 
 
 def bootstrap_weights(n: int, resamples: int, seed: int = 0) -> np.ndarray:
-    """Return how often each of n sequences occurs in each resample, divided by n: [resample, sequence].
-
-    The same for every checkpoint, so that a resample is of whole curves.
+    """Return how often each of n sequences occurs in each resample, divided by n: [resample, sequence]. The same for
+    every checkpoint, so that a resample is of whole curves.
     """
     generator = np.random.default_rng(seed)
     return generator.multinomial(n, np.full(n, 1 / n), size=resamples) / n
@@ -64,17 +63,8 @@ def rows(reading: Reading, weights: np.ndarray, quantity: Quantity | None = None
 
 
 def columns(reading: Reading, weights: np.ndarray, quantity: Quantity | None = None) -> Columns:
-    """Turn a reading into rows, by column: values, percentile intervals (95 %), n, and the resamples of curves.
-
-    Maps over queries and keys, averaged over the sequences, are a row a map: `table.maps_in` reads them.
-
-    Stages and onsets resample whole curves: resampled values are kept of what they are found in, however many there
-    are, and of nothing else.
-
-    Args:
-        reading: of one checkpoint.
-        weights: from `bootstrap_weights`, [resample, sequence]; none give no intervals.
-        quantity: what the values are, as the probe declares it.
+    """Turn a reading into rows, by column: values, percentile intervals (95 %), n, and the resamples of what stages and
+    onsets are found in. Maps over queries and keys are a row a map.
     """
     if _holds_maps(reading):
         return _map_rows(reading)
@@ -106,9 +96,8 @@ def columns(reading: Reading, weights: np.ndarray, quantity: Quantity | None = N
 
 
 class _Means(NamedTuple):
-    """Means over the sequences that have a value: of all, of each resample, and how many these are.
-
-    A quantity that no sequence has is 0 for a statistic, as is the attention on missing keys.
+    """Means over the sequences that have a value: of all, of each resample, and how many these are. A quantity that no
+    sequence has is 0 for a statistic, as is the attention on missing keys.
     """
 
     value: Float[np.ndarray, " *axes"]

@@ -88,9 +88,8 @@ def _restrictions(bridge: Bridge, by: _Route, context: int) -> list[Hook]:
 
 
 def _inject(bridge: Bridge, tokens: Tensor, hooks: list[Hook], context: int) -> list[Hook]:
-    """Compute every layer's z from its pattern and values, layer by layer, and return the hooks that write it.
-
-    Costs a pass a layer. Some models show the pattern only after z was used, so one pass cannot do it.
+    """Compute every layer's z from its pattern and values, layer by layer, and return the hooks that write it. Costs a
+    pass a layer. Some models show the pattern only after z was used, so one pass cannot do it.
     """
     others = [hook for hook in hooks if not hook[0].endswith("hook_z")]
     written: list[Hook] = []
@@ -107,9 +106,8 @@ def _inject(bridge: Bridge, tokens: Tensor, hooks: list[Hook], context: int) -> 
 
 
 def _route(bridge: Bridge) -> _Route:
-    """Test which edit of attention this model supports: a mask, of the scores, of the pattern, or only of z.
-
-    With attention restricted to the query itself, every z must be the query's own value, beside what a sink takes.
+    """Test which edit of attention this model supports: a mask, of the scores, of the pattern, or only of z. With
+    attention restricted to the query itself, every z must be the query's own value, beside what a sink takes.
     """
     if bridge not in _ROUTES:
         with warnings.catch_warnings(), products_in("float32", next(bridge.parameters()).device):

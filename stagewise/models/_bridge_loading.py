@@ -43,11 +43,7 @@ _KNOWN: WeakKeyDictionary[Any, _Sources] = WeakKeyDictionary()
 
 
 def load_bridge(bridge: Bridge, state: Mapping[str, Tensor]) -> None:
-    """Copy saved weights into a bridge, in place.
-
-    Raises:
-        ValueError: a name is missing or unknown, or a shape differs.
-    """
+    """Copy saved weights into a bridge, in place."""
     hf, known = bridge.original_model, _KNOWN.get(bridge)
     known = known if known is not None and known.shapes == _shapes(state) else None
     read = {source.name for source in known.of.values()} if known is not None else _names(bridge)

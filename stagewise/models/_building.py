@@ -27,14 +27,8 @@ _CODE = ("tokenizer_name", "trust_remote_code")
 
 
 def build(architecture: Architecture, seed: int = 0, device: str | torch.device = "cpu") -> Model:
-    """Build the model with the architecture's own initialisation, without touching the global generator.
-
-    A HookedTransformer; on transformer-lens 4, which has none, a native TransformerBridge with the same parameters;
-    for a Hugging Face architecture a TransformerBridge, with eager attention. It computes in float32, whatever number
-    type the config ran in; a HookedTransformer in float64 where the config says that.
-
-    Raises:
-        ValueError: TransformerLens refuses the config, and the message holds its reason; or there is no such device.
+    """Build the model in float32 with the architecture's own initialisation, without touching the global generator. A
+    HookedTransformer has float64 where the config says that.
     """
     check_device(device)
     if architecture.huggingface is not None:
@@ -138,13 +132,7 @@ def _native(config: Mapping[str, Any]) -> Bridge:
 
 
 def described(model: Any) -> Architecture:
-    """Return the architecture of a model in memory: a HookedTransformer, a bridge, or a Hugging Face model.
-
-    Whatever number type its weights have, a model of this architecture computes in float32.
-
-    Raises:
-        ValueError: it is none of these.
-    """
+    """Return the architecture of a model in memory: a HookedTransformer, a bridge, or a Hugging Face model."""
     if native.is_native(model):
         return Architecture(native.described(model.cfg))
     if hasattr(model, "hook_dict") and not is_bridge(model):

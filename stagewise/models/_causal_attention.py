@@ -23,7 +23,6 @@ def causal_attention(
     by_products: bool = False,
 ) -> Float[Tensor, "batch head query d_head"]:
     """Return softmax(q k^T / scale) v, where the queries are those of the last positions; some may be held at keys.
-
     Which of both ways is taken depends on the shapes and the device alone, so that a resumed run takes the same; or
     `by_products` asks for plain products in any shape.
     """

@@ -59,11 +59,7 @@ _OFF: Mapping[str, Any] = {
 
 
 def asked_beside(config: Mapping[str, Any], covered: Collection[str]) -> dict[str, Any]:
-    """Return the fields of a config that ask for something and are not covered.
-
-    >>> asked_beside({"n_layers": 2, "use_attn_scale": True, "use_local_attn": True, "window_size": None}, TRAINING)
-    {'use_local_attn': True}
-    """
+    """Return the fields of a config that ask for something and are not covered."""
     beside = {name: value for name, value in config.items() if name not in covered}
     return {name: value for name, value in beside.items() if not _is_off(name, value)}
 

@@ -30,11 +30,7 @@ class NothingLeftError(ValueError):
 
 
 def in_context(n_query: int, n_key: int, context: int, device: torch.device | str = "cpu") -> Bool[Tensor, "query key"]:
-    """Return the keys within the last `context` positions of each query, itself included.
-
-    >>> in_context(3, 3, 2).int().tolist()
-    [[1, 0, 0], [1, 1, 0], [0, 1, 1]]
-    """
+    """Return the keys within the last `context` positions of each query, itself included."""
     query = torch.arange(n_key - n_query, n_key, device=device)[:, None]
     key = torch.arange(n_key, device=device)[None]
     return (key > query - context) & (key <= query)
@@ -46,9 +42,8 @@ def restrict_scores(scores: Float[Tensor, "*axes query key"], context: int) -> F
 
 
 def restrict_pattern(pattern: Float[Tensor, "*axes query key"], context: int) -> Float[Tensor, "*axes query key"]:
-    """Set a pattern outside the context to 0, after the softmax, and renormalise: equal to `restrict_scores`.
-
-    Rows sum to less than one where an attention sink has the rest, which stays within every context.
+    """Set a pattern outside the context to 0, after the softmax, and renormalise: equal to `restrict_scores`. Rows sum
+    to less than one where an attention sink has the rest, which stays within every context.
     """
     inside, total, least = _within(pattern, context)
     if not bool((total > least).all()):
@@ -97,17 +92,8 @@ def _within(pattern: Tensor, context: int) -> tuple[Tensor, Tensor, float]:
 def replacement(
     part: Ablation, clean: Mapping[str, Tensor], mean: Mapping[str, Tensor] | None = None, *, checked: bool = False
 ) -> Float[Tensor, "#batch pos written"]:
-    """Return the replacement of a head's z: zeros, its clean mean, the previous sequence's, or a factor's mean.
-
-    An MLP's output is replaced by zeros, or by its clean mean.
-
-    With a direction it is z itself, moved as far that way as the ablation would move it.
-
-    Args:
-        part: the ablation.
-        clean: what `read_for` names, of a clean pass of all the sequences, by hook name.
-        mean: the means [1 ...] of these over more sequences than these, where there are.
-        checked: whether `check_factors` was satisfied with these factors already, of a pass in float32.
+    """Return the replacement of a head's z, or of an MLP's output: zeros, a mean, or the previous sequence's. With a
+    direction it is z itself, moved as far that way as the ablation would move it.
     """
     if isinstance(part, AblateMLP):
         written = clean[mlp_hook(part.layer)]

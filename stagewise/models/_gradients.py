@@ -67,10 +67,7 @@ def by_model(
     *,
     dtype: Dtype = "float32",
 ) -> _ByLayer:
-    """Return the gradients of the model itself, with another input of its first layer where `x` is given.
-
-    The model is unchanged afterwards.
-    """
+    """Return the gradients of the model itself, with another input of its first layer where `x` is given."""
     recorded: dict[str, Tensor] = {}
 
     def record(name: str, z: Tensor, hook: Any) -> Tensor:

@@ -31,11 +31,7 @@ _SHOWN = 3
 
 
 def fresh(architecture: Architecture, seed: int) -> nn.Module:
-    """Return a model of the library's own initialisation, without touching the global generator.
-
-    Raises:
-        ValueError: the model type has no causal language model, or transformers makes none of this config.
-    """
+    """Return a model of the library's own initialisation, without touching the global generator."""
     from transformers import AutoModelForCausalLM
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING
 

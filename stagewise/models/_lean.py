@@ -29,9 +29,8 @@ TRIED = 2
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class LeanPass:
-    """The edited passes of one checkpoint on some sequences, by its weights, folded or not.
-
-    `clean` holds the activations of the clean pass that `models.hooks_for` names.
+    """The edited passes of one checkpoint on some sequences, by its weights, folded or not. `clean` holds the
+    activations of the clean pass that `models.hooks_for` names.
     """
 
     weights: LeanWeights
@@ -45,9 +44,8 @@ class LeanPass:
         return ScoredPositions.of(self.scored)
 
     def residual(self, edit: Edit) -> Float[Tensor, "scored sum"]:
-        """Return the last layer's output at the scored positions in the pass with the edit.
-
-        The residual stream, or the logits where the weights are folded.
+        """Return the last layer's output at the scored positions in the pass with the edit. The residual stream, or the
+        logits where the weights are folded.
         """
         context = min((part.context for part in edit if isinstance(part, RestrictContext)), default=None)
         start = first_layer(edit)
@@ -109,7 +107,6 @@ class LeanPass:
 
     def _clean_layer(self, number: int, shown: bool) -> tuple[Tensor, Tensor, Tensor]:
         """Return the residual stream that a layer's attention adds to in the clean pass, its heads' z, and its output.
-
         An edit takes the z that the clean pass shows where it replaces some of it. An MLP's ablation computes it, even
         where other edits have it shown: its bits would depend on who else asks.
         """
@@ -150,10 +147,9 @@ def agreeing_weights(
     *,
     regression: bool = False,
 ) -> LeanWeights | None:
-    """Return the weights for the lean pass if it gives the model's own predictions and z's; None if it does not.
-
-    Its config is read, and the pass tried on the first sequences: a model that computes with anything that the lean
-    pass does not know, or in another way, differs, and is run with hooks instead.
+    """Return the weights for the lean pass if it gives the model's own predictions and z's; None if it does not. Its
+    config is read, and the pass tried on the first sequences: a model that computes with anything that the lean pass
+    does not know, or in another way, differs, and is run with hooks instead.
     """
     weights = lean_weights(model, clean)
     if weights is None or not_covered(model):

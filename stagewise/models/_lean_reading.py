@@ -18,10 +18,9 @@ from stagewise.models._wrapping import is_bridge
 
 
 def not_covered(model: Model) -> list[str]:
-    """Name the features of the model's config that the lean pass does not compute with, as far as configs tell.
-
-    A comparison of predictions may miss it: a norm of queries where the compared sequences repeat one token, ALiBi
-    where its slopes are small, values that are clipped in later sequences alone.
+    """Name the features of the model's config that the lean pass does not compute with, as far as configs tell. A
+    comparison of predictions may miss it: a norm of queries where the compared sequences repeat one token, ALiBi where
+    its slopes are small, values that are clipped in later sequences alone.
     """
     cfg: Any = model.cfg
     alibi = ["ALiBi positions"] if cfg.positional_embedding_type == "alibi" else []
@@ -37,14 +36,8 @@ def not_covered(model: Model) -> list[str]:
 
 
 def lean_weights(model: Model, clean: Mapping[str, Tensor], *, mlps: bool = True) -> LeanWeights | None:
-    """Read a model's weights for the lean pass; None where some part of it is of no kind that it knows.
-
-    These weights may not be all that the model computes with: see `lean.agreeing_weights`.
-
-    Args:
-        model: a HookedTransformer, a native bridge, or a bridge around a Hugging Face model.
-        clean: activations of a clean pass that `rotary_hooks` names.
-        mlps: whether to read the MLPs too, which may be of no kind that is known where all else is.
+    """Read a model's weights for the lean pass; None where some part of it is of no kind that it knows. They may not be
+    all that it computes with: see `lean.agreeing_weights`.
     """
     try:
         with torch.no_grad():  # not in inference mode: gradients flow through the products with these weights
@@ -61,9 +54,8 @@ def rotary_hooks(model: Model) -> set[str]:
 
 
 def shown_hooks(model: Model) -> tuple[str, str, str] | None:
-    """Name the hooks of queries, keys and values in the first layer, which no restricted context changes.
-
-    None of a bridge, whose hooks of these names are other things: before positions turn them, or of all heads in one.
+    """Name the hooks of queries, keys and values in the first layer, which no restricted context changes. None of a
+    bridge, whose hooks of these names are other things: before positions turn them, or of all heads in one.
     """
     if is_bridge(model):
         return None

@@ -13,10 +13,9 @@ from stagewise.models._precision import widened
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Layer:
-    """A layer's weights; queries, keys and values side by side, so that one product makes all of them.
-
-    The norms after attention and MLP are None where there are none; cos and sin are those of rotary positions; a window
-    is the number of keys that local attention sees; `held` are the keys that heads are held at.
+    """A layer's weights; queries, keys and values side by side, so that one product makes all of them. The norms after
+    attention and MLP are None where there are none; cos and sin are those of rotary positions; a window is the number
+    of keys that local attention sees; `held` are the keys that heads are held at.
     """
 
     ln1: Norm
@@ -75,10 +74,8 @@ class LeanWeights:
     shown: tuple[str, str, str] | None = None
 
     def fold(self) -> "LeanWeights":
-        """Return the same function with the unembedding inside the last layer: heads write logits.
-
-        Where nothing but sums lies between attention and logits, and there are no more tokens than dimensions; itself
-        elsewhere.
+        """Return the same function with the unembedding inside the last layer: heads write logits. Where nothing but
+        sums lies between attention and logits, and there are no more tokens than dimensions; itself elsewhere.
         """
         *below, last = self.layers
         between = (self.ln_final.kind, self.logit_cap, last.mlp, last.ln1_post)
@@ -95,9 +92,8 @@ class LeanWeights:
         mlp: Callable[[int, Tensor], Tensor | None] | None = None,
         start: int = 0,
     ) -> Float[Tensor, "batch query sum"]:
-        """Return the last layer's output, from the residual stream in front of layer `start`.
-
-        `mlp` returns what a layer's MLP adds, from the layer's number and what it reads; None takes the weights.
+        """Return the last layer's output, from the residual stream in front of layer `start`. `mlp` returns what a
+        layer's MLP adds, from the layer's number and what it reads; None takes the weights.
         """
         for number in range(start, len(self.layers)):
             x, written = attention(number, x)
@@ -109,7 +105,8 @@ class LeanWeights:
 
     def past_last(self, residual: Float[Tensor, "*axes model"]) -> Float[Tensor, "*axes sum"]:
         """Return the input that the last layer's attention adds to: the residual stream, or its logits where these are
-        folded."""
+        folded.
+        """
         return widened(F.linear(residual, self.W_U.T, self.bias_u)) if self.folded else residual
 
     def unembedded(self, residual: Float[Tensor, "*axes sum"]) -> Float[Tensor, "*axes token"]:

@@ -36,13 +36,7 @@ def described(cfg: Config) -> dict[str, Any]:
 
 
 def supported_fields(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a config that the model is made from.
-
-    >>> supported_fields({"n_layers": 1, "d_model": 8, "use_local_attn": True})
-    Traceback (most recent call last):
-    ...
-    ValueError: transformer-lens 4 has no use_local_attn = True for a model made from a config: leave it out, ...
-    """
+    """Return the fields of a config that the model is made from."""
     known = NATIVE | WITHOUT_EFFECT | OF_NATIVE_WITHOUT_EFFECT | {"use_attn_scale"}
     for field, value in asked_beside(config, known).items():
         raise ValueError(
@@ -65,9 +59,8 @@ def _is_unscaled(config: Mapping[str, Any]) -> bool:
 
 
 def complete(model: Bridge, config: Mapping[str, Any]) -> None:
-    """Give the model what a HookedTransformer has beyond it.
-
-    Trainable biases, at zero; shortformer positions; scores that nothing divides.
+    """Give the model what a HookedTransformer has beyond it. Trainable biases, at zero; shortformer positions; scores
+    that nothing divides.
     """
     _add_bias(model.unembed.original_component)
     if _is_unscaled(config):
@@ -163,7 +156,6 @@ def _hooked_name(name: str, cfg: Config) -> str:
 
 def hooked(name: str, weight: Tensor, cfg: Config) -> Tensor:
     """Return a parameter in a HookedTransformer's layout, [head d_model d_head] for instance; gradients flow back.
-
     Rotary positions turn adjacent pairs of dimensions here, the two halves there: the pairs are sorted.
     """
     last = name.rpartition(".")[2].lstrip("_")

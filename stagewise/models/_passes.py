@@ -33,13 +33,8 @@ def clean_pass(
     regression: bool = False,
     dtype: Dtype = "float32",
 ) -> tuple[Float[Tensor, "batch pos token"], dict[str, Tensor]]:
-    """Run the model once; return its log-probabilities (nats) and the activations of the named hooks.
-
-    For a regression the outputs themselves are returned in place of the log-probabilities. Whatever the dtype of the
-    products, both are in float32, where the activations hold what the model went on with.
-
-    Raises:
-        ValueError: the model has no such hook.
+    """Run the model once; return its log-probabilities (nats), or the outputs of a regression, and the activations of
+    the named hooks, in float32 whatever the dtype.
     """
     logits, activations = _run(model, tokens, set(hooks), dtype)
     outputs = widened(logits)
@@ -53,11 +48,7 @@ def activations_alone(
     *,
     dtype: Dtype = "float32",
 ) -> dict[str, Tensor]:
-    """Run the model once, but for its unembedding; return the activations of the named hooks, as `clean_pass` does.
-
-    Raises:
-        ValueError: the model has no such hook.
-    """
+    """Run the model once, but for its unembedding; return the activations of the named hooks, as `clean_pass` does."""
     names = set(hooks)
     if not names:
         return {}
@@ -101,11 +92,7 @@ def _absent(model: Model, unknown: Sequence[str]) -> str:
 
 
 def hooks_for(model: Model, edit: Edit) -> set[str]:
-    """Name the activations of the clean pass that `edited_pass` starts from.
-
-    Raises:
-        ValueError: a layer, a head or an MLP that the model does not have.
-    """
+    """Name the activations of the clean pass that `edited_pass` starts from."""
     for part in edit:
         _check(model, part)
     # Shortformer positions are not part of the residual stream: every layer receives them again.
@@ -124,23 +111,8 @@ def edited_pass(
     tokens: Int[Tensor, "batch pos"] | Float[Tensor, "batch pos feature"] | None = None,
     dtype: Dtype = "float32",
 ) -> Float[Tensor, "batch pos token"]:
-    """Run the model with the edit, from the first layer that it touches; return log-probabilities (nats).
-
-    For a regression, the outputs themselves.
-
-    The model is unchanged afterwards.
-
-    Args:
-        model: what to run.
-        edit: what to change.
-        clean: the activations that `hooks_for(model, edit)` names.
-        regression: whether the model predicts vectors.
-        replacement: what an ablated head's output is replaced by; None computes it from `clean`.
-        tokens: of the clean pass, for models that read them again beyond their embedding; None takes zeros.
-        dtype: of the products.
-
-    Raises:
-        ValueError: a layer or a head that the model does not have.
+    """Run the model with the edit, from the first layer that it touches; return log-probabilities (nats), or the
+    outputs of a regression. Models that read tokens beyond their embedding take zeros without them.
     """
     for part in edit:
         _check(model, part)

@@ -20,16 +20,11 @@ def check_dtype(dtype: str) -> None:
 
 def products_in(dtype: Dtype, device: str | torch.device) -> torch.autocast:
     """Return a context in which matrix products are taken in the dtype, by torch's autocast, and attention with them.
-
     Float32 switches off an autocast around it: what is checked to rounding stays so.
     """
     return torch.autocast(torch.device(device).type, torch.bfloat16, enabled=dtype == "bfloat16")
 
 
 def widened(x: Tensor) -> Tensor:
-    """Return numbers of half the width in float32, others as they are: for what is summed or normalised.
-
-    >>> widened(torch.ones(2, dtype=torch.bfloat16)).dtype, widened(torch.ones(2, dtype=torch.float64)).dtype
-    (torch.float32, torch.float64)
-    """
+    """Return numbers of half the width in float32, others as they are: for what is summed or normalised."""
     return x.float() if x.dtype in NARROW else x

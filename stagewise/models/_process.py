@@ -21,7 +21,6 @@ _LIBRARIES = ("torch", "transformer_lens")
 
 def start_method() -> BaseContext:
     """Return how workers start: from a server of this process that has imported what they need, where there are such.
-
     It is started with the first worker and has run nothing, so that its copies begin like fresh processes.
     """
     if "forkserver" not in multiprocessing.get_all_start_methods():
@@ -32,10 +31,9 @@ def start_method() -> BaseContext:
 
 
 def import_libraries() -> None:
-    """Import slow libraries without looking for garbage, and leave them out of every later look.
-
-    Libraries make a million objects: looking through them takes a fifth of the time of their import, and a second when
-    the process ends; and it writes into pages that a worker would share with the server that it is a copy of.
+    """Import slow libraries without looking for garbage, and leave them out of every later look. Libraries make a
+    million objects: looking through them takes a fifth of the time of their import, and a second when the process ends;
+    and it writes into pages that a worker would share with the server that it is a copy of.
     """
     gc.disable()
     try:
@@ -47,9 +45,8 @@ def import_libraries() -> None:
 
 
 def one_thread() -> None:
-    """Set torch to one thread, and keep freed memory.
-
-    Small models train fastest on one thread a process; two on busy cores are tens of times slower.
+    """Set torch to one thread, and keep freed memory. Small models train fastest on one thread a process; two on busy
+    cores are tens of times slower.
     """
     import torch
 
@@ -71,10 +68,8 @@ def threads(number: int) -> Iterator[None]:
 
 
 def _keep_freed_memory() -> None:
-    """Keep freed memory for the next tensor, where the C library is glibc.
-
-    The system fills returned memory with zeros before the next tensor: a tenth to a quarter of the time
-    of edited passes.
+    """Keep freed memory for the next tensor, where the C library is glibc. The system fills returned memory with zeros
+    before the next tensor: a tenth to a quarter of the time of edited passes.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
     if mallopt is not None:

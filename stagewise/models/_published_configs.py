@@ -5,12 +5,7 @@ from typing import Any
 
 
 def named_config(name: str) -> dict[str, Any]:
-    """Return the fields of a model's HookedTransformerConfig, without its weights; some are looked up on the hub.
-
-    Raises:
-        ValueError: TransformerLens knows no such model; or it is version 4, which has no such table.
-        OSError: the hub does not answer.
-    """
+    """Return the fields of a model's HookedTransformerConfig, without its weights; some are looked up on the hub."""
     try:
         from transformer_lens.loading_from_pretrained import get_official_model_name, get_pretrained_model_config
     except ModuleNotFoundError:

@@ -20,13 +20,8 @@ from stagewise.models._wrapping import name_of
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Readout:
-    """The way from the residual stream to the predictions of one checkpoint.
-
-    Args:
-        weights: of the model.
-        is_sum: whether the residual stream is the sum of what layers write, as hooks on it that stay with a model undo.
-        adds_heads: tells whether attention adds what its output projection makes of z, and nothing multiplies or
-            normalises it that is not known here; called where heads are read.
+    """The way from the residual stream to the predictions; `is_sum` says that it is the sum of what layers write,
+    `adds_heads` that attention adds what W_O makes of z.
     """
 
     weights: LeanWeights
@@ -43,10 +38,9 @@ class Readout:
         residual: Float[Tensor, "*axes model"],
         targets: Int[Tensor, "*axes"],
     ) -> Float[Tensor, "*axes"]:
-        """Return a part's contribution to a target's logit over the mean logit of all tokens.
-
-        By the norm's scale on the whole residual vector, and before any soft cap: the parts, and the biases of norm and
-        unembedding, add up to the model's own.
+        """Return a part's contribution to a target's logit over the mean logit of all tokens. By the norm's scale on
+        the whole residual vector, and before any soft cap: the parts, and the biases of norm and unembedding, add up to
+        the model's own.
         """
         if not self.is_sum:
             raise ValueError(

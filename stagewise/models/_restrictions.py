@@ -15,9 +15,8 @@ _PARTS = ("W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K", "b_V")
 
 
 def trained(model: Model) -> dict[str, nn.Parameter]:
-    """Return the parameters that training changes, by the names of `models.parameters`.
-
-    A bridge gives a Hugging Face model whose unembedding has no bias one, at zero, which is none of its weights.
+    """Return the parameters that training changes, by the names of `models.parameters`. A bridge gives a Hugging Face
+    model whose unembedding has no bias one, at zero, which is none of its weights.
     """
     named = {name: parameter for name, parameter in parameters(model).items() if parameter.requires_grad}
     if is_bridge(model) and not native.is_native(model):
@@ -31,13 +30,8 @@ def trained(model: Model) -> dict[str, nn.Parameter]:
 
 
 def of_head(model: Model, layer: int, head: int) -> dict[str, Bool[Tensor, "..."]]:
-    """Return, by the names of `models.parameters`, masks of the numbers that belong to one head.
-
-    The bias of attention's output is the layer's, and no head's.
-
-    Raises:
-        ValueError: a head that the model does not have, or a bridge around a Hugging Face model, whose heads lie in
-            parameters of many forms.
+    """Return, by the names of `models.parameters`, masks of the numbers that belong to one head. The bias of
+    attention's output is the layer's, and no head's.
     """
     cfg = model.cfg
     if is_bridge(model) and not native.is_native(model):

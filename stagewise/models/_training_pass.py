@@ -46,16 +46,8 @@ def training_pass(
     scored: Bool[Tensor, "batch pos"],
     batch_size: int,
 ) -> TrainingPass:
-    """Return the fastest pass to the scored predictions that gives the model's values by its parameters.
-
-    The fused pass is checked against the model; where the config is not covered or the two differ by more than
-    _TOLERANCE, it is the model itself.
-
-    Args:
-        model: to train.
-        tokens: a few sequences to check on.
-        scored: their predictions that count.
-        batch_size: sequences of an update: by their number the way is chosen, which then stays.
+    """Return the fastest pass to the scored predictions that gives the model's values; where it does not, on a few
+    sequences, the model itself. The size of an update chooses the way, which then stays.
     """
     hooked = TrainingPass("hooked", lambda tokens, scored: model(tokens)[scored])
     # Hooks that stay with a model are part of what it computes; with zero weights the comparison below would miss them.
@@ -83,9 +75,8 @@ def training_pass(
 
 
 class _Way(NamedTuple):
-    """How a model's fused pass goes: what its first layer is read from, what each layer divides scores by.
-
-    And, by layer, the keys that heads are held at, and whether attention is by plain products in every shape.
+    """How a model's fused pass goes: what its first layer is read from, what each layer divides scores by. And, by
+    layer, the keys that heads are held at, and whether attention is by plain products in every shape.
     """
 
     cfg: Config

@@ -44,9 +44,6 @@ def check_edits(
     replaced by zero leave attention to write its bias, one head leaves it to write what the others do. An MLP replaced
     by itself changes nothing; without it its layer leaves the residual stream as it was less what the MLP added. Edits
     without effect on a checkpoint's weights, as where attention writes nothing, are tried again on the next ones.
-
-    Raises:
-        ValueError: an edit that does not do what it says on this model.
     """
     tried = _TRIED.setdefault(model, set())
     few = tokens[:1, :_POSITIONS]

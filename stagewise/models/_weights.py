@@ -51,7 +51,6 @@ def average_over_heads(model: Model, names: Iterable[str], parted: Collection[He
 
 def keep_heads_alike(model: Model, names: Iterable[str], parted: Collection[Head] = ()) -> None:
     """Set the named parameters [head ...] of all heads to the first one's: optimisers round the last ones otherwise.
-
     Heads that are `parted` stay as they are.
     """
     _make_alike(model, names, parted, lambda parameter: parameter.data, lambda heads: heads[0].clone())
@@ -83,9 +82,8 @@ def _saved_buffers(model: nn.Module) -> dict[str, Tensor]:
 
 
 def weights(model: Model | nn.Module) -> dict[str, Tensor]:
-    """Copy a model's parameters, without its constant masks; a Hugging Face model's by its own names.
-
-    The keys that heads are held at belong to them, and the buffers that a Hugging Face model saves beside them.
+    """Copy a model's parameters, without its constant masks; a Hugging Face model's by its own names. The keys that
+    heads are held at belong to them, and the buffers that a Hugging Face model saves beside them.
     """
     if is_bridge(model) and not native.is_native(model):
         return {name: _copy(weight) for name, weight in whole_state(model).items()}
@@ -116,25 +114,17 @@ def is_finite(weight: Tensor) -> bool:
 
 
 def without_constants(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Leave out the buffers that a HookedTransformer's state dict holds: its `IGNORE` is minus infinity by design.
-
-    And the keys that clamps hold heads at, which no checkpoint before their start has.
-
-    >>> list(without_constants({"embed.W_E": torch.ones(3, 2), "blocks.0.attn.IGNORE": torch.tensor(-torch.inf)}))
-    ['embed.W_E']
+    """Leave out the buffers that a HookedTransformer's state dict holds: its `IGNORE` is minus infinity by design. And
+    the keys that clamps hold heads at, which no checkpoint before their start has.
     """
     constants = (*CONSTANTS, held_attention.HELD_KEYS)
     return {name: weight for name, weight in state.items() if not name.endswith(constants)}
 
 
 def load(model: Model, state: Mapping[str, Tensor]) -> None:
-    """Copy saved parameters into the model, in place, and hold the heads that a checkpoint holds, and no others.
-
-    Their names are those of `weights`, or those under which transformer-lens 4 saves its native models, whichever
-    version is installed. The parameters of a bridge around a Hugging Face model may have Hugging Face's own names.
-
-    Raises:
-        ValueError: a name is missing or unknown, or a shape differs; nothing is copied then.
+    """Copy saved parameters into the model, in place, and hold the heads that a checkpoint holds, and no others. Their
+    names are those of `weights`, or those under which transformer-lens 4 saves its native models, whichever version is
+    installed. The parameters of a bridge around a Hugging Face model may have Hugging Face's own names.
     """
     if is_bridge(model) and not native.is_native(model):
         load_bridge(model, state)

@@ -21,14 +21,7 @@ _APART = 0.6
 
 
 def milestones(events: pd.DataFrame, over: str, last: int | float, ax: Axes | None = None) -> Axes:
-    """Draw a row an event, a mark a size: its mean over seeds, and each seed small.
-
-    Args:
-        events: a row a run and event, with its name as `event`, its `size`, and the column of this name.
-        over: "time" for a time axis, "loss" for one of the loss, which falls to the right.
-        last: the time of the last checkpoint.
-        ax: to draw on; None makes new ones.
-    """
+    """Draw a row an event, a mark a size: its mean over seeds, and each seed small."""
     order, sizes = list(dict.fromkeys(events["event"])), list(dict.fromkeys(events["size"]))
     ax = new_axes(ax, width=7.6, height=1.0 + _ROW * len(order))
     if over == "time":
@@ -53,13 +46,7 @@ def milestones(events: pd.DataFrame, over: str, last: int | float, ax: Axes | No
 
 
 def losses(table: pd.DataFrame, sizes: Mapping[str, str], ax: Axes | None = None) -> Axes:
-    """Draw the loss of every run, one colour a size; the first run of each names it.
-
-    Args:
-        table: of all runs, with a loss.
-        sizes: run -> its size.
-        ax: to draw on; None makes new ones.
-    """
+    """Draw the loss of every run, one colour a size; the first run of each names it."""
     rows, ax = rows_of(table, Role.LOSS), new_axes(ax, height=2.8)
     set_step_axis(ax, rows["step"])
     colours, named = ordered_colours(list(dict.fromkeys(sizes.values()))), set[str]()

@@ -27,12 +27,8 @@ def head_colours(table: pd.DataFrame) -> dict[Head, str]:
 
 
 def ordered_colours(names: Sequence[object]) -> dict[object, str]:
-    """Give things that have an order (references, relations, contexts) colours from dark to light.
-
-    The n-th of two families of the same size, such as relations and truncated references, have the same colour.
-
-    >>> ordered_colours(["I(1)", "I(2)"])["I(1)"] == ordered_colours(["A*_1", "A*_1:2"])["A*_1"]
-    True
+    """Give things that have an order (references, relations, contexts) colours from dark to light. The n-th of two
+    families of the same size, such as relations and truncated references, have the same colour.
     """
     positions = np.linspace(0.12, 0.76, max(len(names), 2))
     scale = matplotlib.colormaps["magma"]
@@ -45,11 +41,7 @@ def marker(i: int) -> str:
 
 
 def ink(colour: str) -> tuple[float, float, float]:
-    """Darken a colour until text in it is readable on white.
-
-    >>> ink("#000000")
-    (0.0, 0.0, 0.0)
-    """
+    """Darken a colour until text in it is readable on white."""
     red, green, blue = to_rgb(colour)
     luminance = 0.2126 * red**2.2 + 0.7152 * green**2.2 + 0.0722 * blue**2.2
     # 0.18 is the luminance that has a contrast of 4.5 to 1 on white.

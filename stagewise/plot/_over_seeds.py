@@ -23,9 +23,8 @@ _LINES = 8
 
 
 class _Band(NamedTuple):
-    """A curve over seeds: at each step that all have, the mean, its band, and the seeds' own values.
-
-    The band is Student's 95 % interval of the mean; of fewer than four seeds it is their range.
+    """A curve over seeds: at each step that all have, the mean, its band, and the seeds' own values. The band is
+    Student's 95 % interval of the mean; of fewer than four seeds it is their range.
     """
 
     steps: np.ndarray
@@ -41,12 +40,7 @@ class _Band(NamedTuple):
 
 
 def _band(rows: pd.DataFrame) -> _Band:
-    """Return the mean of a curve over its runs, at the steps that all of them have.
-
-    >>> rows = pd.DataFrame({"run": ["a", "a", "b"], "step": [0, 1, 1], "value": [9.0, 1.0, 3.0]})
-    >>> _band(rows).steps, _band(rows).mean
-    (array([1]), array([2.]))
-    """
+    """Return the mean of a curve over its runs, at the steps that all of them have."""
     values = rows.pivot_table(index="step", columns="run", values="value").dropna()
     if values.empty:
         raise ValueError("the runs have no step in common: a band over seeds is of checkpoints that all of them saved")

@@ -17,18 +17,14 @@ _NEAR = 0.5
 
 
 def quantity_of(table: pd.DataFrame, probe: str, name: str) -> Quantity:
-    """Return the declaration of a quantity: as the table declares it, or this library's probe of that name.
-
-    A quantity without a declaration has its name for a label.
-    """
+    """Return the declaration of a quantity: as the table declares it, or this library's probe of that name."""
     return quantities_of(table).get(probe, {}).get(name) or Quantity(name.replace("_", " "))
 
 
 def set_value_axis(ax: Axes, quantity: Quantity, width: int = _LABEL_WIDTH) -> None:
-    """Write the label with its unit on the y axis, and let the axis end where the quantity's range does.
-
-    Without a largest value, the axis begins at the smallest possible one only where the curves come near it: a loss
-    far from 0 would look flat. Call it when the curves are drawn.
+    """Write the label with its unit on the y axis, and let the axis end where the quantity's range does. Without a
+    largest value, the axis begins at the smallest possible one only where the curves come near it: a loss far from 0
+    would look flat. Call it when the curves are drawn.
     """
     ax.set_ylabel(escaped(textwrap.fill(quantity.axis, width)))
     (lo, hi), (least, most) = quantity.range, ax.get_ylim()
@@ -39,11 +35,7 @@ def set_value_axis(ax: Axes, quantity: Quantity, width: int = _LABEL_WIDTH) -> N
 
 
 def axes_of(rows: pd.DataFrame) -> list[str]:
-    """Return the axes that the rows of a quantity have, layer and head first.
-
-    >>> axes_of(pd.DataFrame({"step": [0], "head": [1], "layer": [0], "value": [0.5]}))
-    ['layer', 'head']
-    """
+    """Return the axes that the rows of a quantity have, layer and head first."""
     axes = scores.axes_of(rows)
     if "reference" in axes and "context" in axes:
         axes.remove("context")  # that a reference's model was trained on: it describes the reference, and is no axis
@@ -51,11 +43,7 @@ def axes_of(rows: pd.DataFrame) -> list[str]:
 
 
 def labels_in_words(labels: dict[str, object]) -> str:
-    """Name a line by its labels on the axes of a table.
-
-    >>> labels_in_words({"layer": 0, "head": 1, "relation": "induction", "offset": 2})
-    'L0H1, induction, offset 2'
-    """
+    """Name a line by its labels on the axes of a table."""
     labels = {name: label for name, label in labels.items() if not pd.isna(label)}  # type: ignore[call-overload]
     words = []
     if {"layer", "head"} <= labels.keys():

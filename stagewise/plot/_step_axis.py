@@ -220,11 +220,7 @@ def label_ends(ax: Axes) -> None:
 
 
 def spread(places: Sequence[float], gap: float) -> list[float]:
-    """Move numbers in [0, 1] apart by at least `gap`, in their order, as little as possible in squares.
-
-    >>> [round(place, 2) for place in spread([0.5, 0.1, 0.5], 0.2)]
-    [0.4, 0.1, 0.6]
-    """
+    """Move numbers in [0, 1] apart by at least `gap`, in their order, as little as possible in squares."""
     order = np.argsort(places, kind="stable")
     steps = min(gap, 1 / max(len(places) - 1, 1)) * np.arange(len(places))
     top = max(1 - steps[-1], 0)
@@ -247,11 +243,7 @@ def axes_position(ax: Axes, x: int | float, y: int | float) -> tuple[float, floa
 
 
 def cell_edges(steps: Sequence[int] | np.ndarray) -> np.ndarray:
-    """Return the edges of cells around checkpoints, halfway between neighbours in log(1 + step).
-
-    >>> cell_edges([0, 3, 15]).round(1).tolist()
-    [0.0, 1.0, 7.0, 15.0]
-    """
+    """Return the edges of cells around checkpoints, halfway between neighbours in log(1 + step)."""
     logs = np.log1p(np.asarray(steps, dtype=float))
     edges: np.ndarray = np.expm1(np.concatenate([logs[:1], (logs[1:] + logs[:-1]) / 2, logs[-1:]]))
     return edges

@@ -35,15 +35,8 @@ _FIRST = ("head", "change")
 
 
 class Branch(NamedTuple):
-    """A run that leaves another one at a step.
-
-    Args:
-        recipe: its own, which makes the same updates as the other one's up to the step.
-        start: the first update that may differ.
-        name: of its folder.
-        labels: columns of its rows: what it changes, and as `control` what it is there for.
-        without: heads of it whose attention does not count.
-        paired: the name of the branch that it is compared with; None for the run itself.
+    """A run that leaves another one at a step. `labels` are columns of its rows, the attention of the heads `without`
+    does not count, and `paired` names the branch that it is compared with.
     """
 
     recipe: Recipe
@@ -90,9 +83,8 @@ def check_start(series: CheckpointSeries, start: int, advice: str) -> None:
 
 
 def cost(folder: Path, branches: Sequence[Branch]) -> _Cost:
-    """Return the cost of branches before they are trained; finished ones are not trained again.
-
-    A run starts where the newest state before its step was kept, or where it was interrupted.
+    """Return the cost of branches before they are trained; finished ones are not trained again. A run starts where the
+    newest state before its step was kept, or where it was interrupted.
     """
     series = opened(folder, branches[0].recipe)
     stretches = [_stretches(folder, _run(folder, one, series), series) for one in branches]
@@ -117,14 +109,9 @@ def compare(
     device: str,
     dtype: Dtype,
 ) -> pd.DataFrame:
-    """Train branches of a run, and return the delays of its transitions in each: the table of its folder.
-
-    Both are measured on the run's own probe batch, and resampled together. A run that is not finished is compared up to
-    its last checkpoint. Finished branches are not trained again.
-
-    Raises:
-        ValueError: no transition comes after the step of a branch; or this version, device, processor or number of
-            threads gives other bits up to it.
+    """Train branches of a run, and return the delays of its transitions in each: the table of its folder. Both are
+    measured on the run's own probe batch, and resampled together. A run that is not finished is compared up to its last
+    checkpoint. Finished branches are not trained again.
     """
     check_way(folder, prepare(recipe, device, dtype).way, f"branch it with the versions in its {run_folder.RUN}")
     series, batch = opened(folder, recipe), load_batch(recipe, folder)

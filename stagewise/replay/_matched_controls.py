@@ -69,16 +69,8 @@ def controls_of(clamp: ClampHead, series: CheckpointSeries) -> Iterator[tuple[Cl
 
 
 def _matched_head(weights: State, head: Head) -> Head | None:
-    """Return the head of the same layer whose W_V W_O has the nearest norm; of another layer where it is alone.
-
-    With grouped queries each head reads the values of its group; in a model without W_V it is W_O alone.
-
-    Returns None for a model of one head.
-
-    >>> import torch
-    >>> W_O = torch.tensor([3.0, 1.0, 2.5]).reshape(3, 1, 1)
-    >>> _matched_head({"blocks.0.attn.W_O": W_O}, (0, 0))
-    (0, 2)
+    """Return the head of the same layer whose W_V W_O, or W_O where there is no W_V, has the nearest norm; of another
+    layer where it is alone, None in a model of one head.
     """
     norms: dict[Head, float] = {}
     layer = 0

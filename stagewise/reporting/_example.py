@@ -30,18 +30,8 @@ def write_example(
     batch: Batch | None = None,
     device: str = "cpu",
 ) -> None:
-    """Write the attention in one sequence of the probe batch, for the report of a folder.
-
-    If there are many heads, those are written whose attention in it moved most over training.
-
-    Args:
-        folder: of the run.
-        series: its checkpoints, of which a few are read.
-        stages: whose boundaries are shown, beside the last checkpoint.
-        task: that draws the sequence and writes its tokens; None for `RepeatedTokens` of the model's size, or, with
-            a batch, for their numbers.
-        batch: of one's own, in place of the task's.
-        device: where to run the model.
+    """Write the attention in one sequence, of the heads whose attention moved most, for the report of a folder. Without
+    a task the sequence is one of the batch, or of `RepeatedTokens`.
     """
     if batch is None:
         task = task or RepeatedTokens.for_model(series.architecture)

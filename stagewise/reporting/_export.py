@@ -38,18 +38,7 @@ class _Run(NamedTuple):
 
 
 def export(folder: Path, to: str, out: Path | None = None) -> Path:
-    """Write the scores and transitions of a measured run for another tool, and return the folder.
-
-    Args:
-        folder: a measured run folder.
-        to: a key of `WRITERS`.
-        out: a new or an empty folder; None takes `exports/wandb` of the run folder, or the like.
-
-    Raises:
-        FileNotFoundError: the folder holds no table.
-        FileExistsError: `out` holds files, beside which every curve would be there twice.
-        ValueError: `to` is none of the tools, its package is not installed, or the folder leads out of the run's.
-    """
+    """Write the scores and transitions of a measured run for another tool, and return the folder."""
     if to not in WRITERS:
         raise ValueError(f"cannot export to {to!r}: expected one of {', '.join(WRITERS)}")
     out = folder / "exports" / to if out is None else out

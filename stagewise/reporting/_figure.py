@@ -74,13 +74,7 @@ class Plot(NamedTuple):
 
 
 def figure_html(plot: Plot, folder: Path, origin: str = "") -> str:
-    """Write the plot's SVG files into folder/figures, and return it as HTML with everything embedded.
-
-    Args:
-        plot: the figure.
-        folder: of the run.
-        origin: the run and the batch that it shows, written into each SVG as its description.
-    """
+    """Write the plot's SVG files into folder/figures, and return it as HTML with everything embedded."""
     drawings, links = [], [f'<a href="#plot-{plot.name}">link</a>', _csv_link(plot.name, plot.rows)]
     for label, panel in plot.panels.items():
         name = plot.name + (f"-{identifier(label)}" if label else "")
@@ -171,9 +165,8 @@ def _in_short_lines(text: str, letters: int) -> str:
 
 
 def _settle(figure: Figure) -> bool:
-    """Lay the figure out once, round where its axes are, and return whether what is written leaves room for them.
-
-    A constrained layout is solved in an order that depends on where its variables lie in memory: by its last bits a
+    """Lay the figure out once, round where its axes are, and return whether what is written leaves room for them. A
+    constrained layout is solved in an order that depends on where its variables lie in memory: by its last bits a
     marker on an edge is drawn or not.
     """
     engine = figure.get_layout_engine()

@@ -12,11 +12,7 @@ INLINE = 'style="width: 100%; height: 40em; border: 0"'
 
 
 class Page(type(Path())):  # type: ignore[misc]
-    """The path of an HTML file; a notebook that it is the last value of shows the file itself.
-
-    >>> Page("report.html") == Path("report.html")
-    True
-    """
+    """The path of an HTML file; a notebook that it is the last value of shows the file itself."""
 
     def _repr_html_(self) -> str | None:
         return inline(self) if self.is_file() else None

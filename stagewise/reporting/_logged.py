@@ -24,18 +24,8 @@ LONGEST = 80
 
 
 def logged_folders(source: str | Path, folder: str | Path | None = None, steps: str | None = None) -> list[Path]:
-    """Write the curves of a file as the table of a folder, with the changes of a logged learning rate as known causes.
-
-    Args:
-        source: a file, as `read_log` takes it.
-        folder: None takes one in `runs/`, after the file. Each of several runs has a folder in its `runs`, by its name.
-        steps: the column of steps, as `read_log` takes it.
-
-    Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: it holds no curves, or the folder the measurements of another source.
-
-    Returns the folders, one a run.
+    """Write the curves of a file as tables, and return their folders, one a run, in `runs/` by default; changes of a
+    logged learning rate are known causes.
     """
     table, identity = read_log(source, steps), str(Path(source).resolve())
     runs = [(str(run), rows) for run, rows in table.groupby("run", sort=False)]
@@ -61,11 +51,7 @@ def _file_name(run: str) -> str:
 
 
 def logged_folder(source: str | Path) -> Path:
-    """Write the curves of one run as `logged_folders` does, and return their folder.
-
-    Raises:
-        ValueError: the file holds several runs, or what `logged_folders` refuses.
-    """
+    """Write the curves of one run as `logged_folders` does, and return their folder."""
     first, *others = logged_folders(source)
     if others:
         names = ", ".join(each.name for each in (first, *others))

@@ -53,23 +53,9 @@ SEQUENCES = 4
 
 
 class Measured(NamedTuple):
-    """The contents of a run folder.
-
-    Args:
-        run: the record of the run: recipe, versions, and of checkpoints that were trained elsewhere the audit.
-        metrics: of training, where there are any.
-        table: all that was measured, or the part of it that `only` chose.
-        stages: None where the table cannot show any.
-        relations: name -> Bool[query key], of those that lie in the same place in every sequence.
-        first_query: the first one whose prediction is scored.
-        repeated: what was measured on repeated random tokens besides.
-        references: names of the references of the task, where known.
-        whole: all that was measured, where the table is a part of it.
-        lineage: None where the table has no patterns of heads.
-        interventions: delays of transitions where heads were held, of runs that continue from this one's checkpoints.
-        comparisons: of checkpoints with each other, which are no measurements of one.
-        coefficients: local learning coefficients of the checkpoints.
-        example: what `example.write_example` wrote of one sequence.
+    """The contents of a run folder. `table` may be a part of the `whole`; relations are those that lie in the same
+    place in every sequence; `first_query` is the first one that is scored; `repeated` was measured on repeated random
+    tokens.
     """
 
     run: Mapping[str, Any]
@@ -142,15 +128,7 @@ class _BatchOutline(NamedTuple):
 
 
 def read_measured(folder: Path, executor: concurrent.futures.Executor | None = None) -> Measured:
-    """Read a measured run, find its stages, and know where relations lie: from a record of its batch, or its task.
-
-    Args:
-        folder: of the run.
-        executor: whose processes find the stages and the lineage; None finds them here.
-
-    Raises:
-        FileNotFoundError: the folder holds no run, or no table.
-    """
+    """Read a measured run, find its stages, and know where relations lie: from a record of its batch, or its task."""
     run, file = read_record(folder), table_file(folder)
     future = None if executor is None else executor.submit(load_lineage, folder)
     if (folder / BATCH).exists():
@@ -177,17 +155,8 @@ def read_measured(folder: Path, executor: concurrent.futures.Executor | None = N
 def axis_in(
     folder: Path, axis: str, tokens_per_step: int | None = None, otherwise: int | None = None
 ) -> TokenAxis | None:
-    """Return the axis on which the times of a measured folder are written: None for "steps".
-
-    Args:
-        folder: of the run.
-        axis: "steps" or "tokens".
-        tokens_per_step: None takes the table's, and of a run that was trained here those of its plan.
-        otherwise: tokens a step where neither says them.
-
-    Raises:
-        FileNotFoundError: the folder holds no table.
-        ValueError: another axis, or it is not known how many tokens the model had seen.
+    """Return the axis on which the times of a measured folder are written: None for "steps". Tokens a step are by
+    default the table's, or its plan's, or `otherwise`.
     """
     if axis not in AXES:
         raise ValueError(f"an axis is one of {', '.join(AXES)}; got {axis!r}")
@@ -216,9 +185,8 @@ def _rows_if_any(path: Path, fix: str) -> pd.DataFrame | None:
 
 
 def _batch_record(batch: "Batch", provenance: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return the facts of a probe batch for a report, as plain data for the record of a run.
-
-    Only relations that lie in the same place in every sequence have an outline; it is written as (query, key) pairs.
+    """Return the facts of a probe batch for a report, as plain data for the record of a run. Only relations that lie in
+    the same place in every sequence have an outline; it is written as (query, key) pairs.
     """
     outline = _outline(batch)
     outlines = {name: np.argwhere(mask).tolist() for name, mask in outline.relations.items()}

@@ -33,14 +33,7 @@ FOREIGN = "The probe batch is foreign to these models"
 
 
 class MeasuredRuns(NamedTuple):
-    """Measured runs: a name that no other one has, what stages are found in, the stages, whether the batch is known.
-
-    Args:
-        names: of the runs.
-        tables: of each run, its rows of evidence under its name.
-        stages: of each run.
-        familiarities: of each run; None for a run on its task.
-    """
+    """Measured runs: a name that no other one has, what stages are found in, the stages, whether the batch is known."""
 
     names: tuple[str, ...]
     tables: tuple[pd.DataFrame, ...]
@@ -70,15 +63,7 @@ class MeasuredRuns(NamedTuple):
 def write_runs(
     out: Path, runs: MeasuredRuns, parts: Iterable[Part], *, of: str, name: str, headline: str, finding: str, words: str
 ) -> Page:
-    """Write one page on several runs; where the batch is foreign to one, each section warns of it.
-
-    Args:
-        out: the folder of the page and its figures.
-        runs: that it is on.
-        parts: its sections, which are drawn here.
-        of: what a run is called, as "run" or "seed".
-        name, headline, finding, words: as `page_html` takes them.
-    """
+    """Write one page on several runs; where the batch is foreign to one, each section warns of it."""
     with matplotlib.style.context(LOOK):
         sections = list(parts)
     if foreign := runs.foreign:
@@ -121,16 +106,7 @@ def curve_parts(
     caption: str,
     drawable: Callable[[pd.DataFrame], object] = len,
 ) -> Iterator[Part]:
-    """Yield a section a quantity that all runs have: its curves in one figure.
-
-    Args:
-        table: of all runs.
-        out: the folder of the page.
-        kind: what the names of the figures' files begin with.
-        draw: from table, probe and quantity to a figure.
-        caption: of each, as HTML.
-        drawable: whether rows of a quantity have something to draw.
-    """
+    """Yield a section a quantity that all runs have: its curves in one figure."""
     for probe, name in table[["probe", "quantity"]].drop_duplicates().itertuples(index=False):
         rows = select(table, probe, name)
         if rows["run"].nunique() == table["run"].nunique() and rows["value"].notna().any() and drawable(rows):
@@ -141,17 +117,7 @@ def curve_parts(
 
 
 def read_runs(folders: Sequence[Path], axis: str = "steps", tokens_per_step: int | None = None) -> MeasuredRuns:
-    """Read measured runs.
-
-    Args:
-        folders: of the runs.
-        axis: "tokens" has the tokens that each run had seen in place of its steps, in tables and stages alike.
-        tokens_per_step: of the runs that do not say them.
-
-    Raises:
-        FileNotFoundError: a folder holds no table.
-        ValueError: a run in which no stages can be looked for, or of which it is not known how many tokens it saw.
-    """
+    """Read measured runs."""
     names = _names(folders)
     files = [table_file(folder) for folder in folders]
     axes = [axis_in(folder, axis, otherwise=tokens_per_step) for folder in folders]
@@ -166,11 +132,7 @@ def read_runs(folders: Sequence[Path], axis: str = "steps", tokens_per_step: int
 
 
 def over_seeds(seeds: MeasuredRuns) -> tuple[Replicates, pd.DataFrame]:
-    """Return the findings that recur over seeds, and the rows of all runs with roles in place of heads.
-
-    Raises:
-        ValueError: the runs' heads differ.
-    """
+    """Return the findings that recur over seeds, and the rows of all runs with roles in place of heads."""
     roles = head_roles(seeds.whole)
     aligned = seeds.aligned(roles)
     return replicates_of(seeds.stages, roles), aligned

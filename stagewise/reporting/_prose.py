@@ -34,15 +34,7 @@ EDGES = {"warmup": "warm-up", "cooldown": "cool-down"}
 
 
 def title(run: Mapping[str, Any], name: str) -> str:
-    """Return the title of a report: its task in words and the name of the run, abbreviated; or that of a series.
-
-    >>> title({"recipe": {"task": {"type": "AssociativeRecall"}}}, "recall-n_pairs=12-n_tokens=64-seed=0")
-    'Associative recall'
-    >>> title({"recipe": {"task": {"type": "RepeatedTokens"}}, "series": {}}, "EleutherAI/pythia-70m")
-    'EleutherAI/pythia-70m'
-    >>> title({"recipe": {"task": {"type": "mine:ModularAddition"}}}, "mine-ModularAddition")
-    'Modular addition'
-    """
+    """Return the title of a report: its task in words and the name of the run, abbreviated; or that of a series."""
     task = ((run.get("recipe") or {}).get("task") or {}).get("type")
     if task is None or "series" in run:
         return name

@@ -27,16 +27,9 @@ def never_missing(measured: Measured) -> bool:
 class Section:
     """A section of the report.
 
-    Args:
-        identifier: of its place in the page.
-        title: in plain words.
-        make: returns what it shows.
-        needs: probes, as in "Loss", or quantities, as in "AttentionTo.mass", that it shows; no other section
-            shows them again.
-        applies: whether it could be made of this run, if the probes were measured; if not, it is not listed as missing.
-        reads: probes and quantities whose rows it is given, where these are others than it needs.
-        of_batch: whether what it shows depends on the probe batch: then a foreign one is reported in it.
-        folded: whether it is a detail, which the page shows when it is asked for.
+    It shows the probes, as in "Loss", or quantities, as in "AttentionTo.mass", that it `needs`, and no other section
+    does; it is given the rows of those that it `reads`, where these are others. `applies` says whether it could be made
+    of this run at all: if not, it is not listed as missing. If it is `of_batch`, a foreign batch is reported in it.
     """
 
     identifier: str

@@ -40,16 +40,7 @@ RANGE, INTERVAL = "their range", "its 95&nbsp;% t interval over seeds"
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class SeedReport(AbstractShown):
-    """The results of several seeds side by side.
-
-    Args:
-        stages: of each seed.
-        replicates: what recurs over seeds, when, and in which order.
-        table: what stages are found in, of all seeds, heads by their roles.
-        report: the HTML file.
-        familiarities: whether each seed's models know sequences like those of the probe batch; None for a run on its
-            task.
-    """
+    """The results of several seeds side by side, heads by their roles; the familiarity of a run on its task is None."""
 
     stages: tuple[Stages, ...]
     replicates: Replicates
@@ -64,18 +55,7 @@ class SeedReport(AbstractShown):
 def report_seeds(
     folders: Sequence[str | Path], out: str | Path, axis: str = "steps", tokens_per_step: int | None = None
 ) -> SeedReport:
-    """Write one report on the measured runs of several seeds, and return what it shows.
-
-    Args:
-        folders: of the runs, measured, each with four checkpoints or more.
-        out: the folder of the report, its figures and `replicates.json`.
-        axis: "tokens" counts times in the tokens that a run had seen.
-        tokens_per_step: of the runs that do not say how many these are.
-
-    Raises:
-        FileNotFoundError: a folder holds no table.
-        ValueError: fewer than two runs, one in which no stages can be looked for, or runs whose heads differ.
-    """
+    """Write one report on the measured runs of several seeds, and return what it shows."""
     places, out = [Path(folder) for folder in folders], Path(out)
     if len(places) < 2:
         raise ValueError(f"seeds side by side are two runs or more, got {', '.join(map(str, places)) or 'none'}")

@@ -132,13 +132,8 @@ def stage_of(step: int, stages: Stages | None) -> str:
 
 
 class _AttentionView(NamedTuple):
-    """The data of a circuitsvis view.
-
-    Args:
-        tokens: as text, or positions.
-        heads: names.
-        attention: step -> of each head, [head][query][key].
-        note: what else the reader should know.
+    """A circuitsvis view: tokens as text, or positions, and at each step the attention of each head,
+    [head][query][key].
     """
 
     tokens: list[str]

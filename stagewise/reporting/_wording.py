@@ -14,9 +14,5 @@ def texts() -> dict[str, dict[str, str]]:
 
 
 def wording(section: str, *names: str, **facts: object) -> str:
-    """Return texts of a section one behind the other, as HTML, with facts in their places.
-
-    >>> wording("seeds", "curves", band="their range")
-    'The mean over seeds; the band is their range, thin lines are the seeds.'
-    """
+    """Return texts of a section one behind the other, as HTML, with facts in their places."""
     return " ".join(texts()[section][name] for name in names).format(**facts)

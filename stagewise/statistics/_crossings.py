@@ -62,12 +62,8 @@ def _index(values: np.ndarray, level: float, direction: Direction, for_good: boo
 
 
 def crossing_step(steps: np.ndarray, values: np.ndarray, level: float) -> float:
-    """Return the step at which a curve first reaches a level from below, between checkpoints in log(1 + step).
-
-    The first step where the curve starts past it, the last one where it does not reach it.
-
-    >>> crossing_step(np.array([0, 1, 3]), np.array([0.0, 0.0, 1.0]), 0.5).__round__(3)
-    1.828
+    """Return the step at which a curve first reaches a level from below, between checkpoints in log(1 + step). The
+    first step where the curve starts past it, the last one where it does not reach it.
     """
     times, i = np.log1p(steps), min(_index(values, level, "up"), len(values) - 1)
     before = max(i - 1, 0)
@@ -121,7 +117,6 @@ def emergence_interval(
 
 def overtaking(steps: np.ndarray, before: np.ndarray, after: np.ndarray) -> Interval:
     """Return between which checkpoints a curve falls below another one for good, in 95 % of resamples [resample, step].
-
     Where fewer resamples than that have crossed by the last checkpoint, it is censored.
     """
     lo, hi = np.array([crossing(steps, gap, TIE, "down", for_good=True) for gap in after - before]).T

@@ -21,12 +21,8 @@ class Curve(NamedTuple):
 
 
 def thinned(curve: Curve) -> Curve:
-    """Return a curve without the checkpoints of stretches that are finer than what lies before them.
-
-    Log-spaced and linear schedules, whose gaps do not shrink, stay as they are, and so does the last checkpoint.
-
-    >>> thinned(Curve(np.array([0, 1, 2, 4, 8, 12, 13, 14, 15, 16, 20]), np.zeros(11))).steps.tolist()
-    [0, 1, 2, 4, 8, 12, 14, 16, 20]
+    """Return a curve without the checkpoints of stretches that are finer than what lies before them. Log-spaced and
+    linear schedules, whose gaps do not shrink, stay as they are, and so does the last checkpoint.
     """
     steps, chosen, largest = curve.steps, [0], 0
     for i in range(1, len(steps)):
@@ -39,8 +35,6 @@ def thinned(curve: Curve) -> Curve:
 
 class Unit(NamedTuple):
     """A level and a power of two: values less the level, over the power, are about 0 and of the size of 1.
-
-    Curves are searched in it, whatever they were logged in.
 
     Squares of a curve that lies far from 0 would lose the digits of its changes, and those of 1e154 be infinite.
 

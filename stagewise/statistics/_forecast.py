@@ -150,14 +150,9 @@ def _check_short_of(form: str, steps: np.ndarray, values: np.ndarray, level: Lev
 def blow_up_share(gap: np.ndarray) -> np.ndarray:
     """Return the part of the time to its blow-up, sqrt(pi / 2) / rate, at which attention is e^Da times its start.
 
-    It is erf(sqrt Da).
-
-    From the same integral: rate t = int_0^w e^(-u^2 / 2) du = sqrt(pi / 2) erf(w / sqrt 2), with Da = w^2 / 2. It holds
-    whatever T, d and the rate are, as long as attention is small; after that it holds for the log-odds of attention.
-    Not in the paper; the tests hold it against the flow.
-
-    >>> blow_up_share(np.array([0.0, 0.25, 9.0])).round(3).tolist()
-    [0.0, 0.52, 1.0]
+    It is erf(sqrt Da), from the same integral: rate t = int_0^w e^(-u^2 / 2) du = sqrt(pi / 2) erf(w / sqrt 2), with Da
+    = w^2 / 2. It holds whatever T, d and the rate are, as long as attention is small; after that it holds for the
+    log-odds of attention. Not in the paper; the tests hold it against the flow.
     """
     return np.asarray(scipy.special.erf(np.sqrt(gap)))
 

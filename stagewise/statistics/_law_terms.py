@@ -37,14 +37,7 @@ class NoLaw(ValueError):  # noqa: N818 - a finding about the runs, and the messa
 
 
 def terms_of(law: str) -> tuple[str, ...]:
-    """Split a formula into its terms.
-
-    Raises:
-        ValueError: a term is empty.
-
-    >>> terms_of("T / B, d")
-    ('T / B', 'd')
-    """
+    """Split a formula into its terms."""
     terms = tuple(term.strip() for term in law.split(","))
     if not all(terms):
         raise ValueError(f'a law is terms separated by commas, such as "T / B, d"; got {law!r}')
@@ -52,11 +45,7 @@ def terms_of(law: str) -> tuple[str, ...]:
 
 
 def design_of(runs: Columns, terms: Sequence[str]) -> np.ndarray:
-    """Return the logarithm of each term for every run, after a column of ones: [run, 1 + term].
-
-    Raises:
-        ValueError: a term is no expression over the columns, or is not positive.
-    """
+    """Return the logarithm of each term for every run, after a column of ones: [run, 1 + term]."""
     number = next((len(runs[name]) for name in runs), 0)
     columns = [np.ones(number)]
     for term in terms:
@@ -96,11 +85,7 @@ def _evaluated(term: str, runs: Columns) -> Any:
 
 
 def decided(design: np.ndarray, terms: Sequence[str]) -> np.ndarray:
-    """Return the design [run, 1 + term] of runs whose times are known, if they decide the law.
-
-    Raises:
-        NoLaw: they are too few, or a term does not vary over them.
-    """
+    """Return the design [run, 1 + term] of runs whose times are known, if they decide the law."""
     if len(design) <= design.shape[1]:
         raise NoLaw(
             f"a law of {', '.join(terms)} has {design.shape[1]} numbers to fit: {len(design)} runs with a known time "
@@ -116,20 +101,12 @@ def decided(design: np.ndarray, terms: Sequence[str]) -> np.ndarray:
 
 
 def column(runs: Columns, name: str) -> np.ndarray:
-    """Return a column of a sweep as numbers.
-
-    Raises:
-        ValueError: there is no such column.
-    """
+    """Return a column of a sweep as numbers."""
     return np.asarray(_entries(runs, name), float)
 
 
 def settings_of(runs: Columns, name: str) -> np.ndarray:
-    """Return the setting of each run as a number from 0 on, in the order in which they come.
-
-    Raises:
-        ValueError: there is no such column, or a run has no setting.
-    """
+    """Return the setting of each run as a number from 0 on, in the order in which they come."""
     column, numbers = _entries(runs, name), dict[Hashable, int]()
     values = column.tolist() if hasattr(column, "tolist") else list(column)
     for row, one in enumerate(values):
@@ -146,11 +123,7 @@ def _entries(runs: Columns, name: str) -> Any:
 
 
 def positive(values: np.ndarray, name: str) -> np.ndarray:
-    """Return the values, all of which have a logarithm.
-
-    Raises:
-        ValueError: one is not positive and finite.
-    """
+    """Return the values, all of which have a logarithm."""
     if not (np.isfinite(values) & (values > 0)).all():
         wrong = values[~(np.isfinite(values) & (values > 0))][0]
         raise ValueError(f"a power law needs positive, finite numbers: {name} has {wrong}")

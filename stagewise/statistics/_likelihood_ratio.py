@@ -10,17 +10,8 @@ from stagewise.statistics import _constants as c
 
 
 def p_value(statistic: np.ndarray | float, n: int, correlation: np.ndarray | float) -> np.ndarray:
-    """Return the probability of as large a statistic without the transition, with an exponential tail.
-
-    Args:
-        statistic: twice the difference in log likelihood.
-        n: the number of checkpoints.
-        correlation: of the noise, as the fit with the transition estimates it.
-
-    The correlation is that of the fit with the transition: one that is left out looks like correlation.
-
-    >>> bool(p_value(10.0, 60, 0.0) > 0.05 > p_value(20.0, 60, 0.0))
-    True
+    """Return the probability of as large a statistic, twice the difference in log likelihood, without the transition.
+    The noise's correlation is that of the fit with the transition: one that is left out looks like correlation.
     """
     median, twentieth = (_at(values, n, correlation) for values in (c.NULL_MEDIANS, c.NULL_TWENTIETHS))
     scale = (twentieth - median) / np.log(10)

@@ -14,18 +14,10 @@ def half_widths(
 
     The variance of a few values is hardly known: it is moderated towards what it is of all means, whose relative
     deviations, in units of `scale`, are taken as draws of one distribution, and Student's t has its degrees of freedom.
-
-    Args:
-        values: in each column those of one mean, two at least.
-        scale: what the deviation of each column's values is in proportion to; 0 where it has none.
-        shared: whether all columns may vary together, as where a sequence is hard for every head: pooled deviations
-            are then smoother, but no better known than from one column's values.
+    Where columns vary together (`shared`), pooled deviations are smoother, but no better known than from one column.
 
     Source: Smyth (2004), Linear Models and Empirical Bayes Methods for Assessing Differential Expression in Microarray
     Experiments, equations 1 and 2, and section 6.2 for the prior.
-
-    >>> half_widths(np.array([[1.0, 0.9], [1.2, 1.1]]), np.ones(2)).round(2)
-    array([0.37, 0.37])
     """
     n = np.isfinite(values).sum(0)
     freedom = n - 1.0

@@ -12,9 +12,8 @@ from stagewise.statistics._noise.differences import monotone, variance_near
 
 
 class MonotoneCrossing(NamedTuple):
-    """Places at which a curve crosses a level, by their number: 0 is before its first value, n after its last.
-
-    The curve crosses between values `best` - 1 and `best`, with 95 % confidence between `first` - 1 and `last`.
+    """Places at which a curve crosses a level, by their number: 0 is before its first value, n after its last. The
+    curve crosses between values `best` - 1 and `best`, with 95 % confidence between `first` - 1 and `last`.
     """
 
     best: int
@@ -33,9 +32,6 @@ def monotone_crossing(values: np.ndarray, level: float) -> MonotoneCrossing:
 
     Source: the test is Banerjee and Wellner's (2001), Likelihood ratio tests for monotone functions, Annals of
     Statistics 29; deviations: the variance is that of sums of correlated noise, and the interval is the hull.
-
-    >>> monotone_crossing(np.array([0.1, 0.2, 0.7]), 0.5)
-    MonotoneCrossing(best=2, first=2, last=2)
     """
     whole, unit = len(values), Unit.of(values)
     values, level = unit.of_values(values), float(np.clip(unit.of_values(np.array(level)), -c.FAR, c.FAR))

@@ -12,9 +12,8 @@ ABRUPT = 1.0
 
 
 class Patch(NamedTuple):
-    """Shapes of one family, by its `tail`, with their places and the logarithms of their widths within bounds.
-
-    The place is u = log(1 + step) half-way, or where an abrupt onset starts; that has the logarithm of its exponent in
+    """Shapes of one family, by its `tail`, with their places and the logarithms of their widths within bounds. The
+    place is u = log(1 + step) half-way, or where an abrupt onset starts; that has the logarithm of its exponent in
     place of one of a width.
     """
 
@@ -53,10 +52,8 @@ class Patch(NamedTuple):
 
 
 class Points(NamedTuple):
-    """Shapes of several patches that have enough checkpoints on either side.
-
-    `area` is what each stands for, as a logarithm, [shape], and `patch` the number of its patch; `inside` says which of
-    all points of the patches they are.
+    """Shapes of several patches that have enough checkpoints on either side. `area` is what each stands for, as a
+    logarithm, [shape], and `patch` the number of its patch; `inside` says which of all points of the patches they are.
     """
 
     shapes: Shapes
@@ -77,10 +74,7 @@ def points(patches: list[Patch], u: np.ndarray, finer: int = 1) -> Points:
 
 
 def closer(patches: list[Patch], grid: Points, weights: np.ndarray, finer: int, least: float) -> list[Patch]:
-    """Return the patches of the points that are likely, each by its own, without patches that weigh less than asked.
-
-    The weights are those of the grid.
-    """
+    """Return the patches of the points that are likely, each by its own, without patches that weigh less than asked."""
     of_all = np.zeros(len(grid.inside))
     of_all[grid.inside] = weights
     parts = zip(patches, np.split(of_all, len(patches)), strict=True)

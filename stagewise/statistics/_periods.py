@@ -15,22 +15,13 @@ def members_of_periods(
 ) -> list[list[list[int]]]:
     """Divide onsets into periods of change, the earliest first: a period's times, each with the onsets that share it.
 
-    Onsets whose 95 % intervals overlap, one with the next, share a time; an interval that is more than twice as wide
-    as the median one joins the nearest time that it overlaps, and makes no two times one. Times of which there are
-    many are one period where that is the shorter description of when the onsets came (minimum description length,
-    Rissanen 1978), in nats: a time takes log(run / error), and each of its n_k onsets of n takes log(n / n_k), to say
-    that it is there. A period of several times takes two steps, its ends, and each of its onsets also
-    log(period / error), to say where between them. Run, period and error, which is half the width of the median
-    interval, are differences of log(1 + step).
-    So a dozen heads one after another, evenly over a decade, are one period.
-
-    Args:
-        t50: log(1 + step) of each onset.
-        lo: lower end of its 95 % interval.
-        hi: upper end.
-        first: the first step.
-        last: the last step.
-        fewest: the least number of times of a period that has several.
+    Onsets whose 95 % intervals overlap, one with the next, share a time; an interval that is more than twice as wide as
+    the median one joins the nearest time that it overlaps, and makes no two times one. Times of which there are many
+    are one period where that is the shorter description of when the onsets came (minimum description length, Rissanen
+    1978), in nats: a time takes log(run / error), and each of its n_k onsets of n takes log(n / n_k), to say that it is
+    there. A period of several times takes two steps, its ends, and each of its onsets also log(period / error), to say
+    where between them. Run, period and error, which is half the width of the median interval, are differences of log(1
+    + step). So a dozen heads one after another, evenly over a decade, are one period.
     """
     times = _times(t50, lo, hi)
     places = np.array([np.median(t50[each]) for each in times])
@@ -45,19 +36,11 @@ def under_way_together(
 ) -> list[list[int]]:
     """Return groups of onsets, those together of which a curve is under way while one of the other is.
 
-    Two windows show that where they share half of the narrower one, if neither is far wider than the other: of windows
-    alike, where each has its middle in the other. An onset with an error more than twice the median one shows nothing,
-    but for one of the whole model, whose parts the others are, and beside others of the same part: a head that takes
-    to one thing leaves another.
+    Two windows, from `lo` to `hi`, show that where they share half of the narrower one, if neither is far wider than
+    the other. An onset with an error more than twice the median one shows nothing, but for one of the whole model (part
+    -1), whose parts the others are, and beside others of the same part: a head that takes to one thing leaves another.
     A group with wider windows joins the first one that its median window goes with: it must not hide that sharper ones
     lie apart.
-
-    Args:
-        groups: of places in the other arguments.
-        lo: lower end of the window of each onset, in log(1 + step), in which it is under way.
-        hi: upper end.
-        error: width of the 95 % interval of its t50.
-        part: number of the part of the model that it is of, as a head; -1 of the whole, as of its loss.
     """
     if not len(groups):
         return []
@@ -107,14 +90,8 @@ def _times(t50: np.ndarray, lo: np.ndarray, hi: np.ndarray) -> list[list[int]]:
 def _shortest(
     places: np.ndarray, counts: np.ndarray, steps: float, error: float, fewest: int
 ) -> Sequence[tuple[int, int]]:
-    """Return the division of times into periods with the shortest description, as pairs of a start and a stop.
-
-    Args:
-        places: log(1 + step) of each time, ascending.
-        counts: the onsets of each time.
-        steps: how many steps the run has that the onsets' errors let one distinguish.
-        error: of a place.
-        fewest: places of a period that has several.
+    """Return the division of times into periods with the shortest description, as pairs of a start and a stop; `steps`
+    is how many the onsets' errors let one distinguish.
     """
     total, step = counts.sum(), math.log(steps)
 

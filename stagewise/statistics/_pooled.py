@@ -9,10 +9,9 @@ from stagewise.statistics import _constants as c
 
 
 class Pooled(NamedTuple):
-    """The mean over seeds with its 95 % interval, that of one more seed, and the deviation between seeds.
-
-    `lo` and `hi` hold the mean over all seeds that could be drawn, `new_lo` and `new_hi` one more seed, measured like
-    these; `between` is the standard deviation of the seeds' own values, what each one's error adds taken off.
+    """The mean over seeds with its 95 % interval, that of one more seed, and the deviation between seeds. `lo` and `hi`
+    hold the mean over all seeds that could be drawn, `new_lo` and `new_hi` one more seed, measured like these;
+    `between` is the standard deviation of the seeds' own values, what each one's error adds taken off.
     """
 
     mean: float

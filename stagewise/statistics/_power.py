@@ -27,16 +27,7 @@ def power(
     up: bool,
     largest: float = np.inf,
 ) -> Power:
-    """Return the size of change that would be found in a curve; sizes are doubled from the smallest one on.
-
-    Args:
-        steps: ascending, `criteria.fewest` or more.
-        values: finite, one a step.
-        smallest: the least change that counts.
-        criteria: of `find_transitions` and its decisions.
-        up: whether changes that raise the curve are put in, or such as lower it.
-        largest: the largest change that the curve can make.
-    """
+    """Return the size of change that would be found in a curve; sizes are doubled from the smallest one on."""
     u = np.log1p(np.asarray(steps, float))
     inner = u[criteria.preceding : -criteria.preceding]
     at = np.linspace(inner[0], inner[-1], PLACES + 2)[1:-1]

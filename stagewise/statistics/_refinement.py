@@ -17,9 +17,8 @@ curve at a time: memory grows with none of them."""
 
 
 class Refined(NamedTuple):
-    """The most likely shape, and shapes around it with their weights, which sum to one.
-
-    `area` is the logarithm of what each of these stands for, by their place and the logarithm of their width.
+    """The most likely shape, and shapes around it with their weights, which sum to one. `area` is the logarithm of what
+    each of these stands for, by their place and the logarithm of their width.
     """
 
     best: Shapes
@@ -28,13 +27,8 @@ class Refined(NamedTuple):
     area: np.ndarray
 
     def quantiles(self, u: np.ndarray, shifts: np.ndarray | None = None) -> np.ndarray:
-        """Return the median and the 95 % interval of u at t10, t50 and t90: [part, (median, lo, hi)].
-
-        A tenth of the spacing of checkpoints is added on either side: what happens between two is unknown.
-
-        Args:
-            u: log(1 + step) of the checkpoints.
-            shifts: what resamples of the batch add to each: [resample, part].
+        """Return the median and the 95 % interval of u at t10, t50 and t90: [part, (median, lo, hi)]. A tenth of the
+        spacing of checkpoints is added on either side: what happens between two is unknown.
         """
         tail, shifts = (1 - c.LEVEL) / 2, np.zeros((1, 3)) if shifts is None else shifts
         # Nearly all of a finer grid holds nearly nothing, and sorting it takes longer than all else.

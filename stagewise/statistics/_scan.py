@@ -28,9 +28,8 @@ Squares = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 class Bases(NamedTuple):
-    """Backgrounds, coarse and fine, and transitions at the checkpoints of a run; u is log(1 + step).
-
-    One in `every` of the coarse backgrounds is there.
+    """Backgrounds, coarse and fine, and transitions at the checkpoints of a run; u is log(1 + step). One in `every` of
+    the coarse backgrounds is there.
     """
 
     steps: tuple[float, ...]
@@ -84,10 +83,8 @@ class Whitened(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Within:
-    """Whitened transitions within whitened columns.
-
-    Their parts in the shared columns, [column, transition], and in each background's own, [background, transition];
-    their sums of squares, [transition].
+    """Whitened transitions within whitened columns. Their parts in the shared columns, [column, transition], and in
+    each background's own, [background, transition]; their sums of squares, [transition].
     """
 
     shared: np.ndarray
@@ -108,11 +105,7 @@ def cache(most: int) -> "LRUCache[Any, Any]":
 
 
 def nbytes(result: Any) -> int:
-    """Return the bytes of an array, or of those in a tuple.
-
-    >>> nbytes((np.zeros(3), (np.zeros(2, np.float32), "text")))
-    32
-    """
+    """Return the bytes of an array, or of those in a tuple."""
     return sum(map(nbytes, result)) if isinstance(result, tuple) else getattr(result, "nbytes", 0)
 
 

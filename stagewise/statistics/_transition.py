@@ -73,13 +73,6 @@ def prominence(u: np.ndarray, beside: np.ndarray, size: float, shape: Shapes, ot
     not slow there. Transitions of one direction that follow each other without a pause, as the pieces of a straight
     line that bends, are one way: the parts before the first and after the last count, and of the slower ones the
     fastest. A pause is a gap of checkpoints between their middles in which the fit is far slower than on average there.
-
-    Args:
-        u: log(1 + step) of the checkpoints.
-        beside: the rest of the fit at the checkpoints, the background and what other transitions add to it.
-        size: of the transition.
-        shape: one. Its own times count: between two checkpoints the medians of all likely shapes may lie beside it.
-        others: the transitions of the same direction.
     """
     early, half, late = shape.times()[0]
     first, last = float(u[0]), float(u[-1])

@@ -186,9 +186,8 @@ class _Search:
                 return
 
     def _add(self, single: int, several: list[int], kind: int) -> bool:
-        """Add a transition of the grid, or several where it alone says less; whether all are told from each other.
-
-        On the grid two may fit better than one of a width between those of the grid: both are refined first.
+        """Add a transition of the grid, or several where it alone says less; whether all are told from each other. On
+        the grid two may fit better than one of a width between those of the grid: both are refined first.
         """
         before, alone = list(self.shapes), self._take([single], kind)
         if several == [single]:

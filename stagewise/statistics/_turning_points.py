@@ -151,9 +151,7 @@ def _minimum(
 
 
 def _degree(u: np.ndarray, values: np.ndarray, rate: float) -> int:
-    """Return the degree of a valley's polynomial: a higher one where the values ask for it, by Schwarz's criterion.
-
-    They count as fewer where their noise is correlated.
+    """Return the degree of a valley's polynomial: a higher one where the values, fewer if correlated, ask for it.
 
     Source: Schwarz (1978), Estimating the dimension of a model.
     """

@@ -50,8 +50,7 @@ def _plain(line: str) -> list[str]:
 def _byte_pairs(lines: Mapping[str, list[str]], vocab_size: int) -> Corpus:
     """Train byte-pair encoding on the training lines, and tokenise every split; each line ends with <eos>.
 
-    Every text has a tokenisation, and no token crosses a space. <unk> (0) appears only where the text itself has it.
-
+    No token crosses a space; <unk> (0) appears only where the text itself has it.
     Source: Sennrich, Haddow, Birch (2016), arXiv:1508.07909, over bytes, by the `tokenizers` library.
     """
     from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers, trainers

@@ -20,9 +20,8 @@ class NGrams(NamedTuple):
 
 
 def count(text: Int[np.ndarray, " pos"], d_vocab: int) -> NGrams:
-    """Count a text's tokens, pairs and triples.
-
-    A token of the vocabulary that the text does not hold counts once among the single ones: no probability is zero.
+    """Count a text's tokens, pairs and triples. A token of the vocabulary that the text does not hold counts once among
+    the single ones: no probability is zero.
     """
     text = text.astype(np.int64)
     counts = np.maximum(np.bincount(text, minlength=d_vocab), 1)

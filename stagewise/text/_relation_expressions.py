@@ -49,16 +49,8 @@ def is_expression(text: str) -> bool:
 def relation_of(text: str, tokens: Int[Tensor, "batch pos"]) -> Bool[Tensor, "batch query key"]:
     """Return the keys, from each query, of which an expression is true; those behind the query are never among them.
 
-    Args:
-        text: comparisons of whole numbers, joined by `and` and `or`: `query` and `key` are positions, `token[...]` is
-            the token at one; with + - * // % and brackets. A comparison with a token beside the sequence is false.
-        tokens: of each sequence.
-
-    Raises:
-        ValueError: the text is no such expression; the message names the part that is none.
-
-    >>> relation_of("token[key - 1] == token[query] and key < query", torch.tensor([[5, 7, 5, 7]]))[0, 3].int().tolist()
-    [0, 0, 1, 0]
+    It is comparisons of whole numbers, joined by `and` and `or`: `query` and `key` are positions, `token[...]` is the
+    token at one; with + - * // % and brackets. A comparison with a token beside the sequence is false.
     """
     try:
         tree = ast.parse(text.strip(), mode="eval").body

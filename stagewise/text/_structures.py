@@ -37,13 +37,10 @@ def choose(word: str, keys: _Keys, tokens: Int[Tensor, "batch pos"]) -> _Keys:
 def structure(name: str, tokens: Int[Tensor, "batch pos"]) -> _Keys | None:
     """Return a relation of `STRUCTURES` with its tokens; None where it is none.
 
-    Brackets, one pair of tokens or more: `opening bracket` is, from a closing one, the one that it closes,
-    `innermost bracket`, from every query, the latest that is still open, `bracket depth` all earlier keys that are as
-    deep. A separator ends a segment: `same segment` is its earlier keys, `place in segment before` the key as many
-    positions behind the start of the segment before.
-
-    Raises:
-        ValueError: brackets are not in pairs, or separators not one.
+    Brackets, one pair of tokens or more: `opening bracket` is, from a closing one, the one that it closes, `innermost
+    bracket`, from every query, the latest that is still open, `bracket depth` all earlier keys that are as deep. A
+    separator ends a segment: `same segment` is its earlier keys, `place in segment before` the key as many positions
+    behind the start of the segment before.
 
     >>> structure("opening bracket 1 2", torch.tensor([[1, 1, 2, 5, 2]]))[0, 4].int().tolist()
     [1, 0, 0, 0, 0]

@@ -13,16 +13,8 @@ TOKENIZER = "tokenizer.json"
 
 
 def encode(text: str, tokenizer: Any) -> list[int]:
-    """Return the token ids of a text, without the special tokens that a model may expect around it.
-
-    Args:
-        text: any text.
-        tokenizer: a tokenizer.json, a folder that holds one, or a repository of the hub that does; or a tokenizer in
-            memory, of transformers, tokenizers or tiktoken, or a function from a text to token ids.
-
-    Raises:
-        FileNotFoundError: there is no such tokenizer; the message lists where it was searched.
-        ValueError: it is no tokenizer.
+    """Return the token ids of a text, without special tokens, by a tokenizer in memory, a function, a file, a folder or
+    a repository of the hub.
     """
     if isinstance(tokenizer, str | Path):
         tokenizer = _read(str(_tokenizer_file(str(tokenizer))))
@@ -35,10 +27,7 @@ def encode(text: str, tokenizer: Any) -> list[int]:
 
 
 def decode(token_ids: Sequence[int], tokenizer: str) -> list[str]:
-    """Return the text of each token by itself, special ones too; a part of a character is a replacement character.
-
-    Errors as of `encode`.
-    """
+    """Return the text of each token by itself, special ones too; a part of a character is a replacement character."""
     read = _read(str(_tokenizer_file(tokenizer)))
     return [read.decode([token], skip_special_tokens=False) for token in token_ids]
 

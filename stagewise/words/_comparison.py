@@ -43,9 +43,8 @@ def names(catalogue: Sequence[Event], quantities: Quantities, roles: pd.DataFram
 def comparison(
     events: pd.DataFrame, names: Sequence[str], runs: tuple[str, str], unknown: Mapping[str, str]
 ) -> list[str]:
-    """Name the events: those of both runs first, boundaries, then the largest differences; count the rest.
-
-    Before that, in which run no stages can be found, and why.
+    """Name the events: those of both runs first, boundaries, then the largest differences; count the rest. Before that,
+    in which run no stages can be found, and why.
     """
     rows = sorted(events.to_dict("records"), key=_rank)
     lines = [_event(row, names[row["event"]], runs, unknown) for row in rows[:LISTED]]
@@ -56,7 +55,6 @@ def comparison(
 
 def _rank(row: Mapping[Any, Any]) -> tuple[int, float]:
     """Return the place of an event in words: boundaries, what is surely apart, what may not be, what one run alone has.
-
     The farthest apart in log steps comes first; of what one run alone has, the latest.
     """
     if pd.isna(row["later"]):

@@ -21,11 +21,7 @@ SILENT = ("out", "uniform", "relation")
 
 
 def transition(label: str, *, without: bool = False) -> str:
-    """Name the event; `without` a head, another one has to attend.
-
-    >>> transition("attention to I(2)"), transition("attention to I(2)", without=True)
-    ('a head attends to I(2)', 'another head attends to I(2)')
-    """
+    """Name the event; `without` a head, another one has to attend."""
     if label.startswith("attention to "):
         return f"{'another' if without else 'a'} head attends to {label.removeprefix('attention to ')}"
     return LOSS.get(label, label)
@@ -84,11 +80,7 @@ def delays_in_words(row: Mapping[Any, Any]) -> str:
 
 
 def held_in_words(row: Mapping[Any, Any]) -> str:
-    """Return which head a row of an intervention held, and how.
-
-    >>> held_in_words({"layer": 0, "head": 1, "kind": "relation", "relation": "I(2)"})
-    'L0H1 on I(2)'
-    """
+    """Return which head a row of an intervention held, and how."""
     how = f"on {row['relation']}" if row["kind"] == "relation" else row["kind"]
     return f"{head_label(int(row['layer']), int(row['head']))} {how}"
 
@@ -113,21 +105,12 @@ def delay_in_words(value: float, lo: float, hi: float) -> str:
 
 
 def end_in_words(steps: int | float) -> str:
-    """Return an end of an interval of steps; "..." where it is not known.
-
-    >>> end_in_words(-0.2), end_in_words(math.inf)
-    ('0', '...')
-    """
+    """Return an end of an interval of steps; "..." where it is not known."""
     return f"{steps:z.0f}" if math.isfinite(steps) else "..."
 
 
 def certified_in_words(rows: Sequence[Mapping[Any, Any]]) -> str:
-    """Return one sentence about the heads that a transition needs, from its rows of `certify`.
-
-    >>> row = {"transition": "attention to I(2)", "comes": 164.6, "step": 120, "seeds": 3, "lo": 30.0, "hi": 60.0}
-    >>> certified_in_words([{**row, "subject": "L0H0", "value": 45.0, "verdict": "needed"}])
-    'A head attends to I(2) at step 165: L0H0 is needed (taken away from step 120 on, in 3 orders of the batches).'
-    """
+    """Return one sentence about the heads that a transition needs, from its rows of `certify`."""
     first, parts = rows[0], []
     for verdict, words in _VERDICTS.items():
         of = [row for row in rows if row["verdict"] == verdict]

@@ -4,20 +4,12 @@ NUMERALS = ["no", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight"
 
 
 def capital(text: str) -> str:
-    """Return text as the beginning of a sentence.
-
-    >>> capital("KL falls"), capital("a head rises"), capital("")
-    ('KL falls', 'A head rises', '')
-    """
+    """Return text as the beginning of a sentence."""
     return text[:1].upper() + text[1:]
 
 
 def count(number: int, noun: str) -> str:
-    """Write a number of things.
-
-    >>> count(1, "head"), count(2, "head")
-    ('1 head', '2 heads')
-    """
+    """Write a number of things."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
@@ -31,9 +23,5 @@ def more(number: int, what: str = "") -> list[str]:
 
 
 def numeral(number: int) -> str:
-    """Write a number as the beginning of a sentence.
-
-    >>> numeral(2), numeral(12)
-    ('Two', '12')
-    """
+    """Write a number as the beginning of a sentence."""
     return NUMERALS[number] if 0 < number < len(NUMERALS) else str(number)

@@ -11,13 +11,7 @@ from stagewise.words._times import at, unit
 
 
 def heads(onsets: pd.DataFrame, last: int, criteria: StageCriteria = DEFAULT) -> str:
-    """Say which heads of each kind there are, since when, and which kind came first, if their intervals do not overlap.
-
-    Args:
-        onsets: from `head_onsets`.
-        last: the last step.
-        criteria: the criteria of `find_onsets`.
-    """
+    """Say which heads of each kind there are, since when, and which kind came first, if their intervals do not overlap."""
     parts, first = [], {}
     for kind in HEAD_KINDS:
         of_kind = onsets[onsets["kind"] == kind]

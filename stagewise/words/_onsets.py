@@ -116,9 +116,8 @@ def reasons(frame: pd.DataFrame, context: Context) -> list[str]:
 
 
 def onset(row: Row, quantity: Quantity, criteria: StageCriteria = DEFAULT) -> str:
-    """Return the onset in a row of `find_onsets` in words, with its levels.
-
-    Where all that a head attends to lies at one offset, that is said too.
+    """Return the onset in a row of `find_onsets` in words, with its levels. Where all that a head attends to lies at
+    one offset, that is said too.
     """
     labels, after, size = labels_of(row), row["after"], abs(row["after"] - row["before"])
     offset = row.get("at_offset", pd.NA)
@@ -214,7 +213,6 @@ def _below(size: float, bound: float) -> str:
 
 def largest(onsets: pd.DataFrame, most: int) -> pd.DataFrame:
     """Return so many onsets at most, in the order that they are in: the largest of every score, then the next ones.
-
     Scores have different units: within one the size decides, between them the p-value, where there is one: none with
     many heads or large numbers hides others.
     """

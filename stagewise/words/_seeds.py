@@ -19,13 +19,7 @@ SURE = 0.05
 def names(
     catalogue: Sequence[Event], quantities: Quantities, name_head: Callable[[Mapping[Any, Any]], str] = head
 ) -> list[str]:
-    """Name events, each another way: where two would have one name, by their probes and quantities too.
-
-    Args:
-        catalogue: the events.
-        quantities: what their numbers are; what is not among them goes by its probe and quantity.
-        name_head: names the head that labels are of.
-    """
+    """Name events, each another way: where two would have one name, by their probes and quantities too."""
     plain = {event: _name(event, quantities, name_head) for event in dict.fromkeys(one.unnumbered for one in catalogue)}
     times, told = Counter(plain.values()), []
     for event in catalogue:

@@ -53,15 +53,7 @@ TURNS = {
 def stages(
     table: pd.DataFrame, points: pd.DataFrame, events: pd.DataFrame, onsets: pd.DataFrame, context: Context
 ) -> list[str]:
-    """Say from when to when each stage lasts, what happened in it, and where there is one stage alone, why.
-
-    Args:
-        table: a row a stage.
-        points: the turning points; none where the stages come from onsets.
-        events: what heads did.
-        onsets: of scores.
-        context: of all of them.
-    """
+    """Say from when to when each stage lasts, what happened in it, and where there is one stage alone, why."""
     few = too_few(onsets, context.criteria) if points.empty else ""
     if few:
         return [few]
@@ -127,13 +119,7 @@ def edge(row: Row, name: str) -> str:
 
 
 def turning_point(row: Row, criteria: StageCriteria = DEFAULT, causes: Causes | None = None) -> str:
-    """Return the decision on a turning point in words.
-
-    >>> turning_point({"verdict": "not approached", "fall": 0.1, "start": 2.0})
-    'is not approached: it falls by 0.1 of 2 nats before its minimum'
-    >>> turning_point({"verdict": "not approached", "fall": 0.0, "start": 0.0})
-    'is not approached: KL to it never falls below its first value'
-    """
+    """Return the decision on a turning point in words."""
     if row["verdict"] == TurnVerdict.NOT_APPROACHED and row["fall"] == 0:
         return "is not approached: KL to it never falls below its first value"
     timed_by = f" ({cause(row['cause'], causes or {})}, which may have timed it)" if row.get("cause") else ""
@@ -147,11 +133,7 @@ def turning_points(points: pd.DataFrame, context: Context) -> list[str]:
 
 
 def kl_to_reference(row: Row) -> str:
-    """Say how close the model came to the reference of a stage, and whether it left it again.
-
-    Args:
-        row: the stage, with KL to its reference at the first checkpoint, at its end, and where it was lowest.
-    """
+    """Say how close the model came to the reference of a stage, and whether it left it again."""
     goal, before, lowest, after = (row[name] for name in ("reference", "kl_first", "kl_lowest", "kl_end"))
     again = f", then rises to {after:.2g}" if after > lowest else ""
     return f"KL to {goal} {'falls to' if lowest < before else 'is'} {lowest:.2g}{again}"
@@ -171,13 +153,7 @@ def head_events(events: pd.DataFrame) -> list[str]:
 
 
 def onset_stage(began_here: pd.DataFrame, context: Context, *, spread: bool = False) -> str:
-    """Return the onsets at the start of a stage in words, at most the largest; several of them with their times.
-
-    Args:
-        began_here: the onsets of the stage, in the order of t50.
-        context: of the onsets.
-        spread: whether they follow one another over a period.
-    """
+    """Return the onsets at the start of a stage in words, at most the largest; several of them with their times."""
     shown = largest(began_here, LISTED)
     phrases = (timed if len(began_here) > 1 else onsets)(shown, context)
     times = began_here["t50"]

@@ -23,12 +23,7 @@ UNITS = ((10**12, "T"), (10**9, "B"), (10**6, "M"), (10**3, "k"))
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class TokenAxis:
-    """How many tokens a model had seen at each step: straight lines between points, from none at step 0.
-
-    Args:
-        steps: where the number is known, ascending from 0.
-        tokens: as many.
-    """
+    """How many tokens a model had seen at each step: straight lines between points, from none at step 0."""
 
     steps: np.ndarray
     tokens: np.ndarray
@@ -54,19 +49,7 @@ COUNTED = TokenAxis(np.array([0.0, 1.0]), np.array([0.0, 1.0]))
 
 
 def token_axis(table: pd.DataFrame, tokens_per_step: int | None = None) -> TokenAxis:
-    """Return the tokens at the steps of a run: so many a step, or those of its table.
-
-    Args:
-        table: of one run.
-        tokens_per_step: None takes the table's column `tokens`.
-
-    Raises:
-        ValueError: the table does not say them, or their number falls.
-
-    >>> axis = token_axis(pd.DataFrame({"run": "a", "step": [0, 10, 20], "tokens": [0, 1000, 3000]}))
-    >>> axis.tokens_at(15), axis.step_at(500), axis.tokens_at(40)
-    (2000.0, 5.0, 6000.0)
-    """
+    """Return the tokens at the steps of a run: so many a step, or those of its table."""
     steps = np.append(0, np.sort(table.loc[table["step"] > 0, "step"].unique()))
     if tokens_per_step is not None:
         return TokenAxis(steps, steps * tokens_per_step)
@@ -167,21 +150,13 @@ def interval(step: Time, lo: Time, hi: Time) -> str:
 
 
 def at(time: Time | str) -> str:
-    """Name a time, given as a step or as it is written.
-
-    >>> at(300), at("300 [280, 310]")
-    ('step 300', 'step 300 [280, 310]')
-    """
+    """Name a time, given as a step or as it is written."""
     text = time if isinstance(time, str) else written(time)
     return f"step {text}" if _AXIS.get() is None else f"{text} tokens"
 
 
 def span(first: Time | str, last: Time | str, between: str = " to ") -> str:
-    """Name two times, as `at`.
-
-    >>> span(10, 20)
-    'steps 10 to 20'
-    """
+    """Name two times, as `at`."""
     text = between.join(time if isinstance(time, str) else written(time) for time in (first, last))
     return f"steps {text}" if _AXIS.get() is None else f"{text} tokens"
 

@@ -44,11 +44,7 @@ def correlated_noise(
 
 
 def smoothed(curves: np.ndarray) -> np.ndarray:
-    """Average each checkpoint with its two neighbours; the ends stay as they are.
-
-    >>> smoothed(np.array([0.0, 3.0, 0.0, 0.0])).tolist()
-    [0.0, 1.0, 1.0, 0.0]
-    """
+    """Average each checkpoint with its two neighbours; the ends stay as they are."""
     averaged = curves.copy()
     middle = curves[..., 1:-1]
     averaged[..., 1:-1] = middle + ((curves[..., :-2] - middle) + (curves[..., 2:] - middle)) / 3  # exact on a constant
@@ -56,11 +52,7 @@ def smoothed(curves: np.ndarray) -> np.ndarray:
 
 
 def monotone(values: np.ndarray, *, increasing: bool = True) -> np.ndarray:
-    """Return the closest curve that never falls, or never rises: isotonic regression.
-
-    >>> monotone(np.array([0.0, 2.0, 1.0])).tolist()
-    [0.0, 1.5, 1.5]
-    """
+    """Return the closest curve that never falls, or never rises: isotonic regression."""
     fit: np.ndarray = scipy.optimize.isotonic_regression(values, increasing=increasing).x
     return fit
 

@@ -39,11 +39,7 @@ class Fading(NamedTuple):
     smooth: bool
 
     def correlations(self, steps: Float[np.ndarray, " step"]) -> Float[np.ndarray, "step step"]:
-        """Return the correlation between each two of some steps.
-
-        >>> Fading(2.0, swing=np.pi, smooth=False).correlations(np.array([0.0, 2.0])).round(3).tolist()
-        [[1.0, -0.368], [-0.368, 1.0]]
-        """
+        """Return the correlation between each two of some steps."""
         x = np.abs(steps[:, None] - steps) / self.steps
         swings = np.cos(self.swing * x) + self.smooth * x * np.sinc(self.swing * x / np.pi)
         return np.asarray((np.exp(-x) * swings + c.NUGGET * np.eye(len(steps))) / (1 + c.NUGGET))
@@ -57,12 +53,6 @@ def noise_like(
     How it fades, `Fading`, is drawn anew for each draw, as likely as the stretch and a later one of the same curve make
     it (a few checkpoints alone do not tell slow noise from the shape); its level is that of the stretch. The likelihood
     is the restricted one: fitting columns takes up slow noise, which would be taken for none otherwise.
-
-    Args:
-        valley: where the noise is drawn; more values than columns.
-        later: values whose noise fades as that of the valley, of any level; None where there are too few.
-        generator: of the draws.
-        number: how many.
 
     Source: Patterson and Thompson (1971), Recovery of inter-block information when block sizes are unequal, for the
     likelihood; Foreman-Mackey et al. (2017), arXiv:1703.09710, equation 20, for the oscillator.

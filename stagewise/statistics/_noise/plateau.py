@@ -12,17 +12,8 @@ def plateau_noise(
 
         cov(s, t) = deviation^2 exp(-|s - t| / fading),   fading by maximum likelihood
 
-    A plateau is short, and what is fitted to it is no sum of columns, which that of `fading` is told beside;
-    the errors of a forecast's form were set with this one.
-
-    Args:
-        steps: ascending, in any distances.
-        residual: of a fit to a curve at these steps.
-        parameters: of that fit, by which the residuals are too small.
-        generator: of the draws.
-        number: how many.
-
-    Source: the Ornstein-Uhlenbeck process, which is AR(1) where the distances are equal.
+    A plateau is short, and what is fitted to it is no sum of columns, which that of `fading` is told beside; the errors
+    of a forecast's form were set with this one. Source: the Ornstein-Uhlenbeck process.
     """
     gaps = np.diff(steps).astype(float)
     _, variance, fading = max(_fading(gaps, residual, fading * gaps.min()) for fading in c.PLATEAU_FADING)
