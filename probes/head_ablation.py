@@ -230,12 +230,8 @@ class HeadAblation(AbstractProbe):
 
 
 class _Few(NamedTuple):
-    """Effects of edits on all sequences, some of them estimated.
-
-    Args:
-        values: changes of the loss and KLs, nats; those of sequences that were not taken by what the others show.
-        margins: half-widths of the intervals in which the means over all sequences are.
-        n: sequences that were taken.
+    """Effects of edits on all sequences (nats), of which those on `n` were taken, with the half-widths of the intervals
+    of their means as `margins`.
     """
 
     values: Float[np.ndarray, "quantity sequence edit"]
@@ -288,9 +284,8 @@ def _edit(layer: int, head: int, kind: str, direction: int | None = None) -> Edi
 
 
 def _of_closest(means: np.ndarray) -> np.ndarray:
-    """Return the effects of each head's closest ones, [... layer head kind control].
-
-    `means` are effects and two traits, [... layer head (kind, entropy, norm)].
+    """Return the effects of each head's closest ones, [... layer head kind control]. `means` are effects and two
+    traits, [... layer head (kind, entropy, norm)].
     """
     *outer, n_layers, n_heads, size = means.shape
     flat = means.reshape(*outer, n_layers * n_heads, size)

@@ -71,25 +71,13 @@ def _shares(masses: np.ndarray) -> np.ndarray:
 
 
 def _competition(masses: np.ndarray) -> np.ndarray:
-    """Return the competition index of masses [..., layer, head, relation].
-
-    >>> float(_competition(np.array([[[1.0, 0.0], [1.0, 0.0]]])))
-    1.0
-    >>> float(_competition(np.array([[[1.0, 0.0], [0.0, 1.0]]])))
-    0.0
-    """
+    """Return the competition index of masses [..., layer, head, relation]."""
     chance = 1 / masses.shape[-1]
     return np.asarray((_shares(masses).mean((-3, -2)).max(-1) - chance) / (1 - chance))
 
 
 def _coverage(masses: np.ndarray) -> np.ndarray:
-    """Return the coverage of masses [..., layer, head, relation] under the best one-to-one assignment.
-
-    >>> float(_coverage(np.array([[[1.0, 0.0], [1.0, 0.0]]])))
-    0.5
-    >>> float(_coverage(np.array([[[1.0, 0.0], [0.0, 1.0]]])))
-    1.0
-    """
+    """Return the coverage of masses [..., layer, head, relation] under the best one-to-one assignment."""
     *leading, layers, heads, relations = masses.shape
     flat = _shares(masses).reshape(-1, layers * heads, relations)
     best = [p[linear_sum_assignment(p, maximize=True)].sum() / relations for p in flat]

@@ -167,7 +167,6 @@ def huggingface_config(config: Mapping[str, Any]) -> Any:
 
 def _inert(config: Mapping[Any, Any]) -> dict[Any, Any]:
     """Return a config without the fields that name code, of a repository or a compiled kernel, in its parts too.
-
     Tuples, which a recipe that was read from run.json holds, are lists, as transformers checks them.
     """
     fields = {name: value for name, value in config.items() if not re.fullmatch(CODE, str(name))}

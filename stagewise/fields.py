@@ -127,13 +127,7 @@ def _items_fit(value: collections.abc.Collection[Any], inner: Sequence[Any], des
 
 
 def _in_words(hint: Any) -> str:
-    """Return the values that a field takes.
-
-    >>> _in_words(tuple[int, ...] | None)
-    'a list of whole numbers, or null'
-    >>> _in_words(Annotated[float, Range(0, 1)])
-    'a finite number from 0 to 1'
-    """
+    """Return the values that a field takes."""
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if origin is Annotated:
         return " ".join([_in_words(inner[0]), *(str(each) for each in inner[1:] if isinstance(each, Range))])

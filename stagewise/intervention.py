@@ -8,11 +8,7 @@ from stagewise.fields import Count, Natural, check_fields
 
 
 class _AbstractRequest(abc.ABC):  # noqa: B024 - nothing of it is left to its leaves
-    """A change of the forward pass that a probe asks for, a frozen dataclass.
-
-    Raises:
-        ValueError: a field is of another type, unknown, or out of its range; the message names it.
-    """
+    """A change of the forward pass that a probe asks for, a frozen dataclass."""
 
     def __post_init__(self) -> None:
         check_fields(self)

@@ -59,9 +59,8 @@ def _presets_of(kind: type[AbstractTask]) -> Mapping[str, Preset]:
 
 
 def _any_task(kind: type[AbstractTask], seed: int, n_heads: int | None, n_layers: int | None, **fields: Any) -> Recipe:
-    """Return an ordinary two-layer transformer of the task's size, trained by AdamW.
-
-    Without a warm-up, which might time what is learned first.
+    """Return an ordinary two-layer transformer of the task's size, trained by AdamW. Without a warm-up, which might
+    time what is learned first.
     """
     seeded = {"seed": seed} if "seed" in {field.name for field in dataclasses.fields(_dataclass(kind))} else {}
     task = kind(**{**seeded, **fields})

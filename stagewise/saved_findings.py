@@ -60,12 +60,7 @@ def save_replicates(replicates: Replicates, folder: str | Path) -> Path:
 
 
 def _read_saved(kind: type[_Finding], folder: str | Path) -> _Finding:
-    """Read the stages, the lineage or the findings over seeds that were saved in a folder.
-
-    Raises:
-        FileNotFoundError: there are none.
-        ValueError: the file is not readable, or another version wrote it.
-    """
+    """Read the stages, the lineage or the findings over seeds that were saved in a folder."""
     place, missing = _PLACES[kind]
     path = Path(folder) / place
     if not path.exists():

@@ -108,9 +108,8 @@ def _read(file: str, longest: int) -> Sequences:
 
 
 def _tokens_task(series: CheckpointSeries, file: str, relations: tuple[str, ...] = ()) -> Tokens:
-    """Return the sequences of a file that fit the models of a series, up to as many positions as these have.
-
-    A line on standard error says what of the file is cut or left out.
+    """Return the sequences of a file that fit the models of a series, up to as many positions as these have. A line on
+    standard error says what of the file is cut or left out.
     """
     architecture, names = series.architecture, []
     for place, separator, name in (each.rpartition(":") for each in relations):

@@ -150,13 +150,7 @@ def _planned(record: Mapping[str, Any], last: str) -> list[tuple[int, int]]:
 
 
 def _of_plan(source: Source, last: int, every: int) -> Iterator[Finding]:
-    """Yield the last steps that Trainer meant to save: every so many, or, where it saved others too, the last one.
-
-    Args:
-        source: of checkpoints that Trainer saved.
-        last: the step that it meant to train to.
-        every: updates from one save to the next.
-    """
+    """Yield the last steps that Trainer meant to save: every so many, or, where it saved others too, the last one."""
     steps = {entry.at.step for entry in source.entries}
     if len(steps) < 2:
         return
@@ -186,12 +180,7 @@ def _of_hashes(source: Source) -> Iterator[Finding]:
 
 
 def _of_lists(source: Source, told: Collection[str]) -> Iterator[Finding]:
-    """Yield the other files of a folder that do not have the bytes they were written with, and damaged lists of these.
-
-    Args:
-        source: of the checkpoints.
-        told: the checkpoints of which something is told already.
-    """
+    """Yield the other files of a folder that do not have the bytes they were written with, and damaged lists of these."""
     if source.folder is None:
         return
     for path, why in checksums.faults(source.folder):

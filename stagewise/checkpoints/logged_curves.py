@@ -178,10 +178,9 @@ def _a_column_a_part(frame: pd.DataFrame, at: Any) -> pd.DataFrame:
 
 
 def _a_row_a_value(frame: pd.DataFrame, at: Any) -> pd.DataFrame:
-    """Turn columns called "RUN - CURVE", as Weights & Biases exports several runs, into a row a value.
-
-    Either name may hold " - " itself: of both ways to part them, that by which each run has each curve. Columns of
-    other names belong to every run.
+    """Turn columns called "RUN - CURVE", as Weights & Biases exports several runs, into a row a value. Either name may
+    hold " - " itself: of both ways to part them, that by which each run has each curve. Columns of other names belong
+    to every run.
     """
     columns = [str(name) for name in frame.columns.drop(at) if _is_curve(str(name))]
     ways = [
@@ -235,9 +234,8 @@ def _curves(frame: pd.DataFrame, at: Any, run: str) -> Iterator[tuple[str, pd.Da
 
 
 def _ends(curve: pd.DataFrame, columns: pd.DataFrame) -> np.ndarray:
-    """Return where a curve that was logged in nearly every row, beside others, is no number though steps go on.
-
-    Else a row without a value is one of another curve.
+    """Return where a curve that was logged in nearly every row, beside others, is no number though steps go on. Else a
+    row without a value is one of another curve.
     """
     finite = np.flatnonzero(curve["value"].notna())
     last = int(finite[-1])

@@ -91,15 +91,9 @@ Parse = Callable[[str], Coordinates | int | None]
 
 
 class _Number(NamedTuple):
-    """A number in a name.
-
-    Args:
-        kind: what it counts, a key of `KINDS`, "update", "date"; empty where no word says so.
-        value: None where it is no whole number, negative, or too large.
-        start: where it begins, with its word.
-        first: where its digits begin.
-        end: where it ends.
-        plain: whether it is written in digits alone, or in thousands.
+    """A number in a name: what it counts, a key of `KINDS`, "update" or "date", if a word says so; its value, None
+    where it is no whole number, negative or too large; whether it is written in digits alone, or in thousands
+    (`plain`).
     """
 
     kind: str
@@ -263,13 +257,8 @@ def read_names(names: Sequence[str], parse: Parse | str | None = None, *, bare: 
 
 
 def _reading(name: str, numbers: Sequence[_Number], changing: Collection[int], bare: bool) -> Reading:
-    """Read one name.
-
-    Args:
-        name: as it is.
-        numbers: in it.
-        changing: places of those that are not the same in all names that are made as this one.
-        bare: see `read_names`.
+    """Read one name by its numbers, at the places of those that are not the same in all names that are made as this
+    one.
     """
     kinds = (*UPDATES, "tokens", "epoch", *(("", "other", "percent") if bare else ()))
     kind = next((each for each in kinds if any(one.kind == each and (each or one.plain) for one in numbers)), None)

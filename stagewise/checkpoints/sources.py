@@ -218,10 +218,8 @@ def _holds_weights(folder: Path) -> bool:
 
 
 def _read(paths: Sequence[Path], parse: names.Parse | str | None) -> dict[Path, names.Reading]:
-    """Read the names of files and folders.
-
-    Copies beside the checkpoints, as last-v1, are left out where there are others; so are the state of a training and
-    the parts of one model.
+    """Read the names of files and folders. Copies beside the checkpoints, as last-v1, are left out where there are
+    others; so are the state of a training and the parts of one model.
     """
     if parse is not None:
         return names_of(paths, parse)

@@ -22,17 +22,8 @@ Numbers = Callable[[Any], Mapping[str, float]]
 
 @dataclasses.dataclass
 class _Watch:
-    """Says when a number has moved, so that what trains is saved finer while an onset is under way.
-
-    Args:
-        numbers: of the model, by name; None watches nothing.
-        every: updates between two looks.
-        by: how far any of them moves from where it was when it moved last: of a score in [0, 1], or in nats.
-        last: the numbers when one of them moved last.
-
-    >>> watch = _Watch(lambda model: {"score": model}, every=10, by=0.1)
-    >>> [watch.moved(value, step) for step, value in [(0, 0.0), (10, 0.05), (15, 0.5), (20, 0.12), (30, 0.2)]]
-    [False, False, False, True, False]
+    """Says when a number has moved by so much, of a score or in nats, so that training is saved finer while an onset is
+    under way.
     """
 
     numbers: Numbers | None

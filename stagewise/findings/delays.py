@@ -142,7 +142,6 @@ def delays(run: pd.DataFrame, other: pd.DataFrame, start: int, without: Collecti
 
 class _Times(NamedTuple):
     """When a transition comes in each draw: between which checkpoints, where between them; inf where it does not.
-
     `moving` says that it does not in the batch itself, whose curve has not stalled.
     """
 

@@ -181,17 +181,7 @@ class Stages(InWords):
 
 
 class _Evidence(NamedTuple):
-    """The parts of a run's table that stages are found in, split off once.
-
-    Args:
-        run: its name.
-        digest: identifies the rows that the parts are of.
-        steps: of the checkpoints.
-        curves: those to search for onsets.
-        rows: those of roles that are compared.
-        quantities: what the numbers are.
-        causes: what was done to the run.
-    """
+    """The parts of a run's table that stages are found in, split off once."""
 
     run: str
     digest: str

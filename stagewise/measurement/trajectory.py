@@ -103,12 +103,7 @@ def _placed(series: CheckpointSeries, seen: Sequence[Seen], components: int) -> 
 def _principal_components(
     vectors: Float[np.ndarray, "checkpoint number"], components: int
 ) -> tuple[Float[np.ndarray, "checkpoint component"], Float[np.ndarray, " component"]]:
-    """Return the positions of vectors on their first principal components, and the share of variance of each.
-
-    >>> positions, explained = _principal_components(np.array([[0.0, 0.0], [3.0, 4.0]]), 3)
-    >>> positions.round(6).tolist(), explained.tolist()
-    ([[-2.5], [2.5]], [1.0])
-    """
+    """Return the positions of vectors on their first principal components, and the share of variance of each."""
     centred = vectors.astype(float) - vectors.mean(0, dtype=float)
     squares, directions = np.linalg.eigh(centred @ centred.T)  # of few checkpoints, not of their many numbers
     squares, directions = squares[::-1].clip(min=0), directions[:, ::-1]

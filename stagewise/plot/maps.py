@@ -37,9 +37,6 @@ def _blend(weights: np.ndarray, colours: Sequence[str]) -> np.ndarray:
         pixel = prod_h (1 - a_h (1 - colour_h))
 
     White is no attention, a head's own colour is all of its attention; where several heads look is darker.
-
-    >>> _blend(np.array([[[0.0, 1.0]]]), ["#ff0000"]).tolist()
-    [[[1.0, 1.0, 1.0], [1.0, 0.0, 0.0]]]
     """
     missing = 1 - np.array([to_rgb(colour) for colour in colours])
     layers: np.ndarray = 1 - weights[..., None] * missing[:, None, None, :]

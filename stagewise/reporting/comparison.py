@@ -44,14 +44,7 @@ LISTED = 20
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _ComparisonReport(AbstractShown):
-    """Two runs compared.
-
-    Args:
-        settings: what differs between their records: `setting`, `first`, `second`, as text.
-        comparison: what came in both, and when; heads by their roles.
-        table: what stages are found in, of both runs, heads by their roles.
-        report: the HTML file.
-    """
+    """Two runs compared: `settings` has what differs between their records as text; heads go by their roles."""
 
     settings: pd.DataFrame
     comparison: Comparison
@@ -115,11 +108,7 @@ def _written(runs: MeasuredRuns, settings: pd.DataFrame, out: Path) -> _Comparis
 
 
 def _told_apart(first: Path, second: Path) -> tuple[str, str]:
-    """Name two folders by the least of their paths' ends in which they differ.
-
-    >>> _told_apart(Path("/a/one"), Path("/a/two")), _told_apart(Path("/a/0/run"), Path("/a/1/run"))
-    (('one', 'two'), ('0-run', '1-run'))
-    """
+    """Name two folders by the least of their paths' ends in which they differ."""
     parts = [folder.resolve().parts for folder in (first, second)]
     depth = next(n for n in itertools.count(1) if parts[0][-n:] != parts[1][-n:])
     one, other = ("-".join(each[-depth:]).replace(os.sep, "") for each in parts)
@@ -127,13 +116,7 @@ def _told_apart(first: Path, second: Path) -> tuple[str, str]:
 
 
 def _differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> pd.DataFrame:
-    """Return in what two records differ, as text: `setting`, `first`, `second`; a dash for what one does not have.
-
-    Settings of both runs come first. Findings about a run, as its audit, are no settings.
-
-    >>> _differences({"recipe": {"plan": {"steps": 900}}}, {"recipe": {"plan": {"steps": 600}}}).to_numpy().tolist()
-    [['plan.steps', '900', '600']]
-    """
+    """Return in what two records differ, as text: `setting`, `first`, `second`; a dash for what one does not have."""
     one, other = ({name: of[name] for name in of if name not in NO_SETTINGS} for of in (first, second))
     rows = sorted(_differing(one, other, ""), key=lambda row: NONE in row)
     return pd.DataFrame(rows, columns=["setting", "first", "second"])

@@ -71,11 +71,7 @@ def _paragraph(text: str) -> str:
 
 
 def _order_in_words(order: Sequence[Crossing]) -> str:
-    """Say which reference was closest until when, and what was not seen.
-
-    >>> _order_in_words([Crossing("unigram", "bigram", 30, 50), Crossing("bigram", "trigram", 900, float("inf"))])
-    'Closest to the unigram model until steps 30 to 50, then to the bigram model; not to the trigram model by step 900.'
-    """
+    """Say which reference was closest until when, and what was not seen."""
     words = f"Closest to the {order[0].before} model"
     latest = 0.0
     for crossing in order:
