@@ -52,7 +52,7 @@ def some_fields(given: Any) -> Mapping[str, Any] | None:
 
 
 def read_off(weights: Mapping[str, Tensor], name: str, known: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the config of a HookedTransformer by the names and shapes of its weights, and say what they do not hold."""
+    """Return a HookedTransformer's config by the names and shapes of its weights, and say what they do not hold."""
     shapes = {each: tuple(weight.shape) for each, weight in weights.items()}
     query, embed, unembed = (shapes.get(each, ()) for each in ("blocks.0.attn.W_Q", "embed.W_E", "unembed.W_U"))
     if (len(query), len(embed), len(unembed)) != (3, 2, 2) or any(".experts." in each for each in shapes):

@@ -23,7 +23,7 @@ Cause = int | tuple[int, int]
 
 
 def causes_of(folder: Path) -> dict[str, Cause]:
-    """Return the causes of a measured run, as {"the learning rate's cool-down": 3000}: its record's, and those named."""
+    """Return a measured run's causes, as {"the learning rate's cool-down": 3000}: its record's, and those named."""
     try:
         record = run_folder.read_record(folder)
     except FileNotFoundError:

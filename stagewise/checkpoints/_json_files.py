@@ -13,7 +13,7 @@ KINDS = {list: "a list", str: "a text", bool: "a boolean", int: "a number", floa
 
 
 def read_json(path: Path, fix: str = "restore it", *, name: str = "") -> dict[str, Any]:
-    """Read a file that holds a JSON object; the error of another one names the file and its fault, and ends in the fix."""
+    """Read a file that holds a JSON object; the error of another one names its fault, and ends in the fix."""
     what = name or str(path)
     try:
         if (size := path.stat().st_size) > LARGEST:

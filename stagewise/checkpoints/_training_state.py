@@ -146,7 +146,7 @@ def rewind(
 
 
 def branch(folder: Path, new: Path, plan: TrainPlan, step: int) -> int:
-    """Let another run start where one has been: copy all up to the newest state that was kept at a step or before it."""
+    """Let another run start where one has been: copy all up to the newest state that was kept up to a step."""
     start = branch_start(folder, new, plan, step)
     if not start or (new / run_folder.RESUME).exists():
         return start
@@ -194,7 +194,7 @@ _OTHER_WAYS = {
 
 
 def check_way(folder: Path, way: Mapping[str, object], fix: str) -> None:
-    """Refuse to go on with a run in another way than its newest state was computed in; without any state there is none."""
+    """Refuse to go on with a run in another way than its newest state, if there is one, was computed in."""
     kept = [run_folder.state_file(folder, step) for step in state_steps(folder)]
     newest = [path for path in (*kept, folder / run_folder.RESUME) if path.exists()]
     if newest:

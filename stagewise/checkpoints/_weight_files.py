@@ -103,7 +103,7 @@ def chosen_files(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def files_of(folder: Path) -> tuple[Path, ...]:
-    """Return the weight files of a checkpoint's folder: those with the names that Hugging Face gives, or a single one."""
+    """Return the weight files of a checkpoint's folder: those with Hugging Face's names, or a single one."""
     inside = [path.name for path in folder.iterdir()]
     names = chosen_files(inside)
     if not names and formats.ADAPTER in inside:

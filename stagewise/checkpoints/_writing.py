@@ -69,7 +69,7 @@ def write_folder(path: Path, save: Callable[[Path], object]) -> Path:
 
 
 def check_inside(path: Path) -> None:
-    """Refuse to write where a link within a run folder leads out of it; the folder itself may be, or lie behind, one."""
+    """Refuse to write where a link within a run folder leads out of it; the folder itself may be one."""
     place = root = Path(os.path.abspath(path)).parent
     while root.name in INSIDE or root.parent.name in OF_EACH:
         root = root.parent

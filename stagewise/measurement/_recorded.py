@@ -56,7 +56,7 @@ def recorded_dtype(folder: Path) -> Dtype:
 
 
 def made_anew(recorded: Mapping[str, str], known: Iterable[AbstractProbe] = ()) -> list[AbstractProbe]:
-    """Return the probes of a record: those known that are the same in words, or of the catalogue with its parameters."""
+    """Return the probes of a record: known ones that are the same in words, or the catalogue's with its parameters."""
     same = in_words(known)
     by_name = {type_name(type(probe)): probe for probe in known}
     return [by_name[name] if same.get(name) == text else _made(name, text) for name, text in recorded.items()]

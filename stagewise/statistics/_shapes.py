@@ -69,7 +69,7 @@ def joined(parts: list[Shapes]) -> Shapes:
 
 
 def alike(shapes: Shapes, one: Shapes, u: np.ndarray) -> np.ndarray:
-    """Return which shapes cannot be told from one: their halves are near, or each in the middle of the other: [shape]."""
+    """Return [shape]: which cannot be told from one, as halves are near, or each in the middle of the other."""
     (early, half, late), (first, middle, last) = (
         np.interp(part.times().T, u, np.arange(len(u))) for part in (shapes, one)
     )

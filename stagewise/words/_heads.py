@@ -11,7 +11,7 @@ from stagewise.words._times import at, unit
 
 
 def heads(onsets: pd.DataFrame, last: int, criteria: StageCriteria = DEFAULT) -> str:
-    """Say which heads of each kind there are, since when, and which kind came first, if their intervals do not overlap."""
+    """Say which heads of each kind there are, since when, and which kind surely came first."""
     parts, first = [], {}
     for kind in HEAD_KINDS:
         of_kind = onsets[onsets["kind"] == kind]
