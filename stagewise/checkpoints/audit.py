@@ -180,7 +180,7 @@ def _of_hashes(source: Source) -> Iterator[Finding]:
 
 
 def _of_lists(source: Source, told: Collection[str]) -> Iterator[Finding]:
-    """Yield the other files of a folder that do not have the bytes they were written with, and damaged lists of these."""
+    """Yield the other files of a folder without the bytes that they were written with, and damaged lists of these."""
     if source.folder is None:
         return
     for path, why in checksums.faults(source.folder):
