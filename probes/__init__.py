@@ -2,10 +2,8 @@
 
 from stagewise.probes.accuracy import Accuracy as Accuracy
 from stagewise.probes.active_neurons import ActiveNeurons as ActiveNeurons
-from stagewise.probes.attention_by_token import AttentionByToken as AttentionByToken
 from stagewise.probes.attention_distance import AttentionDistance as AttentionDistance
 from stagewise.probes.attention_entropy import AttentionEntropy as AttentionEntropy
-from stagewise.probes.attention_freezing import AttentionFreezing as AttentionFreezing
 from stagewise.probes.attention_progress import AttentionProgress as AttentionProgress
 from stagewise.probes.attention_to import AttentionTo as AttentionTo
 from stagewise.probes.composition import Composition as Composition
@@ -13,7 +11,6 @@ from stagewise.probes.copying import Copying as Copying
 from stagewise.probes.direct_logit_attribution import DirectLogitAttribution as DirectLogitAttribution
 from stagewise.probes.edge_attribution import EdgeAttribution as EdgeAttribution
 from stagewise.probes.effective_support import EffectiveSupport as EffectiveSupport
-from stagewise.probes.growth_factor import GrowthFactor as GrowthFactor
 from stagewise.probes.head_ablation import HeadAblation as HeadAblation
 from stagewise.probes.head_attribution import HeadAttribution as HeadAttribution
 from stagewise.probes.head_specialisation import HeadSpecialisation as HeadSpecialisation
@@ -33,6 +30,4 @@ from stagewise.probes.pattern_clusters import PatternClusters as PatternClusters
 from stagewise.probes.qk_offset import QKOffset as QKOffset
 from stagewise.probes.residual_stream import ResidualStream as ResidualStream
 from stagewise.probes.restricted_context_kl import RestrictedContextKL as RestrictedContextKL
-from stagewise.probes.token_entropy import TokenEntropy as TokenEntropy
-from stagewise.probes.token_recall import TokenRecall as TokenRecall
 from stagewise.probes.value_alignment import ValueAlignment as ValueAlignment

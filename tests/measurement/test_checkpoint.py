@@ -12,11 +12,13 @@ from torch import nn
 from stagewise import models, probes
 from stagewise.architecture import Architecture
 from stagewise.checkpoints.series import CheckpointSeries
+from stagewise.experiments.scan_and_snap.attention_freezing import AttentionFreezing
+from stagewise.experiments.scan_and_snap.growth_factor import GrowthFactor
 from stagewise.init import GaussianInit
 from stagewise.intervention import AblateHead, Edit, PatchEdge
 from stagewise.measurement.engine import measure
 from stagewise.probe import AbstractPatternProbe, AbstractProbe, Quantity, Reading, View
-from stagewise.probes import AttentionFreezing, GrowthFactor, HeadAblation, MLPAblation, RestrictedContextKL
+from stagewise.probes import HeadAblation, MLPAblation, RestrictedContextKL
 from stagewise.probes.default_probes import default_probes
 from stagewise.tasks import RepeatedTokens
 
@@ -81,8 +83,9 @@ def test_lean_passes_and_slices_give_the_numbers_of_hooks_on_the_whole_batch(ser
 @pytest.mark.one_of(3)
 def test_probes_that_read_no_predictions_give_the_same_rows_where_none_are_computed(series: CheckpointSeries) -> None:
     batch = TASK.probe_batch(4, seed=0)
-    kinds = [each for each in vars(probes).values() if isinstance(each, type) and issubclass(each, AbstractProbe)]
-    needing = {probes.AttentionProgress, probes.AttentionByToken, probes.GrowthFactor, probes.ValueAlignment}
+    catalogue = [*vars(probes).values(), AttentionFreezing]
+    kinds = [each for each in catalogue if isinstance(each, type) and issubclass(each, AbstractProbe)]
+    needing = {probes.AttentionProgress, probes.ValueAlignment}
     if not any(isinstance(each, probes.QKOffset) for each in default_probes(series.architecture, batch)):
         needing.add(probes.QKOffset)  # there are no learned positions
     if series.architecture.config.get("attn_only"):

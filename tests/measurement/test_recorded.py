@@ -16,14 +16,14 @@ from stagewise.checkpoints._table_file import PROVENANCE
 from stagewise.checkpoints.run_folder import TABLE
 from stagewise.measurement._recorded import in_words, made_anew, recorded_probes
 from stagewise.probe import AbstractProbe
-from stagewise.probes import AttentionProgress, AttentionTo, HeadAblation, Loss, TokenRecall, ValueAlignment
+from stagewise.probes import AttentionProgress, AttentionTo, HeadAblation, Loss, RestrictedContextKL, ValueAlignment
 from stagewise.recipe import Recipe
 
 CATALOGUE: list[Any] = [cls for cls in vars(probes).values() if isinstance(cls, type)]
 BY_DEFAULT = [
     cls for cls in CATALOGUE if all(each.default is not dataclasses.MISSING for each in dataclasses.fields(cls))
 ]
-OTHERS = [HeadAblation(heads=((0, 1),), kinds=("mean",), seed=3), TokenRecall((0.2, 0.5)), AttentionTo(("I(1)",))]
+OTHERS = [HeadAblation(heads=((0, 1),), kinds=("mean",), seed=3), RestrictedContextKL((1, 3)), AttentionTo(("I(1)",))]
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Laws that every probe of the catalogue keeps on a real model: a new one is tested without an edit."""
+"""Laws that every probe of the catalogue keeps on a real model, and those of a paper: a new one needs no edit."""
 
 import copy
 import dataclasses
@@ -16,6 +16,11 @@ from torch import Tensor
 from stagewise import models, probes
 from stagewise.architecture import Architecture
 from stagewise.checkpoints.series import CheckpointSeries, State
+from stagewise.experiments.scan_and_snap.attention_by_token import AttentionByToken
+from stagewise.experiments.scan_and_snap.attention_freezing import AttentionFreezing
+from stagewise.experiments.scan_and_snap.growth_factor import GrowthFactor
+from stagewise.experiments.scan_and_snap.token_entropy import TokenEntropy
+from stagewise.experiments.scan_and_snap.token_recall import TokenRecall
 from stagewise.init import GaussianInit
 from stagewise.intervention import Attribution, Edit
 from stagewise.measurement.engine import measure
@@ -26,9 +31,9 @@ from stagewise.table import VALUES
 from stagewise.task import Batch
 from stagewise.tasks import MarkovChain, RepeatedTokens
 
-PROBES: dict[str, type[AbstractProbe]] = {
-    name: cls for name, cls in vars(probes).items() if isinstance(cls, type) and issubclass(cls, AbstractProbe)
-}
+OF_A_PAPER: list[type[AbstractProbe]] = [AttentionByToken, AttentionFreezing, GrowthFactor, TokenEntropy, TokenRecall]
+CATALOGUE = [cls for cls in vars(probes).values() if isinstance(cls, type) and issubclass(cls, AbstractProbe)]
+PROBES: dict[str, type[AbstractProbe]] = {cls.__name__: cls for cls in [*CATALOGUE, *OF_A_PAPER]}
 PLAIN = sorted(name for name, cls in PROBES.items() if cls.__dataclass_params__.eq)  # type: ignore[attr-defined]
 """Those that are equal to another one with the same parameters."""
 

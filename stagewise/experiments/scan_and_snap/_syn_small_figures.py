@@ -10,10 +10,13 @@ from stagewise.checkpoints import run_folder
 from stagewise.experiments.published import Result, bounds, mean_over, number, table_of, write_csv
 from stagewise.experiments.scan_and_snap import _plots as plots
 from stagewise.experiments.scan_and_snap import _synthetic as experiment
+from stagewise.experiments.scan_and_snap.attention_by_token import AttentionByToken
+from stagewise.experiments.scan_and_snap.attention_freezing import AttentionFreezing
+from stagewise.experiments.scan_and_snap.growth_factor import GrowthFactor
+from stagewise.experiments.scan_and_snap.token_entropy import TokenEntropy
 from stagewise.experiments.scan_and_snap.yz_hooked import series_of
 from stagewise.experiments.scan_and_snap.yz_training import Rates
 from stagewise.measurement.engine import measure
-from stagewise.probes import AttentionByToken, AttentionFreezing, GrowthFactor, TokenEntropy
 from stagewise.table import select, tidy
 from stagewise.tasks import syn_small
 

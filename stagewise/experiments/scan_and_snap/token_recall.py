@@ -5,7 +5,7 @@ import dataclasses
 import torch
 from einops import einsum
 
-from stagewise.attention import on_same_token, once_a_token
+from stagewise.experiments.scan_and_snap._queries import on_same_token, once_a_token
 from stagewise.loss import mean_scored
 from stagewise.probe import AbstractPatternProbe, Quantity, Reading, View, chosen
 

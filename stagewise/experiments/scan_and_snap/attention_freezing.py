@@ -4,7 +4,7 @@ import dataclasses
 
 import pandas as pd
 
-from stagewise.attention import scored_rows
+from stagewise.experiments.scan_and_snap._queries import scored_rows
 from stagewise.probe import AbstractPatternProbe, Quantity, Reading, View
 
 

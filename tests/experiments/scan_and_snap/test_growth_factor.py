@@ -8,12 +8,12 @@ import torch
 from stagewise.architecture import Architecture
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.experiments.scan_and_snap._synthetic import moments_of_syn_small
+from stagewise.experiments.scan_and_snap.growth_factor import GrowthFactor
 from stagewise.experiments.scan_and_snap.yz_hooked import series_of
 from stagewise.experiments.scan_and_snap.yz_model import YZ, zeros
 from stagewise.experiments.scan_and_snap.yz_training import Rates
 from stagewise.measurement.engine import measure
 from stagewise.models import build, weights
-from stagewise.probes import GrowthFactor
 from stagewise.table import select
 from stagewise.task import Batch
 from stagewise.tasks import syn_small

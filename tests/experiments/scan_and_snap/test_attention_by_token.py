@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from stagewise.experiments.scan_and_snap._synthetic import attention_by_class, moments_of_syn_small
+from stagewise.experiments.scan_and_snap.attention_by_token import AttentionByToken
 from stagewise.experiments.scan_and_snap.yz_hooked import series_of
 from stagewise.experiments.scan_and_snap.yz_training import Rates
 from stagewise.measurement.engine import measure
 from stagewise.probe import View
-from stagewise.probes import AttentionByToken
 from stagewise.table import select
 from stagewise.task import Batch
 from stagewise.tasks import syn_small

@@ -8,12 +8,12 @@ import torch
 from torch import Tensor
 
 from stagewise.experiments.scan_and_snap._synthetic import moments_of_syn_small
+from stagewise.experiments.scan_and_snap.attention_freezing import AttentionFreezing
 from stagewise.experiments.scan_and_snap.yz_hooked import series_of
 from stagewise.experiments.scan_and_snap.yz_training import Rates
 from stagewise.measurement._rows import bootstrap_weights, rows
 from stagewise.measurement.engine import measure
 from stagewise.probe import View
-from stagewise.probes import AttentionFreezing
 from stagewise.table import select, tidy
 from stagewise.tasks import syn_small
 

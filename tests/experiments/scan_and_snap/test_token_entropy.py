@@ -9,12 +9,15 @@ import torch
 
 from stagewise.architectures import full
 from stagewise.checkpoints.series import open_series
+from stagewise.experiments.scan_and_snap.attention_by_token import AttentionByToken
+from stagewise.experiments.scan_and_snap.growth_factor import GrowthFactor
+from stagewise.experiments.scan_and_snap.token_entropy import TokenEntropy
+from stagewise.experiments.scan_and_snap.token_recall import TokenRecall
 from stagewise.experiments.scan_and_snap.yz_hooked import series_of
 from stagewise.experiments.scan_and_snap.yz_model import YZ, zeros
 from stagewise.measurement.engine import measure
 from stagewise.models import build
 from stagewise.probe import AbstractProbe, View
-from stagewise.probes import AttentionByToken, GrowthFactor, TokenEntropy, TokenRecall
 from stagewise.table import select
 from stagewise.task import Batch
 from stagewise.tasks import syn_small

@@ -4,7 +4,7 @@ import dataclasses
 
 import torch
 
-from stagewise.attention import on_same_token
+from stagewise.experiments.scan_and_snap._queries import on_same_token
 from stagewise.loss import mean_scored
 from stagewise.probe import AbstractPatternProbe, Quantity, Reading, View, chosen
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from stagewise.attention import scored_rows
+from stagewise.experiments.scan_and_snap._queries import scored_rows
 from stagewise.probe import AbstractPatternProbe, Quantity, Reading, View
 
 

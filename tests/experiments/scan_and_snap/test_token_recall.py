@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from stagewise.experiments.scan_and_snap._synthetic import final_scores, recall
+from stagewise.experiments.scan_and_snap.token_recall import TokenRecall
 from stagewise.experiments.scan_and_snap.yz_hooked import series_of
 from stagewise.experiments.scan_and_snap.yz_model import YZ, zeros
 from stagewise.measurement.engine import measure
-from stagewise.probes import TokenRecall
 from stagewise.table import select
 from stagewise.task import Batch
 from stagewise.tasks import syn_medium, syn_small
