@@ -22,7 +22,7 @@ from stagewise.findings.batch_familiarity import familiarity_of_run
 from stagewise.measurement._provenance import analysis_record, provenance
 from stagewise.measurement.engine import Resources, check, check_resources, measure
 from stagewise.measurement.probe_batch import batch_of_run, batch_of_series
-from stagewise.models._precision import Dtype
+from stagewise.models._numbers import Dtype
 from stagewise.plain_text import file_part
 from stagewise.probe import AbstractProbe
 from stagewise.probes import AttentionTo, Copying

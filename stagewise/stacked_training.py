@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from stagewise import models
 from stagewise.loss import training_loss
-from stagewise.models._precision import Dtype, products_in
+from stagewise.models._numbers import Dtype, products_in
 from stagewise.recipe import Recipe, describe
 from stagewise.training import Training, optimiser_of
 

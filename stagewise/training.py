@@ -20,9 +20,8 @@ from stagewise.checkpoints.series import CheckpointSeries, open_series
 from stagewise.init import by_pattern, check_trained_here, matching
 from stagewise.loss import training_loss
 from stagewise.models._clamps import Clamps, targets
-from stagewise.models._devices import check_device
-from stagewise.models._precision import Dtype as Dtype
-from stagewise.models._precision import check_dtype, products_in
+from stagewise.models._numbers import Dtype as Dtype
+from stagewise.models._numbers import check_device, check_dtype, products_in
 from stagewise.models._training_pass import TrainingPass, training_pass
 from stagewise.recipe import Recipe, TrainPlan
 from stagewise.task import Batch

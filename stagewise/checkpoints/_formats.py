@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from stagewise.checkpoints._json_files import read_json
+from stagewise.checkpoints._data_files import read_json
 from stagewise.checkpoints._pickles import UNREADABLE, Stub, stub_of
 from stagewise.fields import MEMORY
 

@@ -19,7 +19,7 @@ from stagewise.checkpoints._weight_path import ENOUGH, paths_of
 from stagewise.checkpoints.findings import Finding, Kind
 from stagewise.checkpoints.sources import Entry, Source
 from stagewise.loss import mean_scored, prediction_loss
-from stagewise.models._devices import check_device
+from stagewise.models._numbers import check_device
 from stagewise.task import Batch
 
 PREDICTIONS = "predictions"

@@ -10,8 +10,8 @@ from typing import Any
 
 from stagewise.checkpoints._architectures import CONFIG
 from stagewise.checkpoints._choice import joined
+from stagewise.checkpoints._data_files import read_json
 from stagewise.checkpoints._digest import file_sha256
-from stagewise.checkpoints._json_files import read_json
 from stagewise.checkpoints._ranges import Fetch, first_rows, part_without_mlps, without_mlps
 from stagewise.checkpoints._weight_files import Contents, State, chosen_files, contents_of, missing_shard, read
 from stagewise.checkpoints.hub import Hub, RemoteFile

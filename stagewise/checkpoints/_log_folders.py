@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from stagewise.checkpoints._json_files import read_json
+from stagewise.checkpoints._data_files import read_json
 from stagewise.checkpoints._log_lines import read_lines
 from stagewise.checkpoints.names import read_names
 

@@ -11,9 +11,17 @@ import numpy as np
 from stagewise import models
 from stagewise.checkpoints._comparisons import at_entry, other_steps, read_each, unusual
 from stagewise.checkpoints._copies import FIRST_UPDATE, near_copies, same_checkpoints, stale
-from stagewise.checkpoints._jumps import breaks, rate_jumps
 from stagewise.checkpoints._misplaced import exchanged
-from stagewise.checkpoints._outliers import detours, end_growth, ends, flipped, foreign_ends, vanished
+from stagewise.checkpoints._outliers import (
+    breaks,
+    detours,
+    end_growth,
+    ends,
+    flipped,
+    foreign_ends,
+    rate_jumps,
+    vanished,
+)
 from stagewise.checkpoints._sketches import Sketch, sketched
 from stagewise.checkpoints._weight_path import MANY, Deviation, WeightPath, common_path, paths_of
 from stagewise.checkpoints.findings import Finding, Kind

@@ -15,8 +15,8 @@ from torch import Tensor
 
 from stagewise.checkpoints import _checksums as checksums
 from stagewise.checkpoints import _formats as formats
+from stagewise.checkpoints._data_files import read_json
 from stagewise.checkpoints._digest import check_whole
-from stagewise.checkpoints._json_files import read_json
 from stagewise.checkpoints._pickles import (
     UNREADABLE,
     NotOnlyWeightsError,

@@ -80,7 +80,7 @@ def _of_training(changes: RecipeOptions) -> dict[str, object]:
     if changes.steps is not None:
         values["plan.steps"] = changes.steps
     if changes.config is not None:
-        from stagewise.checkpoints._json_files import read_json
+        from stagewise.checkpoints._data_files import read_json
 
         values["architecture"] = read_json(changes.config, "give the fields of a HookedTransformerConfig by name")
     return values

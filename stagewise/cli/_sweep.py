@@ -17,7 +17,7 @@ from stagewise.cli._settings import read_axes
 if TYPE_CHECKING:
     import pandas as pd
 
-    from stagewise.models._precision import Dtype
+    from stagewise.models._numbers import Dtype
     from stagewise.recipe import Recipe
 
 SUMMARY = "summary.csv"
@@ -126,8 +126,7 @@ def _by_axes(table: "pd.DataFrame", cells: Sequence[Mapping[str, str]]) -> "pd.D
 
 def _resources(device: str, dtype: str, memory: int | None, *, here: bool) -> dict[str, Any]:
     """Return where runs are executed and in what; a default is not named, so that results from without it are found."""
-    from stagewise.models._devices import check_device
-    from stagewise.models._precision import check_dtype
+    from stagewise.models._numbers import check_device, check_dtype
 
     check_dtype(dtype)
     if here:

@@ -22,10 +22,9 @@ from stagewise.findings._from_references import (
 )
 from stagewise.findings._head_labels import head_events
 from stagewise.findings._known_causes import causes_in, known
-from stagewise.findings._levels import levels_of
-from stagewise.findings._power import POWER, power_of
 from stagewise.findings._scores import Curve, followed, has_scores, of_whole_model, quantities_of, rows_of_evidence
 from stagewise.findings._transitions import NEVER, RunTransition, stage_rows, transitions_of, with_stages
+from stagewise.findings._whole_model import POWER, levels_of, power_of
 from stagewise.findings._windows import Window, windows
 from stagewise.findings.onsets import TIMES, onsets_of
 from stagewise.statistics import DEFAULT, StageCriteria

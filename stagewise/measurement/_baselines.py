@@ -10,7 +10,7 @@ from torch import Tensor
 
 from stagewise import models
 from stagewise.checkpoints import run_folder
-from stagewise.checkpoints._json_files import read_json
+from stagewise.checkpoints._data_files import read_json
 from stagewise.checkpoints.run_folder import RESTRICTED, SHARED
 from stagewise.checkpoints.series import CheckpointSeries, open_series
 from stagewise.task import Batch

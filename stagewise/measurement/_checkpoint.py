@@ -26,7 +26,7 @@ from stagewise.models import _lean as lean
 from stagewise.models._edits import Replacement, check_factors, directed, read_for, replacement
 from stagewise.models._lean_reading import rotary_hooks, shown_hooks
 from stagewise.models._lean_weights import LeanWeights
-from stagewise.models._precision import Dtype
+from stagewise.models._numbers import Dtype
 from stagewise.probe import AbstractCircuitProbe, AbstractProbe, Reading, View
 from stagewise.task import Batch
 

@@ -18,14 +18,13 @@ from typing import Any, NamedTuple
 import cloudpickle
 import pandas as pd
 
+from stagewise.checkpoints._data_files import parquet_faults, read_json
 from stagewise.checkpoints._digest import SHORT, is_told, short_digest
-from stagewise.checkpoints._json_files import read_json
-from stagewise.checkpoints._parquet_files import parquet_faults
 from stagewise.checkpoints._table_file import TableFile
 from stagewise.checkpoints.run_folder import write_json
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.measurement._parts import ANEW, rows_in
-from stagewise.models._precision import Dtype
+from stagewise.models._numbers import Dtype
 from stagewise.probe import AbstractProbe
 from stagewise.table import conformed, in_order
 from stagewise.task import Batch

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from stagewise.checkpoints._parquet_files import parquet_faults
+from stagewise.checkpoints._data_files import parquet_faults
 from stagewise.checkpoints._table_file import PROVENANCE, TableFile
 from stagewise.table import ARRAYS, Quantities, conformed, declare, in_order, type_of
 

@@ -24,7 +24,7 @@ from stagewise.models._edits import Replacement
 from stagewise.models._lean import LeanPass
 from stagewise.models._lean_reading import rotary_hooks
 from stagewise.models._lean_weights import LeanWeights
-from stagewise.models._precision import Dtype, products_in
+from stagewise.models._numbers import Dtype, products_in
 from stagewise.models._readout import Readout, last_residual, readout
 from stagewise.probe import AbstractCircuitProbe, AbstractProbe, EditedPass
 from stagewise.task import Batch

@@ -16,7 +16,7 @@ from stagewise.checkpoints._digest import short_digest
 from stagewise.checkpoints.findings import Audit
 from stagewise.checkpoints.run_folder import FORMAT, versions
 from stagewise.checkpoints.series import CheckpointSeries
-from stagewise.models._precision import Dtype
+from stagewise.models._numbers import Dtype
 from stagewise.own_code import named
 from stagewise.recipe import describe
 from stagewise.task import AbstractTask, Batch

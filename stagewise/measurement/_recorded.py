@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from stagewise import probes as catalogue
-from stagewise.checkpoints._json_files import read_json
+from stagewise.checkpoints._data_files import read_json
 from stagewise.checkpoints._table_file import TableFile
 from stagewise.checkpoints.run_folder import TABLE
-from stagewise.models._precision import Dtype
+from stagewise.models._numbers import Dtype
 from stagewise.probe import AbstractProbe
 from stagewise.recipe import type_name
 from stagewise.table import WEIGHTS

@@ -19,8 +19,8 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from stagewise import models
+from stagewise.checkpoints._data_files import read_json
 from stagewise.checkpoints._digest import short_digest
-from stagewise.checkpoints._json_files import read_json
 from stagewise.checkpoints.run_folder import measuring, write_json
 from stagewise.checkpoints.series import CheckpointSeries, State
 from stagewise.measurement import _langevin as langevin
@@ -28,7 +28,7 @@ from stagewise.measurement._forecast import in_words
 from stagewise.measurement._inputs import check_batch, check_series, finite_states
 from stagewise.measurement._langevin import Coefficient, Loss, Sampler
 from stagewise.models import Model
-from stagewise.models._devices import check_device
+from stagewise.models._numbers import check_device
 from stagewise.models._restrictions import of_head, trained
 from stagewise.models._training_pass import training_pass
 from stagewise.processes import map_elsewhere

@@ -20,8 +20,7 @@ from stagewise.measurement._passes import default_memory, predicted, slices_need
 from stagewise.measurement._printed_table import Table
 from stagewise.measurement._provenance import provenance
 from stagewise.measurement._recorded import PROBES, in_words
-from stagewise.models._devices import check_device
-from stagewise.models._precision import Dtype, check_dtype
+from stagewise.models._numbers import Dtype, check_device, check_dtype
 from stagewise.probe import AbstractProbe
 from stagewise.table import declare, tidy
 from stagewise.task import Batch

@@ -5,6 +5,7 @@ from stagewise.models._building import described as described
 from stagewise.models._building import has_hooked_transformer as has_hooked_transformer
 from stagewise.models._building import hook_point as hook_point
 from stagewise.models._building import hooked_module as hooked_module
+from stagewise.models._config_fields import named_config as named_config
 from stagewise.models._held_attention import HELD_KEYS as HELD_KEYS
 from stagewise.models._model import Model as Model
 from stagewise.models._native import is_native as is_native
@@ -13,7 +14,6 @@ from stagewise.models._passes import circuits as circuits
 from stagewise.models._passes import clean_pass as clean_pass
 from stagewise.models._passes import edited_pass as edited_pass
 from stagewise.models._passes import hooks_for as hooks_for
-from stagewise.models._published_configs import named_config as named_config
 from stagewise.models._trial import check_edits as check_edits
 from stagewise.models._uninitialised import unloaded as unloaded
 from stagewise.models._weights import CONSTANTS as CONSTANTS

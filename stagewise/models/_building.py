@@ -14,8 +14,8 @@ from stagewise.init import AbstractInit
 from stagewise.models import _huggingface as huggingface
 from stagewise.models import _native as native
 from stagewise.models._config_fields import OF_NATIVE_WITHOUT_EFFECT, asked_beside
-from stagewise.models._devices import check_device
 from stagewise.models._model import Bridge, Model
+from stagewise.models._numbers import check_device
 from stagewise.models._vector_inputs import accept_vectors, native_accepts_vectors
 from stagewise.models._weights import parameters, put, shapes
 from stagewise.models._wrapping import is_bridge, wrapped

@@ -22,7 +22,7 @@ from stagewise.models._lean_attention import Heads, attend, turned_by
 from stagewise.models._lean_reading import not_covered
 from stagewise.models._lean_weights import Layer, LeanWeights
 from stagewise.models._model import Model
-from stagewise.models._precision import Dtype, products_in, widened
+from stagewise.models._numbers import Dtype, products_in, widened
 
 _Copies = Float[Tensor, "batch copy head pos model"]
 """Inputs of the heads of a layer: copy 0 for queries, 1 for keys, 2 for values."""

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from stagewise.attention import z_hook
 from stagewise.intervention import AblateHead, AblateMLP, Ablation
-from stagewise.models._precision import NARROW, widened
+from stagewise.models._numbers import NARROW, widened
 from stagewise.task import derive_seed
 
 _ROUNDING = 1e-4

@@ -21,7 +21,7 @@ from stagewise.models._lean_attention import attend, project
 from stagewise.models._lean_reading import rotary_hooks
 from stagewise.models._lean_weights import LeanWeights
 from stagewise.models._model import Model
-from stagewise.models._precision import Dtype, products_in, widened
+from stagewise.models._numbers import Dtype, products_in, widened
 from stagewise.models._scored_positions import ScoredPositions
 
 INPUT = "blocks.0.hook_resid_pre"

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from stagewise.models._held_attention import evenly, of_last
 from stagewise.models._lean_weights import Layer, LeanWeights
+from stagewise.models._numbers import widened
 from stagewise.models._parts import capped
-from stagewise.models._precision import widened
 from stagewise.models._scored_positions import ScoredPositions
 
 _SHORT = 32

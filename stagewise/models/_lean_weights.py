@@ -7,8 +7,8 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from stagewise.models._numbers import widened
 from stagewise.models._parts import Mlp, Norm, capped
-from stagewise.models._precision import widened
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

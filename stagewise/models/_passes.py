@@ -17,7 +17,7 @@ from stagewise.models._edits import Replacement, by_head, mlp_hook, read_for
 from stagewise.models._edits import replacement as clean_replacement
 from stagewise.models._lean_reading import rotary_hooks
 from stagewise.models._model import Model
-from stagewise.models._precision import Dtype, products_in, widened
+from stagewise.models._numbers import Dtype, products_in, widened
 from stagewise.models._wrapping import is_bridge, name_of, named_in_errors
 from stagewise.table import check_head
 

@@ -16,10 +16,9 @@ from stagewise.findings.replicates import Replicates, replicates_of
 from stagewise.findings.stages import Stages
 from stagewise.plot import _atlas as plot
 from stagewise.reporting._figure import Plot, figure_html
-from stagewise.reporting._html import AbstractShown
+from stagewise.reporting._html import AbstractShown, wording
 from stagewise.reporting._measured_runs import MeasuredRuns, read_runs, stages_part, write_runs
 from stagewise.reporting._prose import NONE, html_table, number
-from stagewise.reporting._wording import wording
 from stagewise.reporting.comparison import UNLIKE
 from stagewise.reporting.page import Part
 from stagewise.table import Role, rows_named, with_role

@@ -1,9 +1,11 @@
-"""Pieces of pages: text that a page holds packed, and what a notebook shows of a page."""
+"""Pieces of pages: texts of `wording.toml`, text that a page holds packed, and what a notebook shows of a page."""
 
 import base64
+import functools
 import gzip
 import html
 import importlib.resources
+import tomllib
 from pathlib import Path
 
 from stagewise.checkpoints.run_folder import write
@@ -55,3 +57,15 @@ def inline(page: Path) -> str:
     """Return an HTML page as an element of another one, whole: its scripts run, and it needs no other file."""
     text = html.escape(page.read_text(encoding="utf8"), quote=True)
     return f'<iframe srcdoc="{text}" {INLINE}></iframe>'
+
+
+@functools.cache
+def texts() -> dict[str, dict[str, str]]:
+    """Return every text by its section and its name, each in one line."""
+    sections = tomllib.loads(packaged("wording.toml"))
+    return {section: {name: " ".join(text.split()) for name, text in of.items()} for section, of in sections.items()}
+
+
+def wording(section: str, *names: str, **facts: object) -> str:
+    """Return texts of a section one behind the other, as HTML, with facts in their places."""
+    return " ".join(texts()[section][name] for name in names).format(**facts)

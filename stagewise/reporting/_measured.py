@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from stagewise.checkpoints._json_files import read_json
-from stagewise.checkpoints._parquet_files import read_parquet
+from stagewise.checkpoints._data_files import read_json, read_parquet
 from stagewise.checkpoints._table_file import TableFile, chosen
 from stagewise.checkpoints.run_folder import (
     BATCH,

@@ -13,7 +13,7 @@ from stagewise.findings.batch_familiarity import BatchFamiliarity
 from stagewise.findings.replicates import Replicates
 from stagewise.findings.stages import Stages
 from stagewise.plot._over_seeds import bands_of
-from stagewise.reporting._html import AbstractShown
+from stagewise.reporting._html import AbstractShown, wording
 from stagewise.reporting._measured_runs import (
     MeasuredRuns,
     curve_parts,
@@ -25,7 +25,6 @@ from stagewise.reporting._measured_runs import (
     write_runs,
 )
 from stagewise.reporting._prose import html_table, number
-from stagewise.reporting._wording import wording
 from stagewise.reporting.page import Part
 from stagewise.saved_findings import save_replicates
 from stagewise.statistics._constants import FEWEST_SEEDS

@@ -15,7 +15,7 @@ from stagewise.checkpoints.run_folder import read_record
 from stagewise.findings._comparison import Comparison, compare_stages
 from stagewise.findings._roles import paired_roles
 from stagewise.plain_text import file_part
-from stagewise.reporting._html import AbstractShown
+from stagewise.reporting._html import AbstractShown, wording
 from stagewise.reporting._measured_runs import (
     MeasuredRuns,
     curve_parts,
@@ -25,7 +25,6 @@ from stagewise.reporting._measured_runs import (
     write_runs,
 )
 from stagewise.reporting._prose import NONE, html_table, number, settings_rows
-from stagewise.reporting._wording import wording
 from stagewise.reporting.page import Part
 from stagewise.words._comparison import later
 from stagewise.words._grammar import capital, count

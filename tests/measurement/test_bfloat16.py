@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from stagewise.checkpoints._json_files import read_json
+from stagewise.checkpoints._data_files import read_json
 from stagewise.checkpoints._table_file import TableFile
 from stagewise.checkpoints.run_folder import TABLE
 from stagewise.checkpoints.series import CheckpointSeries, open_series

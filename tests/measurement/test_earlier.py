@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 import torch
 
-from stagewise.checkpoints._json_files import read_json
+from stagewise.checkpoints._data_files import read_json
 from stagewise.checkpoints._table_file import TableFile
 from stagewise.checkpoints.run_folder import write_json
 from stagewise.checkpoints.series import CheckpointSeries

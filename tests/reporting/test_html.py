@@ -1,13 +1,16 @@
-"""What a notebook shows: the report inline, stages as a list, a path where there is no file."""
+"""Pieces of pages: what a notebook shows of one, and texts, all of which are used, and none is missing."""
 
+import ast
 import html
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pytest
 
+from stagewise import reporting
 from stagewise.findings.stages import find_stages
-from stagewise.reporting._html import Page
+from stagewise.reporting._html import Page, texts, wording
 
 
 def test_a_page_is_a_path_and_shows_its_file(tmp_path: Path) -> None:
@@ -34,3 +37,29 @@ def test_stages_are_a_list_of_their_sentences() -> None:
     shown = find_stages(table)._repr_html_()
     assert shown.count("<li>") == 4
     assert "no onset in 1 score" in shown
+
+
+CODE = "\n".join(path.read_text(encoding="utf8") for path in Path(reporting.__path__[0]).rglob("*.py"))
+STRINGS = {node.value for node in ast.walk(ast.parse(CODE)) if isinstance(node, ast.Constant)}
+"""All that stands in the code of the pages as a string."""
+
+BY_NAME = {("further", "LinearCKA"), ("further", "PrincipalAngles"), ("generic", "up"), ("generic", "down")}
+"""Texts that are found by what a table says: its probes, which way is progress."""
+
+
+def test_every_text_is_of_a_page() -> None:
+    names = {(section, name) for section, of in texts().items() for name in of}
+    assert len(names) > 30
+    assert {(section, name) for section, name in names - BY_NAME if not {section, name} <= STRINGS} == set()
+
+
+def test_texts_stand_one_behind_the_other_on_one_line() -> None:
+    both = wording("stages", "nested", "ribbons")
+    assert both == f"{wording('stages', 'nested')} {wording('stages', 'ribbons')}"
+    assert "\n" not in both
+
+
+def test_a_fact_stands_in_its_place() -> None:
+    assert "replaced (mean ablation)." in wording("ablation", "ablation", kind="mean")
+    with pytest.raises(KeyError, match="kind"):
+        wording("ablation", "ablation")

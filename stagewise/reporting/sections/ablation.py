@@ -4,9 +4,9 @@ import html
 
 from stagewise import plot
 from stagewise.reporting._figure import Plot
+from stagewise.reporting._html import wording
 from stagewise.reporting._measured import Measured
 from stagewise.reporting._section import Blocks, Section
-from stagewise.reporting._wording import wording
 from stagewise.table import select
 
 

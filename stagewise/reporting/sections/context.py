@@ -3,9 +3,9 @@
 from stagewise import plot
 from stagewise.plot.heads import moved_most
 from stagewise.reporting._figure import Plot
+from stagewise.reporting._html import wording
 from stagewise.reporting._measured import Measured
 from stagewise.reporting._section import Blocks, Section, never_missing
-from stagewise.reporting._wording import wording
 from stagewise.table import select
 
 SCORES = (("Copying", "accuracy"), ("Copying", "gain"), ("InContextLearning", "score"))

@@ -6,10 +6,10 @@ from stagewise import plot
 from stagewise.findings._unsettled import unsettled, unsettled_in_words
 from stagewise.plot._quantities import quantity_of
 from stagewise.reporting._figure import Plot, identifier
+from stagewise.reporting._html import texts, wording
 from stagewise.reporting._measured import Measured
 from stagewise.reporting._prose import in_words
 from stagewise.reporting._section import Blocks, Section, never_missing
-from stagewise.reporting._wording import texts, wording
 from stagewise.reporting.sections.generic import caption
 from stagewise.table import select
 

@@ -13,10 +13,10 @@ from stagewise.findings.stages import Stages
 from stagewise.plot._quantities import axes_of, quantity_of
 from stagewise.plot.generic import COLOURED, GREYS, PANELS, finite_rows, kind_of, lines_in, long_axis
 from stagewise.reporting._figure import Plot, identifier
+from stagewise.reporting._html import wording
 from stagewise.reporting._measured import Measured
 from stagewise.reporting._prose import in_words
 from stagewise.reporting._section import Blocks, Section
-from stagewise.reporting._wording import wording
 from stagewise.table import Quantity, select
 from stagewise.words._grammar import capital
 

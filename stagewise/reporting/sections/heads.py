@@ -11,10 +11,10 @@ from stagewise.findings._head_labels import head_labels
 from stagewise.plot._quantities import quantity_of
 from stagewise.plot.heads import moved_most
 from stagewise.reporting._figure import Plot
+from stagewise.reporting._html import wording
 from stagewise.reporting._measured import Measured
 from stagewise.reporting._prose import between, html_table
 from stagewise.reporting._section import PANELS, Blocks, Section, never_missing
-from stagewise.reporting._wording import wording
 from stagewise.table import head_label, heads_in, select
 
 OF_ATTENTION = (("EffectiveSupport", "keys"), ("AttentionDistance", "distance"), ("ParticipationRatio", "dimensions"))

@@ -2,10 +2,10 @@
 
 from stagewise import plot
 from stagewise.reporting._figure import Plot
+from stagewise.reporting._html import wording
 from stagewise.reporting._measured import Measured
 from stagewise.reporting._prose import LISTED, between, html_table
 from stagewise.reporting._section import Blocks, Section, never_missing
-from stagewise.reporting._wording import wording
 from stagewise.table import select
 from stagewise.words._lineage import each_event
 

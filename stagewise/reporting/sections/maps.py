@@ -8,11 +8,11 @@ from stagewise.findings.stages import Stages
 from stagewise.plot._colours import head_colours
 from stagewise.plot.maps import patterns
 from stagewise.reporting._figure import Plot
+from stagewise.reporting._html import wording
 from stagewise.reporting._measured import Measured
 from stagewise.reporting._section import PANELS, Blocks, Section, never_missing
 from stagewise.reporting._viewer import MAPS as SHOWN
 from stagewise.reporting._viewer import circuitsvis_view, viewer
-from stagewise.reporting._wording import wording
 from stagewise.table import head_label, heads_in
 from stagewise.words._times import at
 

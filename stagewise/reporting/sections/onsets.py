@@ -10,10 +10,10 @@ from stagewise.findings._scores import UNIT, curves_of
 from stagewise.findings.stages import Stages
 from stagewise.plot.onsets import kinds_shown, onset_curves
 from stagewise.reporting._figure import Plot
+from stagewise.reporting._html import wording
 from stagewise.reporting._measured import Measured
 from stagewise.reporting._prose import html_table, number, time
 from stagewise.reporting._section import Blocks, Section, never_missing
-from stagewise.reporting._wording import wording
 from stagewise.words._onsets import onsets as in_words
 from stagewise.words._onsets import without_onset
 

@@ -4,10 +4,10 @@ import numpy as np
 
 from stagewise import plot
 from stagewise.reporting._figure import Plot
+from stagewise.reporting._html import wording
 from stagewise.reporting._measured import RECORDED, Measured
 from stagewise.reporting._prose import html_table, settings_rows
 from stagewise.reporting._section import Blocks, Section, never_missing
-from stagewise.reporting._wording import wording
 from stagewise.words._grammar import count
 from stagewise.words._times import written
 

@@ -11,10 +11,10 @@ from stagewise.plot._curves import scalar
 from stagewise.plot._step_axis import panels
 from stagewise.plot._strips import beyond_uniform
 from stagewise.reporting._figure import Plot
+from stagewise.reporting._html import wording
 from stagewise.reporting._measured import Measured
 from stagewise.reporting._prose import html_table, number, stage_rows
 from stagewise.reporting._section import Blocks, Section
-from stagewise.reporting._wording import wording
 from stagewise.words._grammar import capital
 from stagewise.words._stages import turning_points
 from stagewise.words._times import interval

@@ -10,10 +10,10 @@ from stagewise.findings._crossings import Crossing, crossings
 from stagewise.findings._head_kinds import head_onsets
 from stagewise.plot.n_grams import N_GRAMS
 from stagewise.reporting._figure import Plot
+from stagewise.reporting._html import wording
 from stagewise.reporting._measured import Measured
 from stagewise.reporting._prose import html_table
 from stagewise.reporting._section import Blocks, Section, never_missing
-from stagewise.reporting._wording import wording
 from stagewise.statistics import DEFAULT
 from stagewise.table import select
 from stagewise.words import _heads as head_words

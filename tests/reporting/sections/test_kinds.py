@@ -6,8 +6,8 @@ import pandas as pd
 
 from stagewise.findings.lineage import find_lineage
 from stagewise.reporting._figure import Plot
+from stagewise.reporting._html import wording
 from stagewise.reporting._measured import Measured
-from stagewise.reporting._wording import wording
 from stagewise.reporting.sections.kinds import CLUSTERS, LINEAGE
 from tests.fixtures.profiles import profile_rows
 

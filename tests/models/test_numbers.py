@@ -1,4 +1,4 @@
-"""Passes in bfloat16 are near those in float32, and what reduces them is in float32."""
+"""A device that is not there is refused; passes in bfloat16 are near those in float32, which reduces them."""
 
 import math
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from stagewise.loss import kl_divergence
 from stagewise.models._edits import leaves_attention, restrict_pattern
 from stagewise.models._lean import agreeing_weights
 from stagewise.models._lean_reading import rotary_hooks
-from stagewise.models._precision import check_dtype, products_in, widened
+from stagewise.models._numbers import check_device, check_dtype, products_in, widened
 
 ROUNDING = torch.finfo(torch.bfloat16).eps
 """Between a number and the next one, of order one."""
@@ -138,3 +138,14 @@ def test_rows_of_a_rounded_pattern_are_no_attention_sinks() -> None:
     assert restricted.dtype == torch.bfloat16
     assert leaves_attention(pattern, 5)
     torch.testing.assert_close(restricted.float(), restrict_pattern(whole, 5), rtol=2 * ROUNDING, atol=ROUNDING**2)
+
+
+def test_a_device_that_holds_numbers_is_taken() -> None:
+    check_device("cpu")
+    check_device(torch.device("cpu", 0))
+
+
+@pytest.mark.parametrize("device", ["gpu", "cuda:99", "meta"])
+def test_a_device_that_is_not_there_is_refused_by_name(device: str) -> None:
+    with pytest.raises(ValueError, match=f'torch sees no device "{device}" here .*: take another one'):
+        check_device(device)

@@ -1,4 +1,4 @@
-"""The numbers that passes compute in: matrix products in bfloat16 where somebody asks for it, all else in float32."""
+"""The device that passes run on, and their numbers: products in bfloat16 where somebody asks for it, else float32."""
 
 import typing
 from typing import Literal
@@ -28,3 +28,12 @@ def products_in(dtype: Dtype, device: str | torch.device) -> torch.autocast:
 def widened(x: Tensor) -> Tensor:
     """Return numbers of half the width in float32, others as they are: for what is summed or normalised."""
     return x.float() if x.dtype in NARROW else x
+
+
+def check_device(device: str | torch.device) -> None:
+    """Refuse a device that torch does not see here."""
+    try:
+        torch.empty(0, device=device).cpu()
+    except (RuntimeError, AssertionError) as reason:
+        line = str(reason).partition("\n")[0]
+        raise ValueError(f'torch sees no device "{device}" here ({line}): take another one, as "cpu"') from reason
