@@ -21,9 +21,7 @@ Class = tuple[str, Bool[Tensor, "batch pos"]]
 
 
 def prediction_classes(batch: Batch, tokens: Iterable[int]) -> dict[str, Bool[Tensor, "batch pos"]]:
-    """Return which predictions are in each class, scored or not; a regression has classes by position and relation
-    alone.
-    """
+    """Return which predictions are in each class, scored or not; a regression has none by token."""
     of_tokens = {f"{_TOKEN}{token}": batch.targets == token for token in tokens}
     by_place = {**dict(_by_position(batch)), **dict(_by_relation(batch))}
     return by_place if batch.is_regression else {**of_tokens, **by_place, **dict(_by_n_gram(batch))}

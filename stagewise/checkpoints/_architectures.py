@@ -25,9 +25,7 @@ TAKEN = (
 
 
 def architecture_from(given: Any) -> Architecture:
-    """Return the architecture that is meant by a config, its fields as a dict or JSON, a model, a file, a folder or a
-    name.
-    """
+    """Return the architecture that a config, its fields, JSON, a model, a file, a folder or a name stands for."""
     if isinstance(given, Architecture):
         return given
     if isinstance(given, str | Path):

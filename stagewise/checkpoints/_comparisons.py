@@ -22,9 +22,7 @@ def at_entry(kind: Kind, *entries: Entry, **details: Any) -> Finding:
 def read_each(
     source: Source, entries: Iterable[Entry], read: Callable[[Entry], T]
 ) -> tuple[dict[Entry, T], list[Finding]]:
-    """Return the reading of each checkpoint, and the findings of those that cannot be read; a hub that does not answer
-    ends the audit.
-    """
+    """Return each checkpoint's reading, and findings on unreadable ones; a hub that does not answer ends the audit."""
     kinds = {
         FileNotFoundError: Kind.NO_WEIGHTS,
         OtherFormError: Kind.NO_WEIGHTS,

@@ -103,9 +103,7 @@ class _Reader(pickle.Unpickler):
 
 
 def read_shards(folder: Path) -> dict[str, Tensor]:
-    """Read the tensors in a folder of torch.distributed.checkpoint. Its description is a pickle, which torch would run;
-    here it is read with stubs.
-    """
+    """Read a folder of torch.distributed.checkpoint; its description, a pickle, is read with stubs and not run."""
     try:
         described = _Reader(io.BytesIO((folder / SHARDS).read_bytes())).load().fields
         sizes = {

@@ -85,9 +85,7 @@ SHOWN = 60
 
 
 class _Line(NamedTuple):
-    """The numbers of a line. `key` is None where another line tells the step; `whole` says that the line holds names
-    and numbers alone.
-    """
+    """The numbers of a line, with the step's name, unless another line tells it; a `whole` line holds nothing else."""
 
     values: dict[str, float]
     key: str | None

@@ -94,9 +94,7 @@ def _without_points(column: pd.Series) -> pd.Series:
 
 
 def read_json_log(text: str, *, lines: bool) -> pd.DataFrame:
-    """Read curves in JSON: an object a row or a line, columns, rows by their steps, or TensorBoard's download. The last
-    line may be cut off, as where a run goes on or was stopped.
-    """
+    """Read curves in JSON by rows, lines, columns or steps; the last line may be cut off, as where a run goes on."""
     held = _of_lines([line for line in text.splitlines() if line.strip()]) if lines else _rows(json.loads(text))
     frame = pd.DataFrame(held) if isinstance(held, Mapping) else pd.json_normalize(held, sep="/")
     return frame.apply(from_text)

@@ -62,9 +62,7 @@ def _candidates(distances: np.ndarray, order: list[int]) -> set[tuple[int, int]]
 
 
 def _gain(distances: np.ndarray, order: list[int], i: int, j: int) -> float:
-    """Return how many times longer the ways to and from two rows are than after their exchange; 1 where one of the two
-    lies no better then.
-    """
+    """Return how many times longer the ways to two rows are than after their exchange; 1 where one is no better."""
     place = {i: order[j], j: order[i]}
     ways = [[k for k in (row - 1, row) if 0 <= k < len(order) - 1] for row in (i, j)]
     before = {k: float(distances[order[k], order[k + 1]]) for k in (*ways[0], *ways[1])}

@@ -52,10 +52,7 @@ SCALED = 0.05
 
 
 def detours(path: WeightPath) -> Iterator[Deviation]:
-    """Yield the inner checkpoints that lie off the path, whose neighbours lie close together. If s is off and r is off
-    too, in the other direction, both are found; two that are off in the same direction are a jump and a return: see
-    `breaks`.
-    """
+    """Yield inner checkpoints off the path, whose neighbours lie close together; `breaks` has two off together."""
     ratios = detour_ratios(path)
     for i in np.flatnonzero(ratios > DETOUR + FEW / path.size):
         others = np.delete(ratios, i)
@@ -178,9 +175,7 @@ def _scaled_together(paths: Sequence[WeightPath], checkpoint: int, neighbour: in
 
 
 def cosines(paths: Sequence[WeightPath], common: WeightPath) -> np.ndarray:
-    """Return the median over matrices of the cosine between each common checkpoint's weights and the next one's.
-    Vectors are left out, gains being alike in all models, and what does not move.
-    """
+    """Return the median cosine of matrices at neighbouring checkpoints; vectors, as gains, are alike in all models."""
     least = 2 * max((path.size for path in paths), default=0) ** 0.5  # a vector has about the root of a matrix's
     chosen = [path for path in paths if path.size > least and path.moves()]
     chosen = [path for path in chosen if np.isin(common.rows, path.rows).all()]

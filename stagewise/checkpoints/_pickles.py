@@ -116,9 +116,7 @@ def _looked_up(stream: io.BytesIO) -> Iterator[str]:
 
 
 class Stub:
-    """A substitute for an object that is no plain data: the file's record of it, and nothing that runs. Its classes are
-    made by `inert`, one a name, and called in the place of what has the name.
-    """
+    """The file's record of an object that is no plain data; `inert` makes a class for each name."""
 
     name = ""
     """The name of the object, as in __main__.GPTConfig."""
@@ -145,9 +143,7 @@ GROWS = re.compile(r"Can only (SETITEM|append|extend).*class '(?P<name>[\w.<>]+)
 
 
 def load_inertly(path: Path) -> Any:
-    """Load a file of `torch.save` with a stub in the place of each object that is neither weights nor plain data.
-    Torch's own reader for weights alone reads it, and looks up and calls nothing but the stubs and what makes tensors.
-    """
+    """Load a file of `torch.save` by torch's reader of weights, with a stub for whatever is no plain data."""
     names = list(dict.fromkeys(_renamed(name) for name in _globals(path)))
     if (why := refusal(path)) and " is hostile" in why:
         raise NotOnlyWeightsError(why)

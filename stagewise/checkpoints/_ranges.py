@@ -1,7 +1,4 @@
-"""Parts of a .safetensors file, by ranges of its bytes: the file need not be here.
-
-Other files raise a ValueError.
-"""
+"""Parts of a .safetensors file, by ranges of its bytes, wherever it lies; other files raise a ValueError."""
 
 import json
 import math

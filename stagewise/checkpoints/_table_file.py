@@ -26,9 +26,7 @@ SMALL = 50_000
 
 @dataclasses.dataclass(frozen=True)
 class TableFile:
-    """A Parquet file of a table, read a row group (a checkpoint) at a time, so that what is not asked for takes no
-    memory.
-    """
+    """A Parquet file of a table, read by row groups (checkpoints): what is not asked for takes no memory."""
 
     path: Path
 
@@ -158,9 +156,7 @@ def _starts(group: pa.Table) -> np.ndarray:
 
 
 class StoredArray:
-    """An array of one row. NumPy reads it as it reads a list of numbers; a copy in another process is a plain array.
-    The file, which has no name, is freed with the last array in it.
-    """
+    """An array of one row, which NumPy reads as a list; its file without a name is freed with the last array."""
 
     __slots__ = ("_dtype", "_file", "_number", "_place")
 

@@ -79,9 +79,7 @@ def save(
 
 
 def _unshared(value: Any) -> Any:
-    """Return containers made anew and equal strings as one: pickle writes what is one object in another way. A state
-    that was loaded shares other objects than one that was not, and would have other bytes.
-    """
+    """Return new containers, equal strings as one: a loaded state shares others, which pickle writes otherwise."""
     if isinstance(value, dict):
         return {_unshared(key): _unshared(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
@@ -160,9 +158,7 @@ def branch(folder: Path, new: Path, plan: TrainPlan, step: int) -> int:
 
 
 def branch_start(folder: Path, new: Path, plan: TrainPlan, step: int) -> int:
-    """Return the step from which a run that branches off another one trains: where it is itself, if it has begun; else
-    the newest up to a step at which a state was kept, or 0.
-    """
+    """Return the step a branch trains from: its own if it has begun, else the newest kept up to a step, or 0."""
     if (new / run_folder.RESUME).exists():
         reached = int(run_folder.read_resume(new / run_folder.RESUME)["step"])
         return reached if _is_there(new, plan, reached) else 0

@@ -304,9 +304,7 @@ def not_finite(state: State) -> tuple[str, ...]:
 
 
 def load_file(path: Path, fix: str = RESTORE, *, inertly: bool = False) -> Any:
-    """Load a .safetensors file or one of `torch.save` on the CPU, without running code. Objects that are no plain data
-    are refused, or `inertly` read as stubs.
-    """
+    """Load weights on the CPU without running code; `inertly` reads objects that are no plain data as stubs."""
     from safetensors import SafetensorError
 
     try:

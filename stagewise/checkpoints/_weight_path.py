@@ -119,9 +119,7 @@ def _path(name: str, sketches: Sequence[Sketch | None]) -> WeightPath:
 
 
 def common_path(paths: Sequence[WeightPath]) -> WeightPath | None:
-    """Join the weights that move into one path, each in units of its usual stride; None if none moves. Its rows are the
-    checkpoints that have all of them.
-    """
+    """Join the weights that move into one path of the checkpoints with all, each in units of its usual stride."""
     moving = [path for path in paths if len(path) > 1 and _usual_stride(path) > path.precision * path.norms.max()]
     longest = max((len(path) for path in moving), default=0)
     moving = [path for path in moving if 2 * len(path) > longest]

@@ -178,9 +178,7 @@ def _explained(reason: Exception, path: Path, place: Path) -> OSError | None:
 
 
 def _refusal(place: Path) -> int | None:
-    """Return why the system takes no more of a file, None if it does: libraries hide the reason in errors of their own.
-    safetensors has the system's message in its own error; torch's writer loses it.
-    """
+    """Return why the system takes no more of a file: safetensors has it in its own error, torch's writer loses it."""
     try:
         with open(place / "probe" if place.is_dir() else place, "ab") as file:
             file.write(PROBE)

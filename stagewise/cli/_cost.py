@@ -69,9 +69,7 @@ def seconds_a_checkpoint(model: "Architecture", batch: "Batch", probes: "Sequenc
 
 
 def products_a_checkpoint(model: "Architecture", batch: "Batch", probes: "Sequence[AbstractProbe]") -> float:
-    """Return the multiplications and additions of a checkpoint's passes. An edited pass begins at the layer of its
-    edit: half of a pass on average.
-    """
+    """Return the products of a checkpoint's passes; an edited one begins at its edit: half a pass on average."""
     edits = {edit for probe in probes for edit in probe.edits(model)}
     width = model.config["d_model"]
     parameters = 12 * model.n_layers * width**2 + width * model.n_outputs

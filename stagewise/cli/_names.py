@@ -58,9 +58,7 @@ def task_class(name: str) -> "type[AbstractTask]":
 
 
 def run_folder_named(name: str) -> Path | None:
-    """Return the run folder of a name that may be a task's as well: the task's wins, and a line says so. A folder is
-    named otherwise by its path, as in ./recall; one that holds no run is none.
-    """
+    """Return the run folder of a name; a task of the name wins, and a line says so, unless it is a path as ./recall."""
     if not _is_run(name):
         return None
     if name in TASK_NAMES:
@@ -76,9 +74,7 @@ def _is_run(name: str) -> bool:
 
 
 def task_classes(names: Sequence[str] = ()) -> "list[type]":
-    """Return the classes that run.json may name: the catalogue's, and those of these names. They are tasks,
-    initialisations, and functions of relations, whose modules are allowed by that.
-    """
+    """Return the classes that run.json may name, the catalogue's and these; modules of relations are allowed so."""
     from stagewise import tasks
     from stagewise.init import AbstractInit
     from stagewise.recipe import load_class
@@ -121,9 +117,7 @@ def _catalogue() -> list[str]:
 def chooser(
     only: Sequence[str], without: Sequence[str], *, exact: bool = False
 ) -> "Callable[[Architecture, Batch, Any], list[AbstractProbe]]":
-    """Return a function that chooses as `default_probes`, and then some of them, or all but some; `exact` ablates every
-    head on all sequences.
-    """
+    """Return a function that chooses among `default_probes` by name; `exact` ablates every head on all sequences."""
     from stagewise.probes.default_probes import default_probes
 
     def choose(architecture: "Architecture", batch: "Batch", task: Any) -> "list[AbstractProbe]":
@@ -145,9 +139,7 @@ def all_exact(probes: "Sequence[AbstractProbe]") -> "list[AbstractProbe]":
 def probes_again(
     recipe: "Recipe", folder: Path, only: Sequence[str], without: Sequence[str], extra: "Sequence[AbstractProbe]"
 ) -> "list[AbstractProbe]":
-    """Return the probes that the table of a run folder was measured with, or what `chooser` chooses without a table;
-    `extra` ones replace those of their names.
-    """
+    """Return the probes of a run folder's table, or, without one, those of `chooser`; `extra` ones replace theirs."""
     from stagewise.measurement._recorded import made_anew, recorded_probes
     from stagewise.measurement.probe_batch import load_batch
     from stagewise.probes.default_probes import default_probes

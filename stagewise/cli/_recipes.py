@@ -49,9 +49,7 @@ def recipe_of_run(folder: Path, tasks: Sequence[str], verb: str) -> "Recipe":
 
 
 def recipe_in(folder: Path, changes: RecipeOptions = AS_IT_IS, tasks: Sequence[str] = ()) -> "Recipe":
-    """Return the recipe of a run folder, or of a record alone, changed by the options; `tasks` are classes as
-    module:Class.
-    """
+    """Return the recipe of a run folder or a record, changed by the options; `tasks` are written module:Class."""
     from stagewise.checkpoints.run_folder import RUN, read_run
     from stagewise.recipe import Recipe, rebuild
 

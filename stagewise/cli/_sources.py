@@ -84,9 +84,7 @@ def _has_table(source: str, measurement: Measurement) -> bool:
 
 
 def measured_folder(source: str) -> Path:
-    """Return where the table of a source lies: in its own folder, or where `measure` and `report` write it. The curves
-    of a file become a table first.
-    """
+    """Return where a source's table lies, or will be written; the curves of a file become a table first."""
     from stagewise.checkpoints.run_folder import RUN, TABLE
     from stagewise.reporting._logged import is_log, logged_folder
 
@@ -107,9 +105,7 @@ def measured_folder(source: str) -> Path:
 
 
 class OpenedSource(NamedTuple):
-    """The checkpoints of a source, and the folder of their tables. `recipe` is that of a run, which is measured on its
-    own task; other sources have none, and a `task` where one is given.
-    """
+    """The checkpoints of a source, and the folder of their tables; a run has a recipe, others may have a task."""
 
     series: "CheckpointSeries"
     folder: Path
@@ -143,9 +139,7 @@ def opened_source(
     *,
     agree: bool = True,
 ) -> OpenedSource:
-    """Open a run on its own task, or other checkpoints on the data that are given, a task of the user, or none. Where
-    downloading the weights takes much, somebody has to agree.
-    """
+    """Open a run on its own task, or others on the given data; somebody agrees where a download takes much."""
     from stagewise.analysis import folder_of
     from stagewise.checkpoints.run_folder import RUN, check_claim
     from stagewise.checkpoints.series import open_series
@@ -209,9 +203,7 @@ def _concluded(opened: OpenedSource, audit: "Audit | None", measurement: Measure
 
 
 def measure_each(opened: Sequence[OpenedSource], measurement: Measurement) -> "Iterator[Audit | None]":
-    """Measure each opened source into its folder; yield its audit, None of a run. An executor gets the checkpoints of
-    all sources at once; here one source is measured after the other.
-    """
+    """Measure the sources; yield each one's audit, None of a run. An executor gets the checkpoints of all at once."""
     if measurement.executor is None or not opened:
         with several(measurement.passes.workers) as pool:
             yield from (_measured(one, measurement, pool) for one in opened)

@@ -57,9 +57,7 @@ class Comparison(InWords):
 
 
 def compare_stages(first: Stages, second: Stages, roles: pd.DataFrame) -> Comparison:
-    """Align the boundaries and onsets of two runs: by what they are, heads by their roles. Where a curve has several
-    onsets of one direction, those nearest to each other in log(1 + step) correspond.
-    """
+    """Align boundaries and onsets of two runs, heads by roles; of several onsets those nearest in log(1 + step)."""
     aligned = replicates_of([first, second], roles)
     kind = [aligned.catalogue[event].unnumbered for event in aligned.findings["event"]]
     place = {event: i for i, event in enumerate(dict.fromkeys(kind))}

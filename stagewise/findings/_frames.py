@@ -77,9 +77,7 @@ def _column(kind: str, values: list[Any]) -> pd.Series:
 
 
 def digest(table: pd.DataFrame) -> str:
-    """Return a hash of a table of measurements and its declared quantities; the same in memory and from disk. Resamples
-    are left out: `lo` and `hi`, which come from them, are not; and maps, in which nothing is found.
-    """
+    """Return a hash of a table and its quantities, the same from disk, without resamples and maps."""
     content = hashlib.sha256(str(table.attrs.get(DECLARED)).encode())
     for name in sorted(set(map(str, table)) - set(ARRAYS)):
         if table[name].notna().any():

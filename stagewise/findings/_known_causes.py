@@ -30,9 +30,7 @@ def known(causes: Causes) -> Causes:
 
 
 def causes_in(table: pd.DataFrame, given: Causes | None = None) -> Causes:
-    """Return the causes that are given; else warm-ups and jumps of the learning rates that a run logged, as `of_log`.
-    Where rates of groups of parameters change alike, each change is named once.
-    """
+    """Return the given causes; else those in logged learning rates, where groups that change alike count once."""
     from stagewise.checkpoints._causes import numbered, of_log
 
     if given is not None:
@@ -64,9 +62,7 @@ def coincidence(one: Transition, causes: Causes, steps: np.ndarray) -> str:
 
 
 def cause_within(causes: Causes, lo: int | float, hi: int | float, at: int | float) -> str:
-    """Return the name of the cause with a step from `lo` to `hi`; else nothing. If there are several, the last one up
-    to `at` is named, and the first after it.
-    """
+    """Return the name of the last cause from `lo` up to `at`, else of the first one up to `hi`; else nothing."""
     steps = [(name, step) for name, step in causes.items() if not isinstance(step, Sequence) and lo <= step <= hi]
     near = [(step > at, abs(at - step), name) for name, step in steps]
     return min(near, default=(False, 0, ""))[-1]

@@ -12,9 +12,7 @@ from stagewise.words import _seeds as words
 
 
 def milestones(stages: Stages) -> Stages:
-    """Return stages in which, of the onsets of heads that agree in all else, the first stands for all, as head 0. So
-    the runs of models with other numbers of heads are aligned by `replicates_of` as seeds are.
-    """
+    """Return stages in which one onset stands for heads that agree in all else: so other sizes are aligned."""
     onsets = stages.onsets
     if onsets.empty:
         return stages

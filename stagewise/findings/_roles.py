@@ -47,9 +47,7 @@ def head_roles(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def paired_roles(table: pd.DataFrame) -> pd.DataFrame:
-    """Assign the heads of a second run to those of a first one, as `head_roles` does; heads of it without a counterpart
-    have the numbers that follow, and no `distance`.
-    """
+    """Pair the heads of two runs, as `head_roles` does; further ones have the numbers that follow, no `distance`."""
     runs = {str(name): rows for name, rows in table.groupby("run", sort=False)}
     if len(runs) != 2:
         raise ValueError(f"heads are paired between two runs, the table has {len(runs)}: {', '.join(runs)}")

@@ -53,9 +53,7 @@ that differ by less than this part of the largest are one. Row
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Curve:
-    """A curve of a run: its rows in the order of the steps up to values that are not finite, which are `lost`. `offset`
-    is the one at which all keys may lie that a head attends to.
-    """
+    """A curve of a run up to the values that are not finite; a head's keys may all lie at one `offset`."""
 
     probe: str
     quantity: str
@@ -104,9 +102,7 @@ class Curve:
 
     @functools.cached_property
     def criteria(self) -> StageCriteria:
-        """The thresholds for this curve; a tenth of the range of its finite numbers stands for a missing unit. A change
-        below the resolution of its type of number is none either.
-        """
+        """The thresholds for this curve: a missing unit is a tenth of its range; its type's resolution is the least."""
         if self.log or self.declared.unit or None not in self.declared.range or not self.is_finite:
             return self.common
         values = without_outliers(self.values[None])
@@ -191,9 +187,7 @@ def _at_one_offset(table: pd.DataFrame, curves: Iterable[Curve]) -> Iterator[Cur
 
 
 def _fixed_offsets(table: pd.DataFrame, curves: Iterable[Curve]) -> Iterator[Curve]:
-    """Yield the peaks over offsets of heads that once had as much attention there as a name takes, with the offset.
-    Left out are heads whose peak a relation of the table names already, as "previous token" names offset 1.
-    """
+    """Yield peaks over offsets that once had the attention a name takes, and that no relation names already."""
     offsets, masses = _values(table, Role.PEAK_OFFSET), _values(table, Role.ATTENTION)
     for curve in curves:
         high, head = curve.raw >= curve.common.named, frozenset(curve.labels.items())
@@ -229,9 +223,7 @@ def rows_of_evidence(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def curves_of(table: pd.DataFrame, onsets: pd.DataFrame) -> list[pd.DataFrame]:
-    """Return the curve that each row of `find_onsets` is about, in the order of its steps. The table is split once a
-    quantity, not searched once a curve: the time is linear in their number.
-    """
+    """Return the curve of each row of `find_onsets`; the table is split once a quantity, in linear time."""
     pairs = onsets[["probe", "quantity"]].drop_duplicates().itertuples(index=False)
     curves = {
         (probe, name, frozenset(labels.items())): rows

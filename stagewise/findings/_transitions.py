@@ -128,9 +128,7 @@ def _next_left(transitions: Sequence[RunTransition], complete: str) -> str:
 
 
 def with_stages(onsets: pd.DataFrame, transitions: Sequence[RunTransition]) -> pd.DataFrame:
-    """Return onsets with the number of the stage that each starts, as `starts_stage`. In a transition a curve has one
-    onset in a direction, the sharpest: another one is the rest of the same way.
-    """
+    """Return onsets with `starts_stage`, one a curve and direction in a transition: others are the same way's rest."""
     stage_of = {label: number for number, one in enumerate(transitions, start=2) for label in one.onsets}
     started = pd.Series([stage_of.get(label, pd.NA) for label in onsets.index], onsets.index, "Int64")
     if onsets.empty:

@@ -42,9 +42,7 @@ ASKED = 2
 
 
 def power_of(curves: Sequence[Curve]) -> pd.DataFrame:
-    """Return a row a curve with the smallest change that would have been found in it, and how often: `power`. Asked are
-    curves of the model as a whole, shares first; without such the head's score that moved most.
-    """
+    """Return `power` of two curves of the whole model, shares first; else of the head's score that moved most."""
     able = [each for each in of_whole_model(curves) or curves if each.can_be_judged and np.ptp(each.values) > 0]
     if any(each.labels for each in able):
         able = [max(able, key=lambda each: float(np.ptp(each.values)))]

@@ -57,9 +57,7 @@ class Seen(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Along:
-    """Readings of each checkpoint along a series: its comparisons with others at so many positions, and its place by so
-    many numbers of all checkpoints together; 0 takes none.
-    """
+    """Readings of each checkpoint: comparisons at so many positions, and its place by so many numbers; 0 takes none."""
 
     series: CheckpointSeries
     batch: Batch | None

@@ -21,9 +21,7 @@ _NUMBERS = 5 * 10**7
 
 
 def _restricted_log_probs(series: CheckpointSeries, batch: Batch) -> Float[Tensor, "batch pos token"]:
-    """Return the log-probabilities of the last checkpoint of a restricted-context model at each scored position, nats.
-    Positions that are not scored hold the uniform distribution.
-    """
+    """Return the last restricted-context checkpoint's log-probabilities, nats; uniform ones at unscored positions."""
     context, d_vocab = series.architecture.config["n_ctx"], series.architecture.config["d_vocab"]
     model = models.unloaded(series.architecture)
     models.load(model, series.weights(series.steps[-1]))

@@ -79,9 +79,7 @@ class Checkpoint:
 
 
 class _Readings(NamedTuple):
-    """The readings at a checkpoint: by the name of each kind of probe what it read and its seconds, the passes that it
-    was the first to ask for included.
-    """
+    """The readings at a checkpoint, and the seconds of each kind of probe with the passes it was the first to need."""
 
     of: dict[str, list[Reading]]
     seconds: defaultdict[str, float]
@@ -115,9 +113,7 @@ def readings(plan: Plan, checkpoint: Checkpoint) -> _Readings:
 
 
 def _of_no_slice(plan: Plan, checkpoint: Checkpoint) -> Iterator[str]:
-    """Name the kinds of one's own probes whose readings of a few sequences are not those of their halves together. Else
-    quantities across sequences would depend on the memory that is free. The library's own probes do not.
-    """
+    """Name one's own probes that read a few sequences unlike their halves: free memory would decide their numbers."""
     few = plan.batch[:_FEW]
     halves = cut(few, 2)
     for probe in plan.probes:

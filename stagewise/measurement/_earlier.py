@@ -100,9 +100,7 @@ def parts_folder(
     by_hooks: bool,
     dtype: Dtype = "float32",
 ) -> tuple[Path, Earlier]:
-    """Return the folder of this measurement's parts, and the other ones beside it that have rows of some probe. Rows of
-    other weights, another batch, another dtype, another version of the package or of a probe's code are none of these.
-    """
+    """Return the folder of this measurement's parts, and others with rows of a probe on the same weights and data."""
     order = batch.nested_references  # equal batches may order their references differently
     fields, sources = list(map(_fields, probes)), list(map(_source, probes))
     engine = [version("stagewise"), by_hooks, *([] if dtype == "float32" else [dtype])]  # as before there were others
@@ -136,9 +134,7 @@ def _fields(probe: AbstractProbe) -> object:
 
 
 def _source(probe: AbstractProbe) -> str:
-    """Return the code of a probe's module, and of those of its base classes beyond the library. Another version of it
-    measures anew. Code in no file, as in a notebook's cells, is told by its value.
-    """
+    """Return the code of a probe's module and its own bases, whose change measures anew; other code by its value."""
     known = {AbstractProbe.__module__.partition(".")[0], *sys.stdlib_module_names}
     bases = [base for base in type(probe).__mro__[1:] if base.__module__.partition(".")[0] not in known]
     try:

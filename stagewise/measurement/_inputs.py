@@ -90,10 +90,7 @@ def finite_states(series: CheckpointSeries, states: Iterable[tuple[int, State]])
 
 
 def unmeasured(state: State, where: str) -> pd.DataFrame | None:
-    """Return the one row of a checkpoint whose weights hold nan or infinity, None where all are finite. Nothing may be
-    read from such a model: TransformerLens replaces a pattern of nan by zeros, and every number after it looks like
-    one. The row marks the step, a warning names it.
-    """
+    """Return the row that marks weights with nan or infinity: TransformerLens would replace their patterns by zeros."""
     if not (names := not_finite(state)):
         return None
     more = f", and {len(names) - 1} more" if len(names) > 1 else ""

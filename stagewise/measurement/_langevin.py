@@ -73,9 +73,7 @@ DEFAULT = Sampler()
 
 
 class Coefficient(NamedTuple):
-    """A local learning coefficient, and that of each chain. Where the `drift` over the draws is no small part of it,
-    the chains are too short.
-    """
+    """A local learning coefficient, by chain too; with a `drift` that is no small part of it, chains are too short."""
 
     chains: Float[np.ndarray, " chain"]
     drift: float

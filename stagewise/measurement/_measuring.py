@@ -53,9 +53,7 @@ _WIDE = 512
 
 
 class _Part(NamedTuple):
-    """The file of a checkpoint's rows, what they took, and the way of its edited passes, as in `_checkpoint._Readings`.
-    The cost is None where the rows were there already.
-    """
+    """The file of a checkpoint's rows, the way of its passes, and the cost; None where the rows were there already."""
 
     path: Path
     cost: Cost | None

@@ -56,9 +56,7 @@ def join_into(
     quantities: Quantities | None = None,
     provenance: Mapping[str, object] | None = None,
 ) -> None:
-    """Write the rows of all parts into one Parquet file, few parts at a time, with what their numbers are. Where they
-    come from is in the file's metadata, as JSON under `PROVENANCE`.
-    """
+    """Write the rows of all parts into one Parquet file, few at a time, with their provenance in its metadata."""
     columns = _columns(parts)
     empty = conformed(pd.DataFrame(columns=columns), columns)
     declare(empty, quantities or {})  # pandas keeps a frame's attrs in the schema, and gives them back
@@ -116,9 +114,7 @@ def _frames(parts: Sequence[Path], columns: Sequence[str]) -> Iterator[pd.DataFr
 
 
 def _mapped(parts: Sequence[Path], columns: Sequence[str]) -> pd.DataFrame:
-    """Write all rows into files and map them: text as an Arrow stream, and each array of numbers. Arrow keeps a column
-    in as many pieces as there are parts, and pandas would copy numbers into memory to join them.
-    """
+    """Write all rows into files and map them: pandas would copy the pieces of Arrow's columns into memory."""
     kinds = _kinds(columns)
     with contextlib.ExitStack() as stack:
         file, *files = (stack.enter_context(tempfile.TemporaryFile()) for _ in ("text", *kinds))

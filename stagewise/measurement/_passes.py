@@ -63,9 +63,7 @@ def _free() -> int:
 def slices_needed(
     batch: Batch, architecture: Architecture, memory: int, backward: bool = False, predictions: bool = True
 ) -> int:
-    """Return into how many slices a batch is cut: each takes at most `memory` bytes, or is one sequence. Where there is
-    a `backward` pass the activations of all layers are kept.
-    """
+    """Return into how many slices of `memory` bytes a batch is cut; a `backward` pass keeps all activations."""
     needed = len(batch) * _bytes(batch, architecture, backward, predictions)
     return min(len(batch), max(1, math.ceil(needed / memory)))
 

@@ -34,9 +34,7 @@ class Positions:
     def read(
         self, model: Model, architecture: Architecture, batch: Batch, hooks: Iterable[str] = ()
     ) -> tuple[Float[Tensor, "chosen token"], dict[str, Float[Tensor, "chosen *axes"]]]:
-        """Return the predictions and the activations of the named hooks at the positions, in float32 on the CPU.
-        Predictions are log-probabilities (nats), of a regression the outputs. The batch goes through in slices.
-        """
+        """Return predictions (log-probabilities, nats) and activations at the positions, in float32 on the CPU."""
         names, start = list(hooks), 0
         predictions, activations = list[Tensor](), {name: list[Tensor]() for name in names}
         device = next(model.parameters()).device

@@ -21,9 +21,7 @@ _SCALAR = {"batch", "reference", "context"}
 
 
 def bootstrap_weights(n: int, resamples: int, seed: int = 0) -> np.ndarray:
-    """Return how often each of n sequences occurs in each resample, divided by n: [resample, sequence]. The same for
-    every checkpoint, so that a resample is of whole curves.
-    """
+    """Return shares [resample, sequence], the same at every checkpoint, so that a resample is of whole curves."""
     generator = np.random.default_rng(seed)
     return generator.multinomial(n, np.full(n, 1 / n), size=resamples) / n
 
@@ -63,9 +61,7 @@ def rows(reading: Reading, weights: np.ndarray, quantity: Quantity | None = None
 
 
 def columns(reading: Reading, weights: np.ndarray, quantity: Quantity | None = None) -> Columns:
-    """Turn a reading into rows, by column: values, percentile intervals (95 %), n, and the resamples of what stages and
-    onsets are found in. Maps over queries and keys are a row a map.
-    """
+    """Turn a reading into rows, a map a row; resampled values are those of what stages and onsets are found in."""
     if _holds_maps(reading):
         return _map_rows(reading)
     names = reading.axes.split()
@@ -96,9 +92,7 @@ def columns(reading: Reading, weights: np.ndarray, quantity: Quantity | None = N
 
 
 class _Means(NamedTuple):
-    """Means over the sequences that have a value: of all, of each resample, and how many these are. A quantity that no
-    sequence has is 0 for a statistic, as is the attention on missing keys.
-    """
+    """Means over the sequences with a value, also by resample; 0 where there is none, as on missing keys."""
 
     value: Float[np.ndarray, " *axes"]
     resampled: Float[np.ndarray, "resample *axes"] | None

@@ -20,9 +20,7 @@ _Log = Callable[[dict[str, float]], Any]
 def measured_now(
     model: Any, step: int, probes: Sequence[AbstractProbe], batch: Batch, architecture: Any = None
 ) -> dict[str, float]:
-    """Measure a model as it is, and return each number by its name, as "AttentionTo/mass/L0H1/induction". Nothing of
-    the model changes, nor do torch's random numbers: the training is the same with it and without.
-    """
+    """Return numbers as "AttentionTo/mass/L0H1/induction"; neither model nor torch's random numbers change."""
     training = model.training
     with torch.random.fork_rng():
         table = measure(

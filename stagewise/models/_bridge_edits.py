@@ -88,9 +88,7 @@ def _restrictions(bridge: Bridge, by: _Route, context: int) -> list[Hook]:
 
 
 def _inject(bridge: Bridge, tokens: Tensor, hooks: list[Hook], context: int) -> list[Hook]:
-    """Compute every layer's z from its pattern and values, layer by layer, and return the hooks that write it. Costs a
-    pass a layer. Some models show the pattern only after z was used, so one pass cannot do it.
-    """
+    """Return hooks that write every layer's z, each computed in a pass: some models show the pattern after its use."""
     others = [hook for hook in hooks if not hook[0].endswith("hook_z")]
     written: list[Hook] = []
     for layer in range(bridge.cfg.n_layers):
@@ -106,9 +104,7 @@ def _inject(bridge: Bridge, tokens: Tensor, hooks: list[Hook], context: int) -> 
 
 
 def _route(bridge: Bridge) -> _Route:
-    """Test which edit of attention this model supports: a mask, of the scores, of the pattern, or only of z. With
-    attention restricted to the query itself, every z must be the query's own value, beside what a sink takes.
-    """
+    """Test which edit a model supports: with attention to the query itself, z must be its own value beside a sink."""
     if bridge not in _ROUTES:
         with warnings.catch_warnings(), products_in("float32", next(bridge.parameters()).device):
             warnings.filterwarnings(

@@ -27,9 +27,7 @@ _CODE = ("tokenizer_name", "trust_remote_code")
 
 
 def build(architecture: Architecture, seed: int = 0, device: str | torch.device = "cpu") -> Model:
-    """Build the model in float32 with the architecture's own initialisation, without touching the global generator. A
-    HookedTransformer has float64 where the config says that.
-    """
+    """Build the model in float32 (or a float64 of its config) by its own initialisation and a generator of its own."""
     check_device(device)
     if architecture.huggingface is not None:
         return wrapped(huggingface.fresh(architecture, seed)).to(device, print_details=False)

@@ -1,7 +1,4 @@
-"""The change of the loss when a head's output is replaced, estimated for all heads from the gradient of the loss.
-
-The gradients are those of the lean pass where it gives the model's own predictions, of the hooked model otherwise.
-"""
+"""The change of the loss when a head's output is replaced, estimated from gradients, of the lean pass if it agrees."""
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping

@@ -29,9 +29,7 @@ TRIED = 2
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class LeanPass:
-    """The edited passes of one checkpoint on some sequences, by its weights, folded or not. `clean` holds the
-    activations of the clean pass that `models.hooks_for` names.
-    """
+    """The edited passes of one checkpoint, by its weights, folded or not, and the activations of its clean pass."""
 
     weights: LeanWeights
     clean: Mapping[str, Tensor]
@@ -44,9 +42,7 @@ class LeanPass:
         return ScoredPositions.of(self.scored)
 
     def residual(self, edit: Edit) -> Float[Tensor, "scored sum"]:
-        """Return the last layer's output at the scored positions in the pass with the edit. The residual stream, or the
-        logits where the weights are folded.
-        """
+        """Return the last layer's output at the scored positions: the residual stream, or logits of folded weights."""
         context = min((part.context for part in edit if isinstance(part, RestrictContext)), default=None)
         start = first_layer(edit)
         # Two ablations of one MLP are one: the later one replaces what the earlier put there.

@@ -36,9 +36,7 @@ def not_covered(model: Model) -> list[str]:
 
 
 def lean_weights(model: Model, clean: Mapping[str, Tensor], *, mlps: bool = True) -> LeanWeights | None:
-    """Read a model's weights for the lean pass; None where some part of it is of no kind that it knows. They may not be
-    all that it computes with: see `lean.agreeing_weights`.
-    """
+    """Read a model's weights for the lean pass, None where a part is unknown: see also `lean.agreeing_weights`."""
     try:
         with torch.no_grad():  # not in inference mode: gradients flow through the products with these weights
             if is_bridge(model) and not native.is_native(model):

@@ -74,9 +74,7 @@ class LeanWeights:
     shown: tuple[str, str, str] | None = None
 
     def fold(self) -> "LeanWeights":
-        """Return the same function with the unembedding inside the last layer: heads write logits. Where nothing but
-        sums lies between attention and logits, and there are no more tokens than dimensions; itself elsewhere.
-        """
+        """Return the same function with the unembedding in the last layer, where only sums follow; else itself."""
         *below, last = self.layers
         between = (self.ln_final.kind, self.logit_cap, last.mlp, last.ln1_post)
         if any(part is not None for part in between) or self.W_U.shape[1] > self.W_U.shape[0]:
@@ -92,9 +90,7 @@ class LeanWeights:
         mlp: Callable[[int, Tensor], Tensor | None] | None = None,
         start: int = 0,
     ) -> Float[Tensor, "batch query sum"]:
-        """Return the last layer's output, from the residual stream in front of layer `start`. `mlp` returns what a
-        layer's MLP adds, from the layer's number and what it reads; None takes the weights.
-        """
+        """Return the last layer's output from layer `start` on; `mlp` may replace what each MLP adds."""
         for number in range(start, len(self.layers)):
             x, written = attention(number, x)
             between = self.layers[number].behind_attention(x, written)
@@ -104,9 +100,7 @@ class LeanWeights:
         return x
 
     def past_last(self, residual: Float[Tensor, "*axes model"]) -> Float[Tensor, "*axes sum"]:
-        """Return the input that the last layer's attention adds to: the residual stream, or its logits where these are
-        folded.
-        """
+        """Return what the last layer's attention adds to: the residual stream, or logits of folded weights."""
         return widened(F.linear(residual, self.W_U.T, self.bias_u)) if self.folded else residual
 
     def unembedded(self, residual: Float[Tensor, "*axes sum"]) -> Float[Tensor, "*axes token"]:

@@ -59,9 +59,7 @@ def _is_unscaled(config: Mapping[str, Any]) -> bool:
 
 
 def complete(model: Bridge, config: Mapping[str, Any]) -> None:
-    """Give the model what a HookedTransformer has beyond it. Trainable biases, at zero; shortformer positions; scores
-    that nothing divides.
-    """
+    """Give the model what a HookedTransformer has beyond it: biases, shortformer positions, unscaled scores."""
     _add_bias(model.unembed.original_component)
     if _is_unscaled(config):
         model.cfg.attn_scale, model.cfg.use_attn_scale = 1.0, False

@@ -33,9 +33,7 @@ def clean_pass(
     regression: bool = False,
     dtype: Dtype = "float32",
 ) -> tuple[Float[Tensor, "batch pos token"], dict[str, Tensor]]:
-    """Run the model once; return its log-probabilities (nats), or the outputs of a regression, and the activations of
-    the named hooks, in float32 whatever the dtype.
-    """
+    """Run the model; return log-probabilities (nats), or outputs, and named activations, in float32 in any dtype."""
     logits, activations = _run(model, tokens, set(hooks), dtype)
     outputs = widened(logits)
     return outputs if regression else outputs.log_softmax(-1), activations

@@ -20,9 +20,7 @@ _LIBRARIES = ("torch", "transformer_lens")
 
 
 def start_method() -> BaseContext:
-    """Return how workers start: from a server of this process that has imported what they need, where there are such.
-    It is started with the first worker and has run nothing, so that its copies begin like fresh processes.
-    """
+    """Return how workers start: as copies of a server, if any, that has imported what they need and run nothing."""
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
@@ -45,9 +43,7 @@ def import_libraries() -> None:
 
 
 def one_thread() -> None:
-    """Set torch to one thread, and keep freed memory. Small models train fastest on one thread a process; two on busy
-    cores are tens of times slower.
-    """
+    """Set torch to one thread, on which small models train fastest, and keep freed memory."""
     import torch
 
     torch.set_num_threads(1)
@@ -68,9 +64,7 @@ def threads(number: int) -> Iterator[None]:
 
 
 def _keep_freed_memory() -> None:
-    """Keep freed memory for the next tensor, where the C library is glibc. The system fills returned memory with zeros
-    before the next tensor: a tenth to a quarter of the time of edited passes.
-    """
+    """Keep freed memory under glibc: to fill pages with zeros takes up to a quarter of the time of edited passes."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
     if mallopt is not None:
         mallopt(_M_MMAP_THRESHOLD, _KEPT)

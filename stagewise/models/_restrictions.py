@@ -15,9 +15,7 @@ _PARTS = ("W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K", "b_V")
 
 
 def trained(model: Model) -> dict[str, nn.Parameter]:
-    """Return the parameters that training changes, by the names of `models.parameters`. A bridge gives a Hugging Face
-    model whose unembedding has no bias one, at zero, which is none of its weights.
-    """
+    """Return the parameters that training changes; a bias that a bridge adds to an unembedding is none."""
     named = {name: parameter for name, parameter in parameters(model).items() if parameter.requires_grad}
     if is_bridge(model) and not native.is_native(model):
         wrapped = model.original_model
@@ -30,9 +28,7 @@ def trained(model: Model) -> dict[str, nn.Parameter]:
 
 
 def of_head(model: Model, layer: int, head: int) -> dict[str, Bool[Tensor, "..."]]:
-    """Return, by the names of `models.parameters`, masks of the numbers that belong to one head. The bias of
-    attention's output is the layer's, and no head's.
-    """
+    """Return masks of the numbers of each parameter that belong to one head; the output's bias belongs to none."""
     cfg = model.cfg
     if is_bridge(model) and not native.is_native(model):
         raise ValueError(f"the weights of single heads of {name_of(model)} are not told apart: take the whole model")

@@ -8,8 +8,6 @@ SAME = 1e-4
 
 
 def same(one: Tensor, other: Tensor, of: Tensor | None = None) -> bool:
-    """Whether two tensors have one shape and are equal to rounding, in the scale of `other` or of a larger tensor whose
-    parts cancelled in them; nan is equal to nothing.
-    """
+    """Whether tensors are equal to rounding, in the scale of `other` or a larger one whose parts cancelled in them."""
     size = other.abs().max() if of is None else torch.maximum(other.abs().max(), of.abs().max())
     return one.shape == other.shape and bool((one - other).abs().max() <= SAME * size)

@@ -75,9 +75,7 @@ def training_pass(
 
 
 class _Way(NamedTuple):
-    """How a model's fused pass goes: what its first layer is read from, what each layer divides scores by. And, by
-    layer, the keys that heads are held at, and whether attention is by plain products in every shape.
-    """
+    """How a fused pass goes: what the first layer reads, divisors of scores, held keys, plain products or not."""
 
     cfg: Config
     first_layer: FirstLayer

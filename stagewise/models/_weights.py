@@ -50,9 +50,7 @@ def average_over_heads(model: Model, names: Iterable[str], parted: Collection[He
 
 
 def keep_heads_alike(model: Model, names: Iterable[str], parted: Collection[Head] = ()) -> None:
-    """Set the named parameters [head ...] of all heads to the first one's: optimisers round the last ones otherwise.
-    Heads that are `parted` stay as they are.
-    """
+    """Set the parameters of all heads but parted ones to the first one's: optimisers round the last ones otherwise."""
     _make_alike(model, names, parted, lambda parameter: parameter.data, lambda heads: heads[0].clone())
 
 
@@ -114,9 +112,7 @@ def is_finite(weight: Tensor) -> bool:
 
 
 def without_constants(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Leave out the buffers that a HookedTransformer's state dict holds: its `IGNORE` is minus infinity by design. And
-    the keys that clamps hold heads at, which no checkpoint before their start has.
-    """
+    """Leave out constant buffers, as `IGNORE`, and the keys of clamps, which earlier checkpoints do not have."""
     constants = (*CONSTANTS, held_attention.HELD_KEYS)
     return {name: weight for name, weight in state.items() if not name.endswith(constants)}
 

@@ -27,9 +27,7 @@ def head_colours(table: pd.DataFrame) -> dict[Head, str]:
 
 
 def ordered_colours(names: Sequence[object]) -> dict[object, str]:
-    """Give things that have an order (references, relations, contexts) colours from dark to light. The n-th of two
-    families of the same size, such as relations and truncated references, have the same colour.
-    """
+    """Give ordered things colours from dark to light, the same to the n-th of two families of the same size."""
     positions = np.linspace(0.12, 0.76, max(len(names), 2))
     scale = matplotlib.colormaps["magma"]
     return {name: to_hex(scale(position)) for name, position in zip(names, positions, strict=False)}

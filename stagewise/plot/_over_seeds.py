@@ -23,9 +23,7 @@ _LINES = 8
 
 
 class _Band(NamedTuple):
-    """A curve over seeds: at each step that all have, the mean, its band, and the seeds' own values. The band is
-    Student's 95 % interval of the mean; of fewer than four seeds it is their range.
-    """
+    """A curve over seeds: the mean, its 95 % interval (Student's; of three or fewer the range), their values."""
 
     steps: np.ndarray
     mean: np.ndarray

@@ -83,9 +83,7 @@ def check_start(series: CheckpointSeries, start: int, advice: str) -> None:
 
 
 def cost(folder: Path, branches: Sequence[Branch]) -> _Cost:
-    """Return the cost of branches before they are trained; finished ones are not trained again. A run starts where the
-    newest state before its step was kept, or where it was interrupted.
-    """
+    """Return the cost of training branches, each from the newest state before its step or where it was interrupted."""
     series = opened(folder, branches[0].recipe)
     stretches = [_stretches(folder, _run(folder, one, series), series) for one in branches]
     trained = [stretch for of_run in stretches for stretch in of_run]

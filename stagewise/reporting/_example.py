@@ -30,9 +30,7 @@ def write_example(
     batch: Batch | None = None,
     device: str = "cpu",
 ) -> None:
-    """Write the attention in one sequence, of the heads whose attention moved most, for the report of a folder. Without
-    a task the sequence is one of the batch, or of `RepeatedTokens`.
-    """
+    """Write the attention in one sequence, of the task, the batch or repeated tokens, of the heads that moved most."""
     if batch is None:
         task = task or RepeatedTokens.for_model(series.architecture)
         batch = task.probe_batch(1, seed=0)

@@ -14,10 +14,7 @@ ROWS = re.compile(r'<a href="[^"]*" download="[^"]*" data-csv="[^"]*">[^<]*</a>'
 
 
 def light_copy(page: Path) -> Page:
-    """Write `report-light.html` beside a report, a tenth of its size, and return its path. Left out are the viewers of
-    all maps and the rows of figures. The rest is packed: it shows in a browser that runs scripts, and the answer in
-    every one.
-    """
+    """Write a packed `report-light.html` without maps and rows of figures; the answer shows without scripts too."""
     text = page.read_text(encoding="utf8")
     head, _, rest = text.partition("<main>")
     main, _, foot = rest.rpartition("</main>")

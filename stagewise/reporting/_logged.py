@@ -24,9 +24,7 @@ LONGEST = 80
 
 
 def logged_folders(source: str | Path, folder: str | Path | None = None, steps: str | None = None) -> list[Path]:
-    """Write the curves of a file as tables, and return their folders, one a run, in `runs/` by default; changes of a
-    logged learning rate are known causes.
-    """
+    """Write the curves of a file as one folder a run; changes of a logged learning rate are known causes."""
     table, identity = read_log(source, steps), str(Path(source).resolve())
     runs = [(str(run), rows) for run, rows in table.groupby("run", sort=False)]
     name = f"curves-{file_part(name_of(Path(source)))}-{short_digest(identity)[:8]}"

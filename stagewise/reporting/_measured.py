@@ -154,9 +154,7 @@ def read_measured(folder: Path, executor: concurrent.futures.Executor | None = N
 def axis_in(
     folder: Path, axis: str, tokens_per_step: int | None = None, otherwise: int | None = None
 ) -> TokenAxis | None:
-    """Return the axis on which the times of a measured folder are written: None for "steps". Tokens a step are by
-    default the table's, or its plan's, or `otherwise`.
-    """
+    """Return the axis of a folder's times, None for "steps"; tokens a step are the table's, plan's or `otherwise`."""
     if axis not in AXES:
         raise ValueError(f"an axis is one of {', '.join(AXES)}; got {axis!r}")
     if axis == "steps":
@@ -184,9 +182,7 @@ def _rows_if_any(path: Path, fix: str) -> pd.DataFrame | None:
 
 
 def _batch_record(batch: "Batch", provenance: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return the facts of a probe batch for a report, as plain data for the record of a run. Only relations that lie in
-    the same place in every sequence have an outline; it is written as (query, key) pairs.
-    """
+    """Return a batch's facts as plain data; a relation alike in every sequence has (query, key) pairs."""
     outline = _outline(batch)
     outlines = {name: np.argwhere(mask).tolist() for name, mask in outline.relations.items()}
     size = list(next(iter(outline.relations.values())).shape) if outline.relations else []

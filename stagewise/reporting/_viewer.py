@@ -132,9 +132,7 @@ def stage_of(step: int, stages: Stages | None) -> str:
 
 
 class _AttentionView(NamedTuple):
-    """A circuitsvis view: tokens as text, or positions, and at each step the attention of each head,
-    [head][query][key].
-    """
+    """A circuitsvis view: tokens or positions, and at each step the attention [head][query][key]."""
 
     tokens: list[str]
     heads: list[str]

@@ -62,9 +62,7 @@ def _index(values: np.ndarray, level: float, direction: Direction, for_good: boo
 
 
 def crossing_step(steps: np.ndarray, values: np.ndarray, level: float) -> float:
-    """Return the step at which a curve first reaches a level from below, between checkpoints in log(1 + step). The
-    first step where the curve starts past it, the last one where it does not reach it.
-    """
+    """Return the (log-interpolated) step at which a curve reaches a level; the first if past it, the last if never."""
     times, i = np.log1p(steps), min(_index(values, level, "up"), len(values) - 1)
     before = max(i - 1, 0)
     way = (level - values[before]) / (values[i] - values[before]) if values[i] > values[before] else 1.0
@@ -116,9 +114,7 @@ def emergence_interval(
 
 
 def overtaking(steps: np.ndarray, before: np.ndarray, after: np.ndarray) -> Interval:
-    """Return between which checkpoints a curve falls below another one for good, in 95 % of resamples [resample, step].
-    Where fewer resamples than that have crossed by the last checkpoint, it is censored.
-    """
+    """Return where a curve falls below another one for good in 95 % of resamples [resample, step], or censored."""
     lo, hi = np.array([crossing(steps, gap, TIE, "down", for_good=True) for gap in after - before]).T
     tail = (1 - c.LEVEL) / 2
     until = float(np.quantile(hi, 1 - tail, method="higher"))

@@ -9,9 +9,7 @@ from stagewise.statistics._scan import Bases, Fits, Squares, best_fits, coeffici
 
 
 def superfluous(curve: np.ndarray, basis: Bases, floor: np.ndarray, full: Fits, rows: np.ndarray) -> list[float]:
-    """Return of each transition how probable what it adds to two smooth columns is, by chance; 0 where below RIVAL.
-    Transitions are left out one by one, that first which these replace best.
-    """
+    """Return of each transition how probable what it adds to two smooth columns is, by chance; 0 where below RIVAL."""
     p, rest, order = [0.0] * len(rows), list(range(len(rows))), list[int]()
     best = max(full, _pair(curve, basis, floor, full, rows), key=_likelihood)
     while rest:

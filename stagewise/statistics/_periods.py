@@ -90,9 +90,7 @@ def _times(t50: np.ndarray, lo: np.ndarray, hi: np.ndarray) -> list[list[int]]:
 def _shortest(
     places: np.ndarray, counts: np.ndarray, steps: float, error: float, fewest: int
 ) -> Sequence[tuple[int, int]]:
-    """Return the division of times into periods with the shortest description, as pairs of a start and a stop; `steps`
-    is how many the onsets' errors let one distinguish.
-    """
+    """Return the division of times into periods (start, stop) with the shortest description."""
     total, step = counts.sum(), math.log(steps)
 
     def length(start: int, stop: int) -> float:

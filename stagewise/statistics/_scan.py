@@ -28,9 +28,7 @@ Squares = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 class Bases(NamedTuple):
-    """Backgrounds, coarse and fine, and transitions at the checkpoints of a run; u is log(1 + step). One in `every` of
-    the coarse backgrounds is there.
-    """
+    """Backgrounds (one in `every` of the coarse ones) and transitions at checkpoints, where u is log(1 + step)."""
 
     steps: tuple[float, ...]
     every: int

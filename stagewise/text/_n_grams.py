@@ -20,9 +20,7 @@ class NGrams(NamedTuple):
 
 
 def count(text: Int[np.ndarray, " pos"], d_vocab: int) -> NGrams:
-    """Count a text's tokens, pairs and triples. A token of the vocabulary that the text does not hold counts once among
-    the single ones: no probability is zero.
-    """
+    """Count a text's tokens, pairs and triples; a token that it lacks counts once: no probability is zero."""
     text = text.astype(np.int64)
     counts = np.maximum(np.bincount(text, minlength=d_vocab), 1)
     pairs, row = np.unique(text[:-2] * d_vocab + text[1:-1], return_inverse=True)

@@ -13,9 +13,7 @@ TOKENIZER = "tokenizer.json"
 
 
 def encode(text: str, tokenizer: Any) -> list[int]:
-    """Return the token ids of a text, without special tokens, by a tokenizer in memory, a function, a file, a folder or
-    a repository of the hub.
-    """
+    """Return token ids without special ones, by a tokenizer in memory, a function, a file, a folder or a repository."""
     if isinstance(tokenizer, str | Path):
         tokenizer = _read(str(_tokenizer_file(str(tokenizer))))
     function = getattr(tokenizer, "encode", tokenizer)

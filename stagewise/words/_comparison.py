@@ -43,9 +43,7 @@ def names(catalogue: Sequence[Event], quantities: Quantities, roles: pd.DataFram
 def comparison(
     events: pd.DataFrame, names: Sequence[str], runs: tuple[str, str], unknown: Mapping[str, str]
 ) -> list[str]:
-    """Name the events: those of both runs first, boundaries, then the largest differences; count the rest. Before that,
-    in which run no stages can be found, and why.
-    """
+    """Name events: unknown runs, those of both runs, boundaries, then the largest differences; count the rest."""
     rows = sorted(events.to_dict("records"), key=_rank)
     lines = [_event(row, names[row["event"]], runs, unknown) for row in rows[:LISTED]]
     neither = [f"no boundary and no onset in {run}" for run in runs if run not in unknown]
@@ -54,9 +52,7 @@ def comparison(
 
 
 def _rank(row: Mapping[Any, Any]) -> tuple[int, float]:
-    """Return the place of an event in words: boundaries, what is surely apart, what may not be, what one run alone has.
-    The farthest apart in log steps comes first; of what one run alone has, the latest.
-    """
+    """Return an event's place in words: boundaries, what is surely apart, what may not be, what one run alone has."""
     if pd.isna(row["later"]):
         return 3, -row["step"] if pd.notna(row["step"]) else -row["other"]
     if row["kind"] == "boundary":

@@ -116,9 +116,7 @@ def reasons(frame: pd.DataFrame, context: Context) -> list[str]:
 
 
 def onset(row: Row, quantity: Quantity, criteria: StageCriteria = DEFAULT) -> str:
-    """Return the onset in a row of `find_onsets` in words, with its levels. Where all that a head attends to lies at
-    one offset, that is said too.
-    """
+    """Return the onset in a row in words, with its levels, and the one offset of all keys, if there is one."""
     labels, after, size = labels_of(row), row["after"], abs(row["after"] - row["before"])
     offset = row.get("at_offset", pd.NA)
     if pd.notna(offset) and "relation" not in labels:

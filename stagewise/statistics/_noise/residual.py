@@ -101,9 +101,7 @@ def _deviation(growth: float, window: Window | None, n: int) -> np.ndarray:
 def log_likelihood(
     squares: np.ndarray, n: int, correlation: float | np.ndarray, freedom: int | np.ndarray | None = None
 ) -> np.ndarray:
-    """Return the likelihood of n values of noise whose level is estimated, from the sum of whitened squares. `freedom`
-    counts the checkpoints that the fit leaves; all where it is None.
-    """
+    """Return the likelihood of n values of noise whose level is estimated, `freedom` of them left by the fit."""
     # The logarithms of the deviations, which would be part of the determinant, sum to zero.
     determinant = 0.5 * (n - 1) * np.log(1 - correlation**2)
     return np.asarray(-0.5 * (n if freedom is None else freedom) * np.log(squares / n) - determinant)
@@ -190,9 +188,7 @@ def _without_last(curves: np.ndarray, limit: np.ndarray) -> np.ndarray:
 
 
 def _of_those_that_move(away: np.ndarray) -> float:
-    """Return the deviation of a curve that is at its running median mostly, as an accuracy of 0 is: where it is not. A
-    correlation that two outliers make is no noise.
-    """
+    """Return the deviation, where it is not there, of a curve that is mostly at its running median."""
     nonzero = np.abs(away[away != 0])
     return c.NORMAL * float(np.median(nonzero)) if len(nonzero) > 2 * c.LONGEST else 0.0
 
