@@ -35,9 +35,7 @@ class LossByToken(AbstractProbe):
     """
 
     quantities = {
-        "cross_entropy": Quantity(
-            "loss", "nats", (0, None), progress="down", onset="are learned", role="loss by class"
-        ),
+        "cross_entropy": Quantity("loss", "nats", (0, None), progress="down", onset="are learned", role="loss by class")
     }
 
     tokens: tuple[int, ...] | None = None

@@ -107,10 +107,7 @@ class AbstractReadout(Protocol):
         """Return the logits (or outputs) of residual vectors, as if the last layer had left them: the logit lens."""
 
     def direct(
-        self,
-        part: Float[Tensor, "*axes model"],
-        residual: Float[Tensor, "*axes model"],
-        targets: Int[Tensor, "*axes"],
+        self, part: Float[Tensor, "*axes model"], residual: Float[Tensor, "*axes model"], targets: Int[Tensor, "*axes"]
     ) -> Float[Tensor, "*axes"]:
         """Return a part's contribution to a target's logit over the mean logit of all tokens."""
 

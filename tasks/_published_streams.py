@@ -15,21 +15,13 @@ _Contexts = tuple[Int[Tensor, "batch pos"], Int[Tensor, " batch"]]
 
 
 def published_weights(d_vocab: int, seed: int) -> tuple[Float[Tensor, "token token"], Float[Tensor, "token token"]]:
-    """Return the initial Y and Z of a published run, uniform in +-1/sqrt(M), M = d_vocab.
-
-    Syn-Small, whose weights start at zero, draws them all the same before its data.
-    """
+    """Return the initial Y and Z of a published run, uniform in +-1/sqrt(d_vocab); Syn-Small draws and drops them."""
     decoder, attention = _draw_weights(d_vocab, _generator(seed))
     return decoder.T.contiguous(), attention
 
 
 def published_batches(
-    support: Int[Tensor, "class slot"],
-    weights: Float[Tensor, " slot"],
-    d_vocab: int,
-    length: int,
-    seed: int,
-    size: int,
+    support: Int[Tensor, "class slot"], weights: Float[Tensor, " slot"], d_vocab: int, length: int, seed: int, size: int
 ) -> Iterator[_Contexts]:
     """Yield (contexts, classes): two streams, the classes from Python's generator, the tokens from torch's."""
     chooser, generator = random.Random(seed), _generator(seed)
@@ -44,10 +36,7 @@ def published_batches(
 
 
 def replayed(start: Callable[[int], Iterator[_Contexts]]) -> Callable[[int, int], _Contexts]:
-    """Return the batch of a step as a function of (step, size), from an iterator over all of them.
-
-    Asking for the steps in their order costs each once; an earlier step, or another size, starts over.
-    """
+    """Return the batch of (step, size) from an iterator over all; an earlier step, or another size, starts over."""
     position, of_size = 0, 0
     batches: Iterator[_Contexts] = iter(())
 

@@ -1,7 +1,7 @@
 """The contents of a file of `torch.save`, read without running any of it: checksums, and the names that it would call.
 
-`pickletools` reads the pickles. torch's own list, `get_unsafe_globals_in_checkpoint`, is of zip archives of pickle
-protocol 2 alone. fickling names nothing in a damaged file, and nothing in one that is long.
+torch's own list, `get_unsafe_globals_in_checkpoint`, is of zip archives of pickle protocol 2 alone; fickling names
+nothing in a damaged or a long file.
 """
 
 import _compat_pickle

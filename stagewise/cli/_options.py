@@ -19,8 +19,7 @@ RunFolder = Annotated[
     Path | None, Option("--folder", help="the run folder; an interrupted run in it resumes. runs/TASK if not given")
 ]
 StepsColumn = Annotated[
-    str | None,
-    Option("--step-column", help='of logged curves: the column of steps; "step" or the like if not given'),
+    str | None, Option("--step-column", help='of logged curves: the column of steps; "step" or the like if not given')
 ]
 Causes = Annotated[
     list[str] | None,
@@ -56,8 +55,7 @@ ExecutorName = Annotated[
 Device = Annotated[str, Option(help="where to run the model, as in cuda or cuda:1")]
 DtypeName = Annotated[str, Option("--dtype", help="of the matrix products: float32, or bfloat16 by torch's autocast")]
 Axis = Annotated[
-    str,
-    Option(help="what times are written and drawn in: steps, or tokens, where it is known how many a run had seen"),
+    str, Option(help="what times are written and drawn in: steps, or tokens, where it is known how many a run had seen")
 ]
 TokensPerStep = Annotated[
     int | None,
@@ -119,9 +117,7 @@ class SeriesOptions:
     ] = None
     checkpoints: Annotated[
         int | None,
-        Option(
-            help="only so many checkpoints, log-spaced, the first and the last one too; llc takes 24 if not given",
-        ),
+        Option(help="only so many checkpoints, log-spaced, the first and the last one too; llc takes 24 if not given"),
     ] = None
     steps: Annotated[
         str | None,

@@ -36,9 +36,7 @@ def crossings(table: pd.DataFrame, references: Sequence[str]) -> list[Crossing]:
 
 
 def taken_over(rows: pd.DataFrame, first: int) -> list[Crossing]:
-    """Return the crossings that happened, one after the other, of references that are not nested, in their order.
-    Before the first one the model is closest to the first reference; what cannot be decided ends the list.
-    """
+    """Return crossings of references that are not nested, the closest one at first; an undecided one ends the list."""
     names, found = families(rows)["other"], list[Crossing]()
     if len(names) < 2 or not np.isfinite(rows["value"]).all():
         return found

@@ -296,7 +296,11 @@ def _split(table: pd.DataFrame, probe: str, quantity: str) -> Iterator[tuple[dic
     if chosen.empty:
         return
     rows = select(chosen, probe, quantity)
-    axes = axes_of(rows)
-    groups: Iterable[tuple[Any, pd.DataFrame]] = [((), rows)]
-    for labels, curve in rows.groupby(axes, sort=False, dropna=False) if axes else groups:
-        yield {name: label for name, label in zip(axes, labels, strict=True) if not pd.isna(label)}, curve
+    yield from by_labels(rows, axes_of(rows))
+
+
+def by_labels(rows: pd.DataFrame, axes: list[str]) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
+    """Yield the rows of each combination of labels on some axes, behind the labels that there are."""
+    alone: Iterable[tuple[Any, pd.DataFrame]] = [((), rows)]
+    for labels, curve in rows.groupby(axes, sort=False, dropna=False) if axes else alone:
+        yield {axis: label for axis, label in zip(axes, labels, strict=True) if not pd.isna(label)}, curve

@@ -18,10 +18,7 @@ LEVELS = {
 
 
 def levels_of(curves: Sequence[Curve], begins: Sequence[float], last: int) -> pd.DataFrame:
-    """Return a row a stage and curve that has only finite values. `before` is its value at the checkpoint up to which
-    the stage had not begun, `after` the one at which the next stage has not; `smallest` is the least change of it that
-    counts.
-    """
+    """Return a row a stage and finite curve: its values `before` and `after`, and the `smallest` change that counts."""
     ends = [*begins, last]
     records = []
     for curve in (each for each in curves if each.is_finite):

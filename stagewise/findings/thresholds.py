@@ -8,12 +8,7 @@ from stagewise.table import select
 
 
 def find_emergence_times(
-    table: pd.DataFrame,
-    probe: str,
-    quantity: str,
-    threshold: float,
-    direction: Direction = "up",
-    **axes: object,
+    table: pd.DataFrame, probe: str, quantity: str, threshold: float, direction: Direction = "up", **axes: object
 ) -> pd.DataFrame:
     """Return when each run of a table crosses a threshold: columns `run, lo, hi, censored` (optimiser steps).
 

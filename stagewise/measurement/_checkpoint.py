@@ -18,7 +18,7 @@ from stagewise.attention import z_hook
 from stagewise.intervention import AblateHead, Ablation, Attribution, Edit, PatchEdge, RestrictContext, ablations
 from stagewise.loss import Effect
 from stagewise.measurement._inputs import checked_readings
-from stagewise.measurement._passes import SlicePasses, cut, predicted
+from stagewise.measurement._passes import SlicePasses, asks_for_passes, cut, predicted
 from stagewise.measurement._rows import merge
 from stagewise.models import Model
 from stagewise.models import _gradients as gradients
@@ -174,16 +174,13 @@ def _of_slices(
     if len(read) == 1:
         return read[0]
     merged = {name: _merged([of_slice[name] for of_slice in read], sizes) for name in read[0]}
-    of_passes = {type(probe).__name__ for probe in slices.probes if _reads_passes(probe, slices.plan.architecture)}
-    for name in of_passes:  # readings of passes can be the same in every slice by chance
-        if not all(reading.per_sequence or reading.means for reading in read[0][name]):
+    architecture = slices.plan.architecture
+    for probe in slices.probes:  # readings of passes, not of weights alone, can be the same in every slice by chance
+        name = type(probe).__name__
+        of_passes = any(probe.hooks(architecture)) or asks_for_passes(probe, architecture)
+        if of_passes and not all(reading.per_sequence or reading.means for reading in read[0][name]):
             merged[name] = None
     return {name: whole for name, whole in merged.items() if whole is not None}
-
-
-def _reads_passes(probe: AbstractProbe, architecture: Architecture) -> bool:
-    """Whether a probe asks for activations, edited passes or gradients: what it reads is not of the weights alone."""
-    return any(any(True for _ in each(architecture)) for each in (probe.hooks, probe.edits, probe.attributions))
 
 
 def _merged(of_slices: Sequence[Sequence[Reading]], sizes: Sequence[int]) -> list[Reading] | None:

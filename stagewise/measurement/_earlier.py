@@ -146,10 +146,7 @@ def _source(probe: AbstractProbe) -> str:
 
 
 def _by_value(thing: object) -> str:
-    """Return a hash that only this process gives, and only for what is the same in it: functions, classes of a cell.
-
-    Their words are the addresses where they lie, which another one may have as soon as they are gone.
-    """
+    """Return a hash of functions and classes of a cell, for this process alone: others may lie at their addresses."""
     try:
         return f"{_PROCESS} {sha256(cloudpickle.dumps(thing)).hexdigest()}"
     except (pickle.PicklingError, AttributeError, TypeError, RuntimeError):

@@ -180,9 +180,8 @@ def _of_references(block: Columns, batch: Batch) -> Columns:
 def measure_steps(
     measurement: Measurement, workers: int, executor: concurrent.futures.Executor | None, progress: bool
 ) -> list[Path]:
-    """Measure the checkpoints without rows so far; return the files of all rows, in the order of the steps. After the
-    first of them a line on standard error says what the others take, if that is more than a minute, and another one
-    that its edited passes ran with hooks, if they did though nobody asked for that.
+    """Measure the checkpoints without rows so far; return all files by step. Lines on standard error say how long
+    others take, and where edited passes ran with hooks.
     """
     series, plan, said = measurement.series, measurement.plan, not progress or (executor is not None and workers == 1)
     steps, workers, paths = series.steps, min(workers, len(series.steps)), list[Path]()

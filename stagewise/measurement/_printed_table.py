@@ -13,9 +13,8 @@ _LOOK: dict[str, Any] = {"na_rep": "", "float_format": "{:.4g}".format}
 
 
 class Table(pd.DataFrame):
-    """A tidy frame that prints well: the axes of a row in one column, the first and the last rows of many. It is a
-    DataFrame in all else. Resampled values and maps are there, but neither shown nor written as CSV, where 200 numbers
-    a row would stand in one cell; Parquet keeps them.
+    """A tidy frame that prints well: axes in one column, few rows; resamples and maps are neither shown nor written as
+    CSV.
     """
 
     @property

@@ -109,11 +109,7 @@ class Sampling:
         return 2 * self.sampler.temperature_of(self._samples) / pull if pull else math.inf
 
     def advice(self) -> str:
-        """Say that the draws begin before chains come to rest in flat directions, and what to do; else nothing.
-
-        How much flat directions add to the coefficient, only the drift shows. Without localization nothing is said:
-        chains come to rest in none of them.
-        """
+        """Say that the draws begin before chains come to rest in flat directions, and what to do; else nothing."""
         rest, burn_in = self.relaxation, self.sampler.burn_in
         if rest <= burn_in or math.isinf(rest):
             return ""

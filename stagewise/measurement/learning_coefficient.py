@@ -22,7 +22,7 @@ _QUANTITIES = {
         "of_head": Quantity(f"{_LABEL} of the head's weights"),
         "drift": Quantity(f"change of the {_LABEL} within the chains"),
         "drift_of_head": Quantity(f"change of the {_LABEL} of the head's weights within the chains"),
-    },
+    }
 }
 """Quantities of `measure_learning_coefficients`, by the name that stands in the column `probe`."""
 

@@ -23,7 +23,7 @@ _QUANTITIES = {
     "Trajectory": {
         "position": Quantity("position on a principal component"),
         "explained": Quantity("share of the variance of the run", range=(0, 1)),
-    },
+    }
 }
 """Quantities of `measure_trajectory`, by the name that stands in the column `probe`."""
 

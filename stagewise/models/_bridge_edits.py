@@ -37,11 +37,7 @@ _ROUTES: WeakKeyDictionary[Any, _Route] = WeakKeyDictionary()
 def edited_logits(
     bridge: Bridge, edit: Edit, clean: Mapping[str, Tensor], replacement: Replacement, tokens: Tensor | None = None
 ) -> Float[Tensor, "batch pos token"]:
-    """Run the bridge from the first edited layer's clean input on; return its logits.
-
-    Around a Hugging Face model it cannot start at a layer: it runs on the tokens, for which zeros do where only the
-    embedding reads them, and the layer's clean input replaces theirs.
-    """
+    """Return the logits from the first edited layer's clean input on, which replaces a Hugging Face model's there."""
     name = f"blocks.{first_layer(edit)}.hook_resid_pre"
     if tokens is None or tokens.is_floating_point():
         tokens = torch.zeros(clean[name].shape[:2], dtype=torch.int64, device=clean[name].device)

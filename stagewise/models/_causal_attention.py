@@ -22,9 +22,8 @@ def causal_attention(
     *,
     by_products: bool = False,
 ) -> Float[Tensor, "batch head query d_head"]:
-    """Return softmax(q k^T / scale) v, where the queries are those of the last positions; some may be held at keys.
-    Which of both ways is taken depends on the shapes and the device alone, so that a resumed run takes the same; or
-    `by_products` asks for plain products in any shape.
+    """Return softmax(q k^T / scale) v for the last positions' queries, some held at keys. The way depends on shapes and
+    device alone, so that a resumed run takes the same.
     """
     batch, queries, keys = q.shape[0], q.shape[2], k.shape[2]
     # A single query, the last one, sees all keys.

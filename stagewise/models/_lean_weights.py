@@ -13,9 +13,8 @@ from stagewise.models._parts import Mlp, Norm, capped
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Layer:
-    """A layer's weights; queries, keys and values side by side, so that one product makes all of them. The norms after
-    attention and MLP are None where there are none; cos and sin are those of rotary positions; a window is the number
-    of keys that local attention sees; `held` are the keys that heads are held at.
+    """A layer's weights, q, k and v side by side; norms that are absent are None, cos and sin are those of rotary
+    positions.
     """
 
     ln1: Norm

@@ -33,15 +33,9 @@ class Readout:
         return self.weights.unembedded(residual)
 
     def direct(
-        self,
-        part: Float[Tensor, "*axes model"],
-        residual: Float[Tensor, "*axes model"],
-        targets: Int[Tensor, "*axes"],
+        self, part: Float[Tensor, "*axes model"], residual: Float[Tensor, "*axes model"], targets: Int[Tensor, "*axes"]
     ) -> Float[Tensor, "*axes"]:
-        """Return a part's contribution to a target's logit over the mean logit of all tokens. By the norm's scale on
-        the whole residual vector, and before any soft cap: the parts, and the biases of norm and unembedding, add up to
-        the model's own.
-        """
+        """Return a part's contribution to a target's logit over the mean logit, by the whole residual's norm."""
         if not self.is_sum:
             raise ValueError(
                 "hooks that stay with this model change its residual stream, as a norm behind every layer does: what a "

@@ -80,9 +80,7 @@ def _saved_buffers(model: nn.Module) -> dict[str, Tensor]:
 
 
 def weights(model: Model | nn.Module) -> dict[str, Tensor]:
-    """Copy a model's parameters, without its constant masks; a Hugging Face model's by its own names. The keys that
-    heads are held at belong to them, and the buffers that a Hugging Face model saves beside them.
-    """
+    """Copy a model's parameters, held keys and saved buffers without constant masks, by Hugging Face's own names."""
     if is_bridge(model) and not native.is_native(model):
         return {name: _copy(weight) for name, weight in whole_state(model).items()}
     if native.is_native(model):
@@ -118,10 +116,7 @@ def without_constants(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def load(model: Model, state: Mapping[str, Tensor]) -> None:
-    """Copy saved parameters into the model, in place, and hold the heads that a checkpoint holds, and no others. Their
-    names are those of `weights`, or those under which transformer-lens 4 saves its native models, whichever version is
-    installed. The parameters of a bridge around a Hugging Face model may have Hugging Face's own names.
-    """
+    """Load parameters by any of their names, in place, and hold the heads that the checkpoint holds, and no others."""
     if is_bridge(model) and not native.is_native(model):
         load_bridge(model, state)
         return

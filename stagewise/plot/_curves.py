@@ -36,10 +36,7 @@ BLACK = "#222222"
 
 
 def loss_curve(
-    table: pd.DataFrame,
-    stages: Stages | None = None,
-    theory: pd.DataFrame | None = None,
-    ax: Axes | None = None,
+    table: pd.DataFrame, stages: Stages | None = None, theory: pd.DataFrame | None = None, ax: Axes | None = None
 ) -> Axes:
     """Draw the excess loss over training, nats; the cross-entropy or squared error where there is no excess.
 

@@ -1,6 +1,6 @@
 """Curves of several runs: of seeds their mean with its band, each seed thin behind it; two runs over one another."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -71,16 +71,9 @@ def bands_of(rows: pd.DataFrame) -> Sequence[tuple[dict[str, Any], _Band]]:
     runs = rows["run"].nunique()
     return [
         (labels, _band(line))
-        for labels, line in _by_labels(rows, scores.axes_of(rows))
+        for labels, line in scores.by_labels(rows, scores.axes_of(rows))
         if line["run"].nunique() == runs and line.groupby("step")["run"].nunique().max() == runs
     ]
-
-
-def _by_labels(rows: pd.DataFrame, axes: list[str]) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
-    """Yield the rows of each combination of labels on some axes, behind the labels that there are."""
-    alone: Iterable[tuple[Any, pd.DataFrame]] = [((), rows)]
-    for labels, line in rows.groupby(axes, sort=False, dropna=False) if axes else alone:
-        yield {axis: label for axis, label in zip(axes, labels, strict=True) if not pd.isna(label)}, line
 
 
 def compared(table: pd.DataFrame, probe: str, name: str, ax: Axes | None = None) -> Axes:
@@ -115,6 +108,6 @@ def compared(table: pd.DataFrame, probe: str, name: str, ax: Axes | None = None)
 
 def _lines(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Return the curves that moved most, by their labels."""
-    lines = {curve_label(labels): line for labels, line in _by_labels(rows, axes_of(rows))}
+    lines = {curve_label(labels): line for labels, line in scores.by_labels(rows, axes_of(rows))}
     moved = {label: max(np.ptp(one["value"]) for _, one in line.groupby("run")) for label, line in lines.items()}
     return {label: lines[label] for label in sorted(lines, key=lambda label: -moved[label])[:_LINES]}

@@ -22,9 +22,8 @@ def quantity_of(table: pd.DataFrame, probe: str, name: str) -> Quantity:
 
 
 def set_value_axis(ax: Axes, quantity: Quantity, width: int = _LABEL_WIDTH) -> None:
-    """Write the label with its unit on the y axis, and let the axis end where the quantity's range does. Without a
-    largest value, the axis begins at the smallest possible one only where the curves come near it: a loss far from 0
-    would look flat. Call it when the curves are drawn.
+    """Write the label with its unit on the y axis, and let the axis end where the quantity's range does. A lower end
+    far below the curves is left out: call it when they are drawn.
     """
     ax.set_ylabel(escaped(textwrap.fill(quantity.axis, width)))
     (lo, hi), (least, most) = quantity.range, ax.get_ylim()

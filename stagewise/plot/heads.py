@@ -55,10 +55,7 @@ def specialisation(table: pd.DataFrame, stages: Stages | None = None, ax: Axes |
 
 
 def entropy(
-    table: pd.DataFrame,
-    heads: Sequence[Head] | None = None,
-    stages: Stages | None = None,
-    ax: Axes | None = None,
+    table: pd.DataFrame, heads: Sequence[Head] | None = None, stages: Stages | None = None, ax: Axes | None = None
 ) -> Axes:
     """Draw the entropy of each head's attention over training, nats.
 

@@ -124,11 +124,7 @@ def _outline(ax: Axes, mask: np.ndarray, first_query: int) -> None:
 
 
 def attention_film(
-    table: pd.DataFrame,
-    path: str | Path,
-    layer: int = 0,
-    steps: Sequence[int] | None = None,
-    milliseconds: int = 150,
+    table: pd.DataFrame, path: str | Path, layer: int = 0, steps: Sequence[int] | None = None, milliseconds: int = 150
 ) -> Path:
     """Write the mean attention of a layer, all heads in one map, checkpoint after checkpoint, as a GIF.
 

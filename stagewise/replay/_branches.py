@@ -107,9 +107,8 @@ def compare(
     device: str,
     dtype: Dtype,
 ) -> pd.DataFrame:
-    """Train branches of a run, and return the delays of its transitions in each: the table of its folder. Both are
-    measured on the run's own probe batch, and resampled together. A run that is not finished is compared up to its last
-    checkpoint. Finished branches are not trained again.
+    """Train branches of a run, and return the delays of its transitions in each. Both are measured on the run's own
+    probe batch, up to its last checkpoint, and resampled together.
     """
     check_way(folder, prepare(recipe, device, dtype).way, f"branch it with the versions in its {run_folder.RUN}")
     series, batch = opened(folder, recipe), load_batch(recipe, folder)

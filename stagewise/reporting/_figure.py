@@ -165,10 +165,7 @@ def _in_short_lines(text: str, letters: int) -> str:
 
 
 def _settle(figure: Figure) -> bool:
-    """Lay the figure out once, round where its axes are, and return whether what is written leaves room for them. A
-    constrained layout is solved in an order that depends on where its variables lie in memory: by its last bits a
-    marker on an edge is drawn or not.
-    """
+    """Lay the figure out once and round its axes, whose last bits depend on memory; return whether there is room."""
     engine = figure.get_layout_engine()
     if engine is None:
         return True

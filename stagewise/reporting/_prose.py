@@ -163,13 +163,7 @@ def stage_rows(stages: Stages) -> list[list[object]]:
     """Return the cells of the stage table."""
     texts = summaries(stages.table, stages.events, stages.onsets, stages.context)
     return [
-        [
-            row["stage"],
-            edge(row, "start"),
-            edge(row, "end"),
-            *(time(row[name]) for name in ("t10", "t50", "t90")),
-            text,
-        ]
+        [row["stage"], edge(row, "start"), edge(row, "end"), *(time(row[name]) for name in ("t10", "t50", "t90")), text]
         for row, text in zip(stages.table.to_dict("records"), texts, strict=True)
     ]
 

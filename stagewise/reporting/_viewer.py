@@ -141,12 +141,11 @@ class _AttentionView(NamedTuple):
 
 
 def circuitsvis_view(measured: Measured) -> tuple[str, str]:
-    """Return circuitsvis's views at each boundary of stages and at the end: places, and what fills them.
+    """Return circuitsvis's views at each boundary of stages and at the end: places, and what fills them, without
+    network.
 
-    They show one sequence with its tokens as text where there is one that was written for these boundaries, else mean
-    attention by position. The script is the package's own, packed: it works without a network. If there are many heads,
-    those are shown whose attention moved most; of boundaries, the first ones. The table of what was measured holds the
-    rows of the mean patterns, and no others.
+    They show one sequence with its tokens as text where one was written for these boundaries, else mean attention by
+    position; of many heads those whose attention moved most, and of many boundaries the first ones.
     """
     steps = sorted(int(step) for step in measured.table["step"].unique())
     chosen = boundary_checkpoints(steps, measured.stages)

@@ -160,10 +160,7 @@ def page_html(
 
 
 def _page(
-    measured: Measured,
-    bodies: dict[Section, str],
-    familiarity: BatchFamiliarity | None,
-    refresh: float | None,
+    measured: Measured, bodies: dict[Section, str], familiarity: BatchFamiliarity | None, refresh: float | None
 ) -> str:
     return page_html(
         name=title(measured.run, str(measured.table["run"].iloc[0])),

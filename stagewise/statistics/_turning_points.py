@@ -110,12 +110,7 @@ def turning_point(curve: Curve, criteria: StageCriteria = DEFAULT, seed: int = 0
 
 
 def _minimum(
-    curve: Curve,
-    coarse: Curve,
-    t: int,
-    rate: float,
-    criteria: StageCriteria,
-    generator: np.random.Generator,
+    curve: Curve, coarse: Curve, t: int, rate: float, criteria: StageCriteria, generator: np.random.Generator
 ) -> tuple[int, int, int]:
     """Return the checkpoint nearest to the minimum of the valley around a coarse checkpoint, and its interval's."""
     steps, values, _ = coarse

@@ -210,10 +210,7 @@ def _below(size: float, bound: float) -> str:
 
 
 def largest(onsets: pd.DataFrame, most: int) -> pd.DataFrame:
-    """Return so many onsets at most, in the order that they are in: the largest of every score, then the next ones.
-    Scores have different units: within one the size decides, between them the p-value, where there is one: none with
-    many heads or large numbers hides others.
-    """
+    """Return the largest onsets, every score's first, in their order: sizes of different units are not compared."""
     size = (onsets["after"] - onsets["before"]).abs()
     score = [onsets[name] for name in ("probe", "quantity", "relation") if name in onsets]
     turn = size.groupby(score, dropna=False).rank(ascending=False, method="first") if score else 1.0
