@@ -9,11 +9,10 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from stagewise.checkpoints._log_columns import OF_RUN, as_numbers, is_rate
+from stagewise.checkpoints._log_columns import OF_RUN, as_numbers, is_rate, resumed
 from stagewise.checkpoints._log_folders import is_events, is_folder_of_curves, read_events, read_folder
 from stagewise.checkpoints._log_lines import KEYS, read_lines, text_of
 from stagewise.checkpoints._log_tables import is_table, read_json_log, read_separated
-from stagewise.checkpoints._resumed_logs import resumed
 from stagewise.checkpoints.names import ENDINGS
 from stagewise.plain_text import plain_name
 from stagewise.table import Quantity, check_steps, declare, tidy

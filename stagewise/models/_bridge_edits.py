@@ -25,8 +25,7 @@ from stagewise.models._edits import (
 from stagewise.models._hooked_edits import edit_hooks
 from stagewise.models._model import Bridge, Hook, Model
 from stagewise.models._native import is_native, logits_from
-from stagewise.models._numbers import products_in
-from stagewise.models._rounding import same
+from stagewise.models._numbers import products_in, same
 from stagewise.models._wrapping import name_of
 
 _Route = Literal["mask", "scores", "pattern", "z"]

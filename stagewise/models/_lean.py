@@ -19,8 +19,7 @@ from stagewise.models._lean_attention import Heads, attend, project, shown
 from stagewise.models._lean_reading import lean_weights, not_covered
 from stagewise.models._lean_weights import LeanWeights
 from stagewise.models._model import Model
-from stagewise.models._numbers import widened
-from stagewise.models._rounding import same
+from stagewise.models._numbers import same, widened
 from stagewise.models._scored_positions import ScoredPositions
 
 TRIED = 2

@@ -1,4 +1,4 @@
-"""The device that passes run on, and their numbers: products in bfloat16 where somebody asks for it, else float32."""
+"""The device that passes run on, the numbers that they compute in, and whether those are equal to rounding."""
 
 import typing
 from typing import Literal
@@ -37,3 +37,13 @@ def check_device(device: str | torch.device) -> None:
     except (RuntimeError, AssertionError) as reason:
         line = str(reason).partition("\n")[0]
         raise ValueError(f'torch sees no device "{device}" here ({line}): take another one, as "cpu"') from reason
+
+
+SAME = 1e-4
+"""Difference over the largest entry that sums in another order explain."""
+
+
+def same(one: Tensor, other: Tensor, of: Tensor | None = None) -> bool:
+    """Whether tensors are equal to rounding, in the scale of `other` or a larger one whose parts cancelled in them."""
+    size = other.abs().max() if of is None else torch.maximum(other.abs().max(), of.abs().max())
+    return one.shape == other.shape and bool((one - other).abs().max() <= SAME * size)

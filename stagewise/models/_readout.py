@@ -13,8 +13,8 @@ from stagewise.models._edits import mlp_hook
 from stagewise.models._lean_reading import lean_weights
 from stagewise.models._lean_weights import LeanWeights
 from stagewise.models._model import Model
+from stagewise.models._numbers import same
 from stagewise.models._passes import clean_pass, has_mlp
-from stagewise.models._rounding import same
 from stagewise.models._wrapping import name_of
 
 

@@ -19,8 +19,8 @@ from stagewise.models._bridge_edits import values_by_key, weighted
 from stagewise.models._edits import NothingLeftError, mlp_hook, restrict_pattern, well_known
 from stagewise.models._held_attention import released
 from stagewise.models._model import Model
+from stagewise.models._numbers import SAME, same
 from stagewise.models._passes import clean_pass, edited_pass, has_mlp, hooks_for
-from stagewise.models._rounding import SAME, same
 from stagewise.models._wrapping import is_bridge, name_of, trial_tokens
 
 _POSITIONS = 8

@@ -1,4 +1,4 @@
-"""A device that is not there is refused; passes in bfloat16 are near those in float32, which reduces them."""
+"""A device that is not there is refused; passes in bfloat16 are near those in float32; equal is equal to rounding."""
 
 import math
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from stagewise.loss import kl_divergence
 from stagewise.models._edits import leaves_attention, restrict_pattern
 from stagewise.models._lean import agreeing_weights
 from stagewise.models._lean_reading import rotary_hooks
-from stagewise.models._numbers import check_device, check_dtype, products_in, widened
+from stagewise.models._numbers import SAME, check_device, check_dtype, products_in, same, widened
 
 ROUNDING = torch.finfo(torch.bfloat16).eps
 """Between a number and the next one, of order one."""
@@ -149,3 +149,23 @@ def test_a_device_that_holds_numbers_is_taken() -> None:
 def test_a_device_that_is_not_there_is_refused_by_name(device: str) -> None:
     with pytest.raises(ValueError, match=f'torch sees no device "{device}" here .*: take another one'):
         check_device(device)
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_the_scale_is_the_largest_entry(scale: float) -> None:
+    other = scale * torch.tensor([0.001, -2.0])
+    for part, expected in ((0.9, True), (1.1, False)):
+        assert same(other + torch.tensor([part * SAME * 2 * scale, 0.0]), other) is expected
+
+
+def test_of_what_cancelled_the_rounding_is_that_of_its_parts() -> None:
+    one, other, of = torch.tensor([0.0]), torch.tensor([1e-3]), torch.tensor([100.0, -100.0])
+    assert not same(one, other)
+    assert same(one, other, of)
+
+
+def test_another_shape_and_numbers_that_are_not_finite_are_never_the_same() -> None:
+    one = torch.ones(2)
+    assert not same(one, torch.ones(2, 1))
+    assert not same(one * torch.nan, one)
+    assert not same(one, one * torch.nan)
