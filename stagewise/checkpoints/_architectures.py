@@ -38,11 +38,7 @@ def architecture_from(given: Any) -> Architecture:
 
 
 def some_fields(given: Any) -> Mapping[str, Any] | None:
-    """Return fields, without sizes, that are given beside weights whose shapes say the rest; None of a whole config.
-
-    >>> some_fields('{"act_fn": "relu"}'), some_fields({"n_layers": 2}), some_fields("gpt2")
-    ({'act_fn': 'relu'}, None, None)
-    """
+    """Return fields, without sizes, that are given beside weights whose shapes say the rest; None of a whole config."""
     if isinstance(given, str) and given.lstrip().startswith("{"):
         given = _json(given)
     is_part = isinstance(given, Mapping) and not {"n_layers", "model_type"} & given.keys()

@@ -47,11 +47,7 @@ def name_causes(folder: Path, causes: Mapping[str, Cause]) -> None:
 
 
 def _of_plan(plan: Mapping[str, Any]) -> dict[str, Cause]:
-    """Return where a plan's rates rise at first, and where they begin to fall.
-
-    >>> _of_plan({"steps": 4000, "warmup": 100, "cooldown": 1000})
-    {"the learning rate's warm-up": (0, 100), "the learning rate's cool-down": 3000}
-    """
+    """Return where a plan's rates rise at first, and where they begin to fall."""
     causes: dict[str, Cause] = {}
     if 1 < plan.get("warmup", 0) < plan["steps"]:
         causes[WARM_UP] = (0, plan["warmup"])
@@ -78,11 +74,7 @@ def of_log(history: Iterable[Mapping[str, Any]]) -> dict[str, Cause]:
 
 
 def numbered(name: str, among: Iterable[str]) -> str:
-    """Return a name with its number among others of it, if there are any.
-
-    >>> numbered("a restart", ["a restart", "a restart (number 2)", "a drop"])
-    'a restart (number 3)'
-    """
+    """Return a name with its number among others of it, if there are any."""
     again = sum(each.partition(" (")[0] == name for each in among)
     return f"{name} (number {again + 1})" if again else name
 

@@ -120,9 +120,5 @@ def _worse(losses: np.ndarray, rows: Sequence[int]) -> set[int]:
 
 
 def excess(losses: Float[np.ndarray, " checkpoint"], row: int) -> float:
-    """Return by how much a loss exceeds both of its neighbours', of the last one its only one's, nats.
-
-    >>> excess(np.array([3.0, 2.0, 2.5, 1.0]), 2), excess(np.array([3.0, 2.0, 2.5]), 2)
-    (0.5, 0.5)
-    """
+    """Return by how much a loss exceeds both of its neighbours', of the last one its only one's, nats."""
     return float(min(losses[row] - losses[k] for k in (row - 1, row + 1) if 0 <= k < len(losses)))

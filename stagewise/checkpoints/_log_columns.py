@@ -14,13 +14,7 @@ WRITTEN = re.compile(rf"\s*(?:(?P<plain>{PLAIN})\s*(?P<percent>%?)|tensor\((?P<t
 
 
 def from_text(column: pd.Series) -> pd.Series:
-    """Return a column of text as numbers where each of its entries is one, percents as shares; any other as it is.
-
-    >>> from_text(pd.Series(["12.5%", None])).tolist(), from_text(pd.Series(["1,000", "tensor(0.5)"])).tolist()
-    ([0.125, nan], [1000.0, 0.5])
-    >>> from_text(pd.Series(["1.5", "-"])).tolist()
-    ['1.5', '-']
-    """
+    """Return a column of text as numbers where each of its entries is one, percents as shares; any other as it is."""
     if pd.api.types.is_numeric_dtype(column) or column.notna().sum() == 0:
         return column
     try:

@@ -82,11 +82,7 @@ def is_file(path: Path) -> bool:
 
 
 def stem(path: Path) -> str:
-    """Return the name of a file of weights without its endings, of a folder as it is.
-
-    >>> stem(Path("checkpoint-12.pth.tar")), stem(Path("step_1.5"))
-    ('checkpoint-12', 'step_1.5')
-    """
+    """Return the name of a file of weights without its endings, of a folder as it is."""
     return next((path.name.removesuffix(each) for each in reversed(ENDINGS) if path.name.endswith(each)), path.name)
 
 

@@ -68,11 +68,7 @@ def _imported(name: str) -> Any:
 
 
 def _parameters(text: str) -> dict[str, int | str]:
-    """Return submitit's parameters, whole numbers as such.
-
-    >>> _parameters("slurm_partition=cpu,timeout_min=60")
-    {'slurm_partition': 'cpu', 'timeout_min': 60}
-    """
+    """Return submitit's parameters, whole numbers as such."""
     pairs = [part.partition("=") for part in text.split(",") if part]
     if bad := [key for key, separator, value in pairs if not (key and separator and value)]:
         raise ValueError(f"submitit's parameters are key=value,key=value,...; got {bad[0]!r} in {text!r}")

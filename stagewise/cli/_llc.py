@@ -97,14 +97,7 @@ def llc(
 
 
 def lines(table: "pd.DataFrame") -> "Iterator[str]":
-    """Yield a line for each checkpoint, of few heads with theirs.
-
-    >>> import pandas as pd
-    >>> rows = {"step": 90, "probe": "LearningCoefficient", "quantity": ["whole_model", "drift"]}
-    >>> rows |= {"value": [3.14, 0.2], "lo": [2.5, float("nan")], "hi": [3.75, float("nan")]}
-    >>> list(lines(pd.DataFrame(rows)))
-    ['step 90: 3.1 [2.5, 3.8], drift 0.2']
-    """
+    """Yield a line for each checkpoint, of few heads with theirs."""
     from stagewise.table import head_label, heads_in
 
     few = len(heads_in(table)) <= HEADS

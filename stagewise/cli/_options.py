@@ -258,11 +258,7 @@ class BaselineOptions:
 
 
 def read_causes(texts: Sequence[str] | None) -> dict[str, int | tuple[int, int]]:
-    """Return causes by their names.
-
-    >>> read_causes(["3000 a larger batch", "0-500 the warm-up"])
-    {'a larger batch': 3000, 'the warm-up': (0, 500)}
-    """
+    """Return causes by their names, from texts as "3000 a larger batch" or "0-500 the warm-up"."""
     causes: dict[str, int | tuple[int, int]] = {}
     for text in texts or ():
         if (match := re.fullmatch(r"(\d+)(?:-(\d+))?\s+(.+)", text)) is None:
@@ -272,11 +268,7 @@ def read_causes(texts: Sequence[str] | None) -> dict[str, int | tuple[int, int]]
 
 
 def read_names(text: str | None) -> tuple[str, ...]:
-    """Return the names of a list; none of no list.
-
-    >>> read_names("stage1, stage2")
-    ('stage1', 'stage2')
-    """
+    """Return the names of a list; none of no list."""
     return () if text is None else tuple(name.strip() for name in text.split(","))
 
 

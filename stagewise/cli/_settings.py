@@ -28,22 +28,12 @@ RELATIONS = "task.relations"
 
 
 def read_settings(texts: Sequence[str]) -> dict[str, Any]:
-    """Read key=value, the value as JSON, as a schedule or else as text.
-
-    >>> read_settings(["task.spans=[2,2]", "plan.optimiser=sgd"])
-    {'task.spans': (2, 2), 'plan.optimiser': 'sgd'}
-    >>> read_settings(["task.p=Ramp(0.8, 0, start=0, stop=2000)"])
-    {'task.p': Ramp(first=0.8, last=0, start=0, stop=2000)}
-    """
+    """Read key=value, the value as JSON, as a schedule or else as text."""
     return dict(map(_setting, texts))
 
 
 def read_axes(settings: Sequence[str]) -> dict[str, list[str]]:
-    """Return the values of each field, as texts; a list or an object in brackets is one value, and so is a schedule.
-
-    >>> read_axes(["plan.seeds.init=0,1", "task.spans=[2,2]", "task.p=0,Cycle((0.8,0),every=9)"])
-    {'plan.seeds.init': ['0', '1'], 'task.spans': ['[2,2]'], 'task.p': ['0', 'Cycle((0.8,0),every=9)']}
-    """
+    """Return the values of each field, as texts; a list or an object in brackets is one value, and so is a schedule."""
     axes: dict[str, list[str]] = {}
     for text in settings:
         key, separator, values = text.partition("=")

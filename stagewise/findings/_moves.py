@@ -30,11 +30,7 @@ IsStart = Callable[[int, int], bool]
 
 
 def without_short(labels: np.ndarray, dwell: int) -> np.ndarray:
-    """Return labels [step, head] without visits of fewer than `dwell` checkpoints: there the head keeps its last one.
-
-    >>> without_short(np.array([[0], [0], [1], [0], [2], [2]]), 2).ravel().tolist()
-    [0, 0, 0, 0, 2, 2]
-    """
+    """Return labels [step, head] without visits of fewer than `dwell` checkpoints: the head keeps its last one."""
     result = labels.copy()
     for head in range(labels.shape[1]):
         runs = [(label, len(list(group))) for label, group in itertools.groupby(labels[:, head].tolist())]
@@ -48,11 +44,7 @@ def without_short(labels: np.ndarray, dwell: int) -> np.ndarray:
 
 
 def without_passing(labels: np.ndarray) -> np.ndarray:
-    """Return labels [step, head] without kinds that fewer than PASSING checkpoints see: heads go on to their next one.
-
-    >>> without_passing(np.array([[0], [0], [1], [1], [2], [2]])).ravel().tolist()
-    [0, 0, 2, 2, 2, 2]
-    """
+    """Return labels [step, head] without kinds that fewer than PASSING checkpoints see: heads go on to the next."""
     result = labels.copy()
     for kind in np.unique(labels[:-1]):
         seen = (labels == kind).any(1)

@@ -245,22 +245,14 @@ def axes_of(rows: pd.DataFrame) -> list[str]:
 
 
 def _resolution(values: np.ndarray) -> float:
-    """Return the last digit of the largest of some numbers, in the smallest type that holds them all.
-
-    >>> [_resolution(np.array(values)) for values in ([0.5, 1], [0.1, 1])]
-    [0.0009765625, 2.220446049250313e-16]
-    """
+    """Return the last digit of the largest of some numbers, in the smallest type that holds them all."""
     with np.errstate(over="ignore"):
         kind = next(kind for kind in TYPES if (values.astype(kind) == values).all())
     return float(np.finfo(kind).eps) * float(np.abs(values).max())
 
 
 def _grain(values: np.ndarray) -> float:
-    """Return the number that all differences of some values are multiples of, as one answer of many; 0 without one.
-
-    >>> [round(_grain(values), 6) for values in (np.arange(10) / 50, np.arange(10) ** 0.5, np.arange(2))]
-    [0.02, 0.0, 0.0]
-    """
+    """Return the number that all differences of some values are multiples of, as one answer of many; 0 without one."""
     gaps = np.diff(np.unique(values))
     gaps = gaps[gaps > SAME * np.abs(values).max()]
     if len(gaps) < GRAINED:

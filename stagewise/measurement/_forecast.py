@@ -43,10 +43,6 @@ def forecast(
 
 
 def in_words(seconds: int | float) -> str:
-    """Return a time in minutes, or in hours and minutes.
-
-    >>> in_words(100), in_words(7500)
-    ('2 min', '2 h 5 min')
-    """
+    """Return a time in minutes, or in hours and minutes."""
     hours, minutes = divmod(round(seconds / 60), 60)
     return f"{hours} h {minutes} min" if hours else f"{minutes} min"

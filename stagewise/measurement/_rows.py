@@ -169,15 +169,7 @@ def checkpoint_labels(series: CheckpointSeries, step: int) -> dict[str, Any]:
 
 
 def tidy_columns(blocks: Sequence[Columns]) -> pd.DataFrame:
-    """Join rows that are given by column into one table, as `tidy` does, without a frame for each block.
-
-    >>> blocks = [{"step": 0, "value": [0.5, 0.25]}, {"step": 0, "head": [1], "value": [2.0]}]
-    >>> tidy_columns(blocks)[["head", "value"]]
-       head  value
-    0  <NA>   0.50
-    1  <NA>   0.25
-    2     1   2.00
-    """
+    """Join rows that are given by column into one table, as `tidy` does, without a frame for each block."""
     columns = in_order(name for block in blocks for name in block)
     return pd.DataFrame({name: _joined(name, blocks) for name in columns})
 

@@ -56,21 +56,13 @@ def restrict_pattern(pattern: Float[Tensor, "*axes query key"], context: int) ->
 
 
 def leaves_attention(pattern: Float[Tensor, "*axes query key"], context: int) -> bool:
-    """Whether every query keeps some attention within the context, by which a pattern can be renormalised.
-
-    >>> leaves_attention(torch.eye(3), 1), leaves_attention(torch.eye(3)[[0, 0, 0]], 2)
-    (True, False)
-    """
+    """Whether every query keeps some attention within the context, by which a pattern can be renormalised."""
     _, total, least = _within(pattern, context)
     return bool((total > least).all())
 
 
 def well_known(pattern: Float[Tensor, "*axes query key"], context: int) -> Bool[Tensor, "*axes query"]:
-    """Return which queries' restricted patterns are known to many digits: beside a sink, what little is left is not.
-
-    >>> well_known(torch.eye(3)[[0, 0, 0]], 2).tolist()
-    [True, True, False]
-    """
+    """Return which queries' restricted patterns are known to many digits: beside a sink, what little is left is not."""
     _, total, least = _within(pattern, context)
     return (total > (_KEPT if least else 0.0)).squeeze(-1)
 
@@ -186,11 +178,7 @@ def ablate(
 
 
 def by_head(z: Float[Tensor, "batch pos *axes"], n_heads: int) -> Float[Tensor, "batch pos head d_head"]:
-    """Return z with an axis of heads: some bridges cut what the heads write one behind the other into other pieces.
-
-    >>> by_head(torch.zeros(1, 5, 6, 8), n_heads=4).shape
-    torch.Size([1, 5, 4, 12])
-    """
+    """Return z with an axis of heads: some bridges cut what the heads write one behind the other into other pieces."""
     width = z.shape[2:].numel()
     if z.dim() < 3 or width % n_heads:
         raise ValueError(f"z is [batch pos head d_head] with {n_heads} heads, got the shape {tuple(z.shape)}")

@@ -119,12 +119,7 @@ def loaded(kind: type[Any], config: Any, state: Mapping[str, Tensor]) -> nn.Modu
 
 
 def unfit(wrong: Iterable[str]) -> ValueError:
-    """Return the error for weights that do not fit, with the first of each kind of fault and the number of others.
-
-    >>> wrong = [f"W_{number}: missing" for number in range(5)] + ["net.W: not a parameter of the model"]
-    >>> str(unfit(wrong)).split(": ", 1)[1]
-    'W_0: missing; W_1: missing; W_2: missing; net.W: not a parameter of the model; and 2 more'
-    """
+    """Return the error for weights that do not fit, with the first of each kind of fault and the number of others."""
     kinds: dict[str, list[str]] = {}
     for one in sorted(wrong):
         kinds.setdefault(next((kind for kind in _KINDS if one.endswith(kind)), ""), []).append(one)

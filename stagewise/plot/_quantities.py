@@ -53,9 +53,5 @@ def labels_in_words(labels: dict[str, object]) -> str:
 
 
 def escaped(text: str) -> str:
-    """Return text as matplotlib draws it letter by letter: a dollar begins no formula.
-
-    >>> escaped("5 $")
-    '5 \\\\$'
-    """
+    """Return text as matplotlib draws it letter by letter: a dollar begins no formula."""
     return text.replace("$", r"\$")

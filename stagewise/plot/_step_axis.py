@@ -58,11 +58,7 @@ def panels(number: int, height: float, width: float = 7.6, across: int = 1, **sh
 
 
 def evenly(items: Sequence[Item], most: int) -> list[Item]:
-    """Return so many of some items at most, the first and the last among them, at equal distances.
-
-    >>> evenly([0, 1, 2, 3, 4], 3)
-    [0, 2, 4]
-    """
+    """Return so many of some items at most, the first and the last among them, at equal distances."""
     return [items[place] for place in np.linspace(0, len(items) - 1, min(most, len(items))).round().astype(int)]
 
 
@@ -80,20 +76,12 @@ def step_axis_label(*, linear: bool = True) -> str:
 
 
 def _linear_until(last: int) -> int:
-    """Return the step up to which the axis is linear: the power of ten below the root of the last.
-
-    >>> _linear_until(900), _linear_until(143_000)
-    (10, 100)
-    """
+    """Return the step up to which the axis is linear: the power of ten below the root of the last."""
     return int(10 ** math.floor(math.log10(max(last, 1)) / 2))
 
 
 def _step_ticks(start: int, last: int) -> list[int | float]:
-    """Return 0, then 1 and 3 times the powers of ten, of steps or of tokens, and the last step.
-
-    >>> _step_ticks(10, 900)
-    [0, 10, 30, 100, 300, 900]
-    """
+    """Return 0, then 1 and 3 times the powers of ten, of steps or of tokens, and the last step."""
     axis = axis_in_force()
     ends: list[int | float] = [start, last] if axis is None else [axis.tokens_at(start), axis.tokens_at(last)]
     decades = range(math.floor(math.log10(ends[0])), int(math.log10(ends[1])) + 1)
@@ -103,11 +91,7 @@ def _step_ticks(start: int, last: int) -> list[int | float]:
 
 
 def step_label(step: Time) -> str:
-    """Write a step shortly, or the tokens seen by then.
-
-    >>> step_label(900), step_label(30_000), step_label(143_000)
-    ('900', '30k', '143k')
-    """
+    """Write a step shortly, or the tokens seen by then."""
     if axis_in_force() is None and step >= 1000 and step % 1000 == 0:
         return f"{step / 1000:.0f}k"
     return written(step)

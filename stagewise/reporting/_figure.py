@@ -209,11 +209,7 @@ def _cells(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def identifier(text: str) -> str:
-    """Return text as a part of a file's name or of an id in the page.
-
-    >>> identifier("share of L0H1 (<b>)")
-    'share-of-L0H1-b'
-    """
+    """Return text as a part of a file's name or of an id in the page."""
     plain = re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-")
     return (
         plain if plain and len(plain) <= LONGEST and text.isascii() else f"{plain[:LONGEST]}-{short_digest(text)[:6]}"

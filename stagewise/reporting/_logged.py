@@ -39,11 +39,7 @@ def logged_folders(source: str | Path, folder: str | Path | None = None, steps: 
 
 
 def _file_name(run: str) -> str:
-    """Name a folder by its run; by a hash besides where the run's name is none for a folder.
-
-    >>> _file_name("seed=1"), _file_name("lr/1")
-    ('seed=1', 'lr-1-c3c1dd')
-    """
+    """Name a folder by its run; by a hash besides where the run's name is none for a folder."""
     name = re.sub(NO_FILE_NAME, "-", run).strip(". ")[:LONGEST]
     return file_part(name) if name == run else f"{file_part(name)}-{short_digest(run)[:6]}".lstrip("-")
 

@@ -47,11 +47,7 @@ def title(run: Mapping[str, Any], name: str) -> str:
 
 
 def in_words(name: str) -> str:
-    """Return the name of a class in words; any other name as it is.
-
-    >>> in_words("KLToReference"), in_words("AttentionByToken"), in_words("a <b>")
-    ('KL to reference', 'Attention by token', 'a <b>')
-    """
+    """Return the name of a class in words; any other name as it is."""
     if not name.isidentifier():
         return name
     parts = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+", name) or [name]
@@ -201,11 +197,7 @@ def _cell(name: str, text: str) -> str:
 
 
 def number(value: int | float) -> str:
-    """Write a number in three digits, or a large one without a fraction, a dash where there is none.
-
-    >>> number(0.01234), number(12.34), number(1149.2)
-    ('0.0123', '12.3', '1149')
-    """
+    """Write a number in three digits, or a large one without a fraction, a dash where there is none."""
     if pd.isna(value):
         return NONE
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"

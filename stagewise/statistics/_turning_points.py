@@ -31,12 +31,7 @@ class Turn(NamedTuple):
     p_value: float
 
     def is_later_than(self, other: "Turn") -> bool:
-        """Whether the minimum lies after another one by more than the errors of both, in the log step.
-
-        >>> first = Turn(100, 90, 115, 2.0, 0.1, 1.9, 0.5, 0.001)
-        >>> [first._replace(step=step, lo=lo).is_later_than(first) for step, lo in ((110, 100), (150, 130))]
-        [False, True]
-        """
+        """Whether the minimum lies after another one by more than the errors of both, in the log step."""
         errors = np.log1p([other.hi, self.step]) - np.log1p([other.step, self.lo])
         return bool(np.log1p(self.step) - np.log1p(other.step) > np.hypot(*errors))
 

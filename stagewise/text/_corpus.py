@@ -30,20 +30,12 @@ def corpus(lines: Mapping[str, Iterable[str]], tokenizer: TokenizerKind, vocab_s
 
 
 def _basic_english(line: str) -> list[str]:
-    """Split a line as torchtext's `basic_english` does.
-
-    >>> _basic_english('He said: "No (never), it\\'s over!"')
-    ['he', 'said', 'no', '(', 'never', ')', ',', 'it', "'", 's', 'over', '!']
-    """
+    """Split a line as torchtext's `basic_english` does."""
     return re.sub(r"([.,()!?'])", r" \1 ", re.sub(r"[;:]|<br />", " ", line.lower().replace('"', ""))).split()
 
 
 def _plain(line: str) -> list[str]:
-    """Split a line at white space and end it with <eos>.
-
-    >>> _plain(" = Title = ")
-    ['=', 'Title', '=', '<eos>']
-    """
+    """Split a line at white space and end it with <eos>."""
     return [*line.split(), END]
 
 
@@ -77,11 +69,7 @@ def _byte_pairs(lines: Mapping[str, list[str]], vocab_size: int) -> Corpus:
 
 
 def byte_text(token: str) -> str:
-    """Return the text of a token of `_byte_pairs`; a part of a character is a replacement character.
-
-    >>> byte_text("\u0120caf\u00c3\u00a9")
-    ' café'
-    """
+    """Return the text of a token of `_byte_pairs`; a part of a character is a replacement character."""
     from tokenizers import decoders
 
     text: str = decoders.ByteLevel().decode([token])

@@ -38,11 +38,7 @@ def _whole(numbers: Int[Tensor, "..."]) -> _Value:
 
 
 def is_expression(text: str) -> bool:
-    """Whether a text holds one of the words for positions, and so is meant as an expression.
-
-    >>> is_expression("key == query - 3"), is_expression("previous token")
-    (True, False)
-    """
+    """Whether a text holds one of the words for positions, and so is meant as an expression."""
     return any(sign in text for sign in ("==", "<", ">", "!=", "[")) and any(word in text for word in WORDS[:3])
 
 

@@ -17,12 +17,7 @@ CHOICES = ("latest", "earliest", "largest", "smallest", "commonest", "rarest")
 
 
 def choose(word: str, keys: _Keys, tokens: Int[Tensor, "batch pos"]) -> _Keys:
-    """Return the keys that are, of those from the same query, the latest, the largest, the rarest, ...; ties stay.
-
-    >>> tokens = torch.tensor([[5, 9, 5, 7]])
-    >>> [choose(word, torch.ones(1, 4, 4).tril().bool(), tokens)[0, 3].int().tolist() for word in ("largest", "latest")]
-    [[0, 1, 0, 0], [0, 0, 0, 1]]
-    """
+    """Return the keys that are, of those from the same query, the latest, the largest, the rarest, ...; ties stay."""
     if word in ("latest", "earliest"):
         measure = torch.arange(tokens.shape[1], device=tokens.device).expand(keys.shape)
     elif word in ("largest", "smallest"):
@@ -41,9 +36,6 @@ def structure(name: str, tokens: Int[Tensor, "batch pos"]) -> _Keys | None:
     bracket`, from every query, the latest that is still open, `bracket depth` all earlier keys that are as deep. A
     separator ends a segment: `same segment` is its earlier keys, `place in segment before` the key as many positions
     behind the start of the segment before.
-
-    >>> structure("opening bracket 1 2", torch.tensor([[1, 1, 2, 5, 2]]))[0, 4].int().tolist()
-    [1, 0, 0, 0, 0]
     """
     match = re.fullmatch(rf"({'|'.join(STRUCTURES)})((?: -?\d+)+)", name)
     if match is None:

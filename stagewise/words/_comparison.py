@@ -72,13 +72,7 @@ def _event(row: Row, name: str, runs: tuple[str, str], unknown: Mapping[str, str
 
 
 def later(row: Mapping[Any, Any]) -> str:
-    """Say how much later an event came in the second run, or that its intervals do not tell.
-
-    >>> later({"later": 30.0, "later_lo": 10.0, "later_hi": 50.0})
-    '30 [10, 50] steps later'
-    >>> later({"later": -3.0, "later_lo": -10.0, "later_hi": 5.0})
-    'which is earlier cannot be told: -3 [-10, 5] steps'
-    """
+    """Say how much later an event came in the second run, or that its intervals do not tell."""
     lo, hi = row["later_lo"], row["later_hi"]
     if hi < 0:
         return f"{written(-row['later'])} [{written(-hi)}, {written(-lo)}] {unit()} earlier"

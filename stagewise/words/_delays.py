@@ -28,33 +28,19 @@ def transition(label: str, *, without: bool = False) -> str:
 
 
 def branch_in_words(row: Mapping[Any, Any]) -> str:
-    """Return the change in a row of an intervention, and its order of the batches, in words.
-
-    >>> branch_in_words({"change": "task.p=0.0", "seed": 2}), branch_in_words({"layer": 0, "head": 1, "kind": "out"})
-    ('task.p=0.0, order 2', 'L0H1 out')
-    """
+    """Return the change in a row of an intervention, and its order of the batches, in words."""
     words = row["change"] if isinstance(row.get("change"), str) else held_in_words(row)
     order = row.get("seed") or 0
     return f"{words}, order {order:.0f}" if order > 0 else words  # missing where a head is held in the run's own order
 
 
 def left_out_in_words(classes: Sequence[str], stop: int | None) -> str:
-    """Say which classes of predictions a run is trained without, and up to which step.
-
-    >>> left_out_in_words(["of token 7", "of new tokens"], 300)
-    'without predictions of token 7, of new tokens until 300'
-    """
+    """Say which classes of predictions a run is trained without, and up to which step."""
     return f"without predictions {', '.join(classes)}{'' if stop is None else f' until {stop}'}"
 
 
 def attributed_in_words(rows: Sequence[Mapping[Any, Any]], label: str) -> list[str]:
-    """Say of each replay of an attribution how much later a transition comes, and at last which classes made it.
-
-    >>> row = {"classes": 1, "without": "without predictions of token 7", "value": 45.0, "lo": 30.0, "hi": 60.0}
-    >>> print(*attributed_in_words([{**row, "apart": True}], "loss 0.5"), sep="\\n")
-    without predictions of token 7: the loss falls half-way to its end 45 [30, 60] steps later
-    One class, left out alone, moves it by more than another order of the batches: predictions of token 7.
-    """
+    """Say of each replay of an attribution how much later a transition comes, and at last which classes made it."""
     lines = [
         f"{row['without']}: {transition(label)} {delay_in_words(row['value'], row['lo'], row['hi'])}" for row in rows
     ]
@@ -66,14 +52,7 @@ def attributed_in_words(rows: Sequence[Mapping[Any, Any]], label: str) -> list[s
 
 
 def delays_in_words(row: Mapping[Any, Any]) -> str:
-    """Return a row of an intervention in a sentence.
-
-    >>> row = {"layer": 0, "head": 1, "kind": "out", "step": 120, "control": "head", "transition": "loss 0.5"}
-    >>> delays_in_words({**row, "value": 45.0, "lo": 30.0, "hi": 60.0})
-    'L0H1 out from 120 (head): the loss falls half-way to its end 45 [30, 60] steps later'
-    >>> delays_in_words({**row, "transition": "attention to I(2)", "value": 45.0, "lo": 30.0, "hi": 60.0})
-    'L0H1 out from 120 (head): another head attends to I(2) 45 [30, 60] steps later'
-    """
+    """Return a row of an intervention in a sentence."""
     what = transition(str(row["transition"]), without=str(row.get("kind")) in SILENT)
     delay = delay_in_words(row["value"], row["lo"], row["hi"])
     return f"{branch_in_words(row)} from {row['step']} ({row['control']}): {what} {delay}"
@@ -86,15 +65,7 @@ def held_in_words(row: Mapping[Any, Any]) -> str:
 
 
 def delay_in_words(value: float, lo: float, hi: float) -> str:
-    """Say how many steps later a transition comes, with its interval; "..." for an end that is not known.
-
-    >>> delay_in_words(45.0, 30.0, 60.0), delay_in_words(-0.2, -math.inf, 3.0)
-    ('45 [30, 60] steps later', '0 [..., 3] steps later')
-    >>> delay_in_words(math.inf, 190.0, math.inf), delay_in_words(math.inf, -6.0, math.inf)
-    ('no more, or more than 190 steps later', 'no more, or from 6 steps earlier on')
-    >>> delay_in_words(math.inf, 0.0, math.inf)
-    'no more, or at the same step at the earliest'
-    """
+    """Say how many steps later a transition comes, with its interval; "..." for an end that is not known."""
     if math.isfinite(value):
         return f"{value:z.0f} [{end_in_words(lo)}, {end_in_words(hi)}] steps later"
     if math.isinf(lo):

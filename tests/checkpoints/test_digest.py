@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from stagewise.checkpoints._digest import SHORT, digest, file_digest, file_sha256, short_digest
+from stagewise.checkpoints._digest import SHORT, digest, file_digest, file_sha256, is_told, short_digest
 from stagewise.recipe import Seeds, describe
 
 EQUAL: dict[str, tuple[Any, Any]] = {
@@ -77,3 +77,8 @@ def test_the_hash_of_several_files_depends_on_where_one_ends(tmp_path: Path) -> 
         (tmp_path / name).write_bytes(content)
     assert file_digest([tmp_path / "ab", tmp_path / "c"]) != file_digest([tmp_path / "a", tmp_path / "bc"])
     assert file_digest([tmp_path / "ab", tmp_path / "c"]) != file_digest([tmp_path / "c", tmp_path / "ab"])
+
+
+def test_a_function_is_told_by_its_address_alone() -> None:
+    assert is_told({"a": [1, 2]})
+    assert not is_told([lambda: 1])

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import torch
 
-from stagewise.checkpoints._log_columns import as_numbers, is_rate
+from stagewise.checkpoints._log_columns import as_numbers, from_text, is_rate
 from stagewise.checkpoints.logged_curves import read_log
 
 VALUES = [0.5, 0.25, 0.125]
@@ -81,3 +81,9 @@ def test_of_a_step_that_is_logged_twice_the_last_value_counts(step: int) -> None
 def test_two_values_of_each_step_are_no_resumed_run() -> None:
     with pytest.raises(ValueError, match=r"loss has several values at step 0"):
         read_log(pd.concat([LOG, LOG]).sort_values("step")[["step", "loss"]])
+
+
+def test_text_is_numbers_where_each_entry_is_one() -> None:
+    assert from_text(pd.Series(["1,000", "tensor(0.5)"])).tolist() == [1000, 0.5]
+    assert from_text(pd.Series(["12.5%", "50%"])).tolist() == [0.125, 0.5]
+    assert from_text(pd.Series(["1.5", "-"])).tolist() == ["1.5", "-"]

@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from stagewise.checkpoints._digest import file_digest
-from stagewise.checkpoints._weight_files import chosen_files, files_of, load_file, missing_shard, not_finite, read
+from stagewise.checkpoints._weight_files import chosen_files, files_of, load_file, missing_shard, not_finite, read, stem
 
 STATE = {"a": torch.arange(15.0).reshape(5, 3), "b": torch.arange(4)}
 FORMATS: dict[str, Callable[[Path], object]] = {
@@ -217,3 +217,7 @@ def test_an_index_that_points_out_of_its_folder_is_named_and_nothing_read(name: 
 def test_a_step_of_hundreds_of_digits_is_none(tmp_path: Path) -> None:
     torch.save({"model": {"w": torch.zeros(1)}, "step": 10**600}, tmp_path / "a.pt")
     assert read([tmp_path / "a.pt"]).step is None
+
+
+def test_a_file_loses_its_endings_and_a_folder_none() -> None:
+    assert (stem(Path("checkpoint-12.pth.tar")), stem(Path("step_1.5"))) == ("checkpoint-12", "step_1.5")

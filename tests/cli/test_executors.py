@@ -20,7 +20,7 @@ from pandas.testing import assert_frame_equal
 from typer.testing import CliRunner
 
 from stagewise.checkpoints.run_folder import COMPARISONS, table_file
-from stagewise.cli._executors import JOBS, executor_named
+from stagewise.cli._executors import JOBS, _parameters, executor_named
 from stagewise.cli.app import app
 
 
@@ -182,3 +182,7 @@ def test_the_tasks_of_other_sources_are_cancelled_where_one_fails(
     refused = called("report", "a", "b", "--only", "Loss", "--quiet", "--executor", "mine", status=2)
     assert "the worker was not right" in refused
     assert [future.cancelled() for future in asked] == [False, *[True] * 7]
+
+
+def test_parameters_of_submitit_are_numbers_or_text() -> None:
+    assert _parameters("slurm_partition=cpu,timeout_min=60") == {"slurm_partition": "cpu", "timeout_min": 60}

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from stagewise.analysis import measure_run
-from stagewise.cli._llc import SamplerOptions
+from stagewise.cli._llc import SamplerOptions, lines
 from stagewise.cli.app import app
 from stagewise.measurement._langevin import DEFAULT
 from stagewise.probes import Loss
@@ -129,3 +129,9 @@ def test_a_folder_without_checkpoints_is_refused(tmp_path: Path) -> None:
 def test_the_defaults_in_the_help_are_the_samplers(name: str) -> None:
     (option,) = get_type_hints(SamplerOptions, include_extras=True)[name].__metadata__
     assert option.help.endswith(f"; {getattr(DEFAULT, name):g} if not given")
+
+
+def test_a_line_has_the_coefficient_with_its_interval_and_the_drift() -> None:
+    rows = {"step": 90, "probe": "LearningCoefficient", "quantity": ["whole_model", "drift"]}
+    rows |= {"value": [3.14, 0.2], "lo": [2.5, float("nan")], "hi": [3.75, float("nan")]}
+    assert list(lines(pd.DataFrame(rows))) == ["step 90: 3.1 [2.5, 3.8], drift 0.2"]

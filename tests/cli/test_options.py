@@ -3,7 +3,15 @@
 import pytest
 
 from stagewise.architecture import Architecture
-from stagewise.cli._options import BaselineOptions, Measurement, PassOptions, ProbeOptions, read_memory
+from stagewise.cli._options import (
+    BaselineOptions,
+    Measurement,
+    PassOptions,
+    ProbeOptions,
+    read_causes,
+    read_memory,
+    read_names,
+)
 from stagewise.probes import HeadAblation
 from stagewise.tasks import RepeatedTokens
 
@@ -54,3 +62,13 @@ def test_options_of_measuring_are_the_arguments_of_a_run() -> None:
     }
     assert [type(probe).__name__ for probe in given["extra_probes"]] == ["Loss"]
     assert "sequences" not in Measurement(PassOptions()).arguments()
+
+
+def test_a_cause_has_a_step_or_a_first_and_a_last_one() -> None:
+    causes = read_causes(["3000 a larger batch", "0-500 the warm-up"])
+    assert causes == {"a larger batch": 3000, "the warm-up": (0, 500)}
+
+
+def test_names_stand_between_commas() -> None:
+    assert read_names("stage1, stage2") == ("stage1", "stage2")
+    assert read_names(None) == ()

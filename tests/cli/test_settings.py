@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
+from stagewise import Ramp
 from stagewise.cli._options import RecipeOptions
 from stagewise.cli._recipes import recipe_of
-from stagewise.cli._settings import changed, check_fields
+from stagewise.cli._settings import changed, check_fields, read_axes, read_settings
 from stagewise.recipe import Recipe
 from stagewise.tasks import MarkovChain, WikiText
 
@@ -103,3 +104,18 @@ def test_another_length_saves_other_steps_by_whichever_option() -> None:
     assert by_option.plan.saved_steps[-1] == 200
     both = recipe_of("recall", RecipeOptions(steps=200, settings=["plan.save=[3]"]))
     assert both.plan.saved_steps == (0, 3, 200)
+
+
+def test_a_value_is_read_as_json_as_a_schedule_or_else_as_text() -> None:
+    texts = ["task.spans=[2,2]", "plan.optimiser=sgd", "task.p=Ramp(0.8, 0, start=0, stop=2000)"]
+    ramp = Ramp(0.8, 0, start=0, stop=2000)
+    assert read_settings(texts) == {"task.spans": (2, 2), "plan.optimiser": "sgd", "task.p": ramp}
+
+
+def test_brackets_and_schedules_are_one_value_of_an_axis() -> None:
+    axes = read_axes(["plan.seeds.init=0,1", "task.spans=[2,2]", "task.p=0,Cycle((0.8,0),every=9)"])
+    assert axes == {
+        "plan.seeds.init": ["0", "1"],
+        "task.spans": ["[2,2]"],
+        "task.p": ["0", "Cycle((0.8,0),every=9)"],
+    }

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from stagewise.findings._moves import moves_of
+from stagewise.findings._moves import moves_of, without_passing, without_short
 
 CASES = {
     "birth": ([0, 0, 0], [0, 0, 1], (2,)),
@@ -33,3 +33,10 @@ def test_kinds_that_are_one_half_way_have_changed_places() -> None:
 def test_a_permutation_of_three_is_one_swap() -> None:
     ((_, move),) = moves_of(np.array([[0, 1, 2, 2], [1, 2, 0, 2]]), lambda *_: False)
     assert (move.event, move.heads) == ("swap", (0, 1, 2))
+
+
+def test_a_head_keeps_its_label_on_short_visits_and_passing_kinds_go() -> None:
+    short = without_short(np.array([[0], [0], [1], [0], [2], [2]]), 2)
+    assert short.ravel().tolist() == [0, 0, 0, 0, 2, 2]
+    passing = without_passing(np.array([[0], [0], [1], [1], [2], [2]]))
+    assert passing.ravel().tolist() == [0, 0, 2, 2, 2, 2]

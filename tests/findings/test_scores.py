@@ -8,7 +8,7 @@ import pytest
 
 from stagewise import read_log
 from stagewise.event import labels_of
-from stagewise.findings._scores import curves_of, followed, has_scores, quantities_of
+from stagewise.findings._scores import _grain, _resolution, curves_of, followed, has_scores, quantities_of
 from stagewise.findings.onsets import find_onsets
 from stagewise.probes import Accuracy
 from stagewise.statistics import StageCriteria
@@ -158,3 +158,12 @@ def test_a_change_by_two_answers_of_a_curve_that_counts_is_none() -> None:
     smallest = {curve.quantity: curve.criteria.smallest for curve in followed(table)}
     assert smallest["accuracy"] == pytest.approx(3 / 50)
     assert smallest["loss"] == pytest.approx(0.01 * (answers[-1] + np.sqrt(19) / 100))
+
+
+def test_numbers_are_as_fine_as_the_smallest_type_that_holds_them() -> None:
+    assert [_resolution(np.array(values)) for values in ([0.5, 1], [0.1, 1])] == [2**-10, 2**-52]
+
+
+def test_the_grain_divides_all_differences() -> None:
+    grains = [_grain(values) for values in (np.arange(10) / 50, np.arange(10) ** 0.5, np.arange(2))]
+    assert grains == pytest.approx([0.02, 0, 0])

@@ -8,7 +8,7 @@ import torch
 
 from stagewise.architectures import minimal
 from stagewise.checkpoints.series import CheckpointSeries
-from stagewise.measurement._rows import bootstrap_weights, checkpoint_labels, merge, rows
+from stagewise.measurement._rows import bootstrap_weights, checkpoint_labels, merge, rows, tidy_columns
 from stagewise.probe import Reading
 from stagewise.table import Quantity, maps_in
 
@@ -183,3 +183,9 @@ def test_a_margin_widens_intervals_within_the_range_and_brings_its_own_number_of
     np.testing.assert_array_equal(one["value"], other["value"])
     np.testing.assert_allclose(other["hi"] - one["hi"], margin, atol=1e-6)
     np.testing.assert_allclose(other["lo"], [one["lo"][0], one["lo"][1] - 0.1, 0], atol=1e-6)
+
+
+def test_columns_are_joined_and_what_a_block_lacks_is_missing() -> None:
+    table = tidy_columns([{"step": 0, "value": [0.5, 0.25]}, {"step": 0, "head": [1], "value": [2.0]}])
+    assert table["value"].tolist() == [0.5, 0.25, 2.0]
+    assert table["head"].isna().tolist() == [True, True, False]

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from stagewise.models import _causal_attention as module
-from stagewise.models._causal_attention import causal_attention
+from stagewise.models._causal_attention import causal_attention, causal_mask
 
 FLOAT32 = 1e-5
 """Sums of a few dozen numbers of order one, in another order."""
@@ -51,3 +51,8 @@ def test_a_mask_made_in_inference_mode_serves_training() -> None:
     z.sum().backward()
     torch.testing.assert_close(z.detach(), expected)
     assert last.grad is not None
+
+
+def test_the_mask_hides_the_keys_that_come_later() -> None:
+    hidden = causal_mask(2, 3, torch.zeros(1))
+    assert hidden.tolist() == [[0, 0, -torch.inf], [0, 0, 0]]

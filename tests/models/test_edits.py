@@ -6,7 +6,15 @@ import pytest
 import torch
 
 from stagewise.intervention import AblateHead, AblateMLP
-from stagewise.models._edits import ablate, in_context, replacement, restrict_pattern, restrict_scores
+from stagewise.models._edits import (
+    ablate,
+    in_context,
+    leaves_attention,
+    replacement,
+    restrict_pattern,
+    restrict_scores,
+    well_known,
+)
 
 Kind = Literal["zero", "mean", "resample"]
 
@@ -100,3 +108,10 @@ def test_a_direction_moves_the_output_as_far_as_the_ablation_does_and_one_way(ki
     torch.testing.assert_close(ways, ways[:1, :1].expand_as(ways))
     other = replacement(AblateHead(0, 1, kind, direction=8), clean) - z[:, :, 1]
     assert not torch.allclose(other, moved)
+
+
+def test_a_pattern_is_renormalised_where_every_query_keeps_attention_beside_a_sink() -> None:
+    pattern = torch.eye(3)
+    assert leaves_attention(pattern, 1)
+    assert not leaves_attention(pattern[[0, 0, 0]], 2)
+    assert well_known(pattern[[0, 0, 0]], 2).tolist() == [True, True, False]

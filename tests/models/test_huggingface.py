@@ -8,6 +8,7 @@ import torch
 
 from stagewise import models as model
 from stagewise.architecture import Architecture
+from stagewise.models._huggingface import unfit
 
 
 @pytest.mark.parametrize("kind", ["GPT2", "GPTNeoX", "Llama", "Gemma2", "GPTJ"])
@@ -91,3 +92,9 @@ def test_heads_may_be_wider_in_some_layers() -> None:
 
     default = Architecture(Gemma4TextConfig().to_dict())
     assert (default.n_layers, default.n_heads, default.config["d_head"]) == (30, 8, 512)
+
+
+def test_weights_that_do_not_fit_are_named_by_the_first_of_each_fault() -> None:
+    wrong = [*(f"W_{number}: missing" for number in range(5)), "net.W: not a parameter of the model"]
+    _, faults = str(unfit(wrong)).split(": ", 1)
+    assert faults == "W_0: missing; W_1: missing; W_2: missing; net.W: not a parameter of the model; and 2 more"

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from stagewise import models
 from stagewise.architecture import Architecture
 from stagewise.init import GaussianInit
-from stagewise.models._weights import average_over_heads, keep_heads_alike, shapes
+from stagewise.models._weights import average_over_heads, is_finite, keep_heads_alike, shapes
 from tests.models.small_families import LAYERS, family_of
 
 SAME = 1e-5
@@ -168,3 +168,8 @@ def test_a_hugging_face_model_in_memory_keeps_the_buffers_that_it_saves() -> Non
         f"model.layers.{k}.mlp.act_fn.beta" for k in range(LAYERS)
     }
     models.load(models.build(models.described(model)), named)
+
+
+def test_infinities_that_cancel_are_not_finite() -> None:
+    assert is_finite(torch.ones(3))
+    assert not is_finite(torch.tensor([1, torch.inf, -torch.inf]))

@@ -7,7 +7,16 @@ import pandas as pd
 import pytest
 
 from stagewise import plot
-from stagewise.plot._step_axis import cell_edges, new_axes, set_step_axis, spread
+from stagewise.plot._step_axis import (
+    _linear_until,
+    _step_ticks,
+    cell_edges,
+    evenly,
+    new_axes,
+    set_step_axis,
+    spread,
+    step_label,
+)
 
 
 def test_labels_keep_their_order_and_distance() -> None:
@@ -64,3 +73,13 @@ def test_a_figure_of_several_runs_is_refused_not_drawn_as_one(name: str) -> None
     rows = pd.DataFrame({"run": ["one", "other"], "step": 3, "value": 0.5, "map": [np.eye(1)[0]] * 2, **axes})
     with pytest.raises(ValueError, match="a figure shows one run, the table has 2"):
         ONE_A_STEP[name](rows.assign(probe=probe, quantity=quantity))
+
+
+def test_ticks_are_thirds_of_decades_and_short_behind_a_linear_part() -> None:
+    assert [_linear_until(last) for last in (900, 143_000)] == [10, 100]
+    assert _step_ticks(10, 900) == [0, 10, 30, 100, 300, 900]
+    assert [step_label(step) for step in (900, 30_000, 143_000)] == ["900", "30k", "143k"]
+
+
+def test_items_are_taken_at_equal_distances_with_both_ends() -> None:
+    assert evenly([0, 1, 2, 3, 4], 3) == [0, 2, 4]

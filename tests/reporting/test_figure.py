@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from stagewise.reporting._figure import _csv_link, svg
+from stagewise.reporting._figure import _csv_link, identifier, svg
 from tests.fixtures.packed import rows_in
 
 
@@ -84,3 +84,7 @@ def test_a_drawn_line_has_its_corners_to_a_hundredth_of_a_point() -> None:
     expected = ax.transData.transform(np.stack([x, y], 1)) * 72 / figure.dpi
     expected[:, 1] = 3 * 72 - expected[:, 1]
     np.testing.assert_allclose(corners, expected, atol=0.0051)
+
+
+def test_an_identifier_has_no_signs_of_html() -> None:
+    assert identifier("share of L0H1 (<b>)") == "share-of-L0H1-b"

@@ -1,6 +1,8 @@
 """Pieces of pages: what a notebook shows of one, and texts, all of which are used, and none is missing."""
 
 import ast
+import base64
+import gzip
 import html
 from pathlib import Path
 
@@ -10,7 +12,7 @@ import pytest
 
 from stagewise import reporting
 from stagewise.findings.stages import find_stages
-from stagewise.reporting._html import Page, texts, wording
+from stagewise.reporting._html import Page, packed, texts, wording
 
 
 def test_a_page_is_a_path_and_shows_its_file(tmp_path: Path) -> None:
@@ -63,3 +65,7 @@ def test_a_fact_stands_in_its_place() -> None:
     assert "replaced (mean ablation)." in wording("ablation", "ablation", kind="mean")
     with pytest.raises(KeyError, match="kind"):
         wording("ablation", "ablation")
+
+
+def test_packed_text_is_compressed_letters() -> None:
+    assert gzip.decompress(base64.b64decode(packed("steps"))) == b"steps"

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from stagewise.checkpoints.run_folder import TABLE, read_record
-from stagewise.reporting._logged import is_log, logged_folder, logged_folders
+from stagewise.reporting._logged import _file_name, is_log, logged_folder, logged_folders
 from stagewise.reporting.page import report
 from stagewise.saved_findings import load_stages
 
@@ -91,3 +91,7 @@ def test_only_files_of_columns_are_logs(log: Path, tmp_path: Path) -> None:
     assert [is_log(path) for path in (log, tmp_path, tmp_path / "model.safetensors", "missing.csv")] == [
         *(True, False, False, False)
     ]
+
+
+def test_a_run_whose_name_is_none_for_a_folder_has_a_hash_besides() -> None:
+    assert [_file_name(run) for run in ("seed=1", "lr-1", "lr/1")] == ["seed=1", "lr-1", "lr-1-c3c1dd"]

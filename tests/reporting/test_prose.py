@@ -6,7 +6,7 @@ import pandas as pd
 
 from stagewise.findings.batch_familiarity import BatchFamiliarity, Familiarity
 from stagewise.findings.stages import find_stages
-from stagewise.reporting._prose import finding, headline, html_table, run_in_words, title
+from stagewise.reporting._prose import finding, headline, html_table, in_words, number, run_in_words, title
 from stagewise.words._times import interval
 
 FOREIGN = BatchFamiliarity(Familiarity.GUESSED, 4.2, 9.4, 4.16, 200)
@@ -98,3 +98,8 @@ def test_the_run_is_described_whatever_its_record_holds(table: pd.DataFrame) -> 
     assert "heads (width 8)." in run_in_words({"recipe": {"architecture": plain}}, table)
     assert run_in_words({}, table).startswith("19 checkpoints, from step 0 to step 600")
     assert interval(5, 5, 5) == "5"
+
+
+def test_names_of_classes_are_words_and_numbers_have_three_digits() -> None:
+    assert [in_words(name) for name in ("KLToReference", "a <b>")] == ["KL to reference", "a <b>"]
+    assert [number(value) for value in (0.01234, 12.34, 1149.2)] == ["0.0123", "12.3", "1149"]

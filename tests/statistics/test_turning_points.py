@@ -5,7 +5,7 @@ import pytest
 
 from stagewise.statistics import Curve, StageCriteria, TurnVerdict, turning_point
 from stagewise.statistics._noise.differences import correlated_noise
-from stagewise.statistics._turning_points import from_first_peak, rate_of, slowdown
+from stagewise.statistics._turning_points import Turn, from_first_peak, rate_of, slowdown
 
 STEPS = np.arange(0, 600, 10)
 GENERATOR = np.random.default_rng(0)
@@ -85,3 +85,9 @@ def test_noise_that_other_curves_show_to_be_slow_makes_a_rise_less_sure() -> Non
     curve = Curve(steps, values)
     assert turning_point(curve, rate=0.9).p_value >= turning_point(curve).p_value
     assert turning_point(curve, rate=0.0).p_value == turning_point(curve).p_value
+
+
+def test_a_minimum_is_later_than_another_one_beyond_both_errors() -> None:
+    first = Turn(100, 90, 115, 2.0, 0.1, 1.9, 0.5, 0.001)
+    later = [first._replace(step=step, lo=lo).is_later_than(first) for step, lo in ((110, 100), (150, 130))]
+    assert later == [False, True]

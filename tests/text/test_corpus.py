@@ -2,7 +2,7 @@
 
 import pytest
 
-from stagewise.text._corpus import Corpus, _byte_pairs
+from stagewise.text._corpus import Corpus, _basic_english, _byte_pairs, _plain, byte_text
 
 TRAIN = ["the cat sat on the mat", "the <unk> sat", "a cat , a mat"] * 4
 HELD_OUT = ["the bat é sat", "<unk> on <unk>", ""]
@@ -45,3 +45,13 @@ def test_the_vocabulary_repeats(corpus: Corpus) -> None:
 
 def test_held_out_text_does_not_change_the_vocabulary(corpus: Corpus) -> None:
     assert _byte_pairs({"train": TRAIN, "validation": ["zebra " * 50]}, 280).vocabulary == corpus.vocabulary
+
+
+def test_lines_are_split_as_torchtext_does_or_at_white_space() -> None:
+    words = _basic_english('He said: "No (never), it\'s over!"')
+    assert words == ["he", "said", "no", "(", "never", ")", ",", "it", "'", "s", "over", "!"]
+    assert _plain(" = Title = ") == ["=", "Title", "=", "<eos>"]
+
+
+def test_bytes_of_a_token_are_text() -> None:
+    assert byte_text("\u0120caf\u00c3\u00a9") == " café"

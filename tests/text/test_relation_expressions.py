@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from stagewise.text._relation_expressions import relation_of
+from stagewise.text._relation_expressions import is_expression, relation_of
 from stagewise.text.token_relations import token_relation
 
 TOKENS = torch.randint(5, (6, 12), generator=torch.Generator().manual_seed(0))
@@ -69,3 +69,8 @@ def test_a_name_that_is_none_is_answered_with_those_that_there_are() -> None:
         token_relation("inductions", TOKENS)
     with pytest.raises(ValueError, match="is not an expression of query, key"):
         token_relation("key == (query", TOKENS)
+
+
+def test_an_expression_is_known_by_the_words_for_positions() -> None:
+    assert is_expression("key == query - 3")
+    assert not is_expression("previous token")

@@ -4,7 +4,7 @@ import pandas as pd
 
 from stagewise.event import Event, EventKind
 from stagewise.table import Quantity
-from stagewise.words._comparison import comparison, names
+from stagewise.words._comparison import comparison, later, names
 
 HEAD = Event(EventKind.ONSET, "AttentionTo", "mass", (("layer", 0), ("head", 0), ("relation", "I(1)")))
 MASS = {"AttentionTo": {"mass": Quantity("attention mass", range=(0, 1), progress="up")}}
@@ -29,3 +29,9 @@ def test_runs_without_events_are_said_to_have_none() -> None:
         "in two nothing is known",
         "no boundary and no onset in one",
     ]
+
+
+def test_an_event_comes_later_or_it_cannot_be_told_which_is_earlier() -> None:
+    assert later({"later": 30.0, "later_lo": 10.0, "later_hi": 50.0}) == "30 [10, 50] steps later"
+    unsure = later({"later": -3.0, "later_lo": -10.0, "later_hi": 5.0})
+    assert unsure == "which is earlier cannot be told: -3 [-10, 5] steps"

@@ -2,7 +2,16 @@
 
 import math
 
-from stagewise.words._delays import certified_in_words, delay_in_words, end_in_words, held_in_words
+from stagewise.words._delays import (
+    attributed_in_words,
+    branch_in_words,
+    certified_in_words,
+    delay_in_words,
+    delays_in_words,
+    end_in_words,
+    held_in_words,
+    left_out_in_words,
+)
 
 
 def test_a_delay_has_its_interval_and_an_open_end_is_said_to_be_open() -> None:
@@ -24,3 +33,35 @@ def test_a_certificate_says_the_delay_of_a_head_that_speeds_a_transition_up() ->
     said = certified_in_words([{**row, "verdict": verdict} for row, verdict in zip(rows, verdicts, strict=True)])
     assert "L0H0 is needed; L0H1 (without it 45 [30, 60] steps later) speeds it up; L0H2 does not matter" in said
     assert said.endswith("(taken away from step 120 on, in one order of the batches).")
+
+
+def test_a_delay_that_may_be_none_or_not_known_to_end_says_from_when_on() -> None:
+    assert delay_in_words(-0.2, -math.inf, 3.0) == "0 [..., 3] steps later"
+    assert delay_in_words(math.inf, 190.0, math.inf) == "no more, or more than 190 steps later"
+    assert delay_in_words(math.inf, -6.0, math.inf) == "no more, or from 6 steps earlier on"
+    assert delay_in_words(math.inf, 0.0, math.inf) == "no more, or at the same step at the earliest"
+
+
+def test_a_change_is_a_setting_or_a_head_with_the_order_of_its_batches() -> None:
+    assert branch_in_words({"change": "task.p=0.0", "seed": 2}) == "task.p=0.0, order 2"
+    assert branch_in_words({"layer": 0, "head": 1, "kind": "out"}) == "L0H1 out"
+
+
+def test_classes_that_are_left_out_are_listed_with_the_last_step() -> None:
+    words = left_out_in_words(["of token 7", "of new tokens"], 300)
+    assert words == "without predictions of token 7, of new tokens until 300"
+
+
+def test_a_class_that_moves_a_transition_by_itself_is_named_at_last() -> None:
+    row = {"classes": 1, "without": "without predictions of token 7", "value": 45.0, "lo": 30.0, "hi": 60.0}
+    assert attributed_in_words([{**row, "apart": True}], "loss 0.5") == [
+        "without predictions of token 7: the loss falls half-way to its end 45 [30, 60] steps later",
+        "One class, left out alone, moves it by more than another order of the batches: predictions of token 7.",
+    ]
+
+
+def test_without_a_head_another_one_has_to_attend() -> None:
+    row = {"layer": 0, "head": 1, "kind": "out", "step": 120, "control": "head", "value": 45.0, "lo": 30.0, "hi": 60.0}
+    loss, attention = (delays_in_words({**row, "transition": label}) for label in ("loss 0.5", "attention to I(2)"))
+    assert loss == "L0H1 out from 120 (head): the loss falls half-way to its end 45 [30, 60] steps later"
+    assert attention == "L0H1 out from 120 (head): another head attends to I(2) 45 [30, 60] steps later"

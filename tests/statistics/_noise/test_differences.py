@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.ndimage import median_filter
 
-from stagewise.statistics._noise.differences import median_noise, monotone, noise, smoothed, variance_near
+from stagewise.statistics._noise.differences import correlation, median_noise, monotone, noise, smoothed, variance_near
 
 STEPS = np.arange(400)
 
@@ -59,3 +59,7 @@ def test_noise_that_lasts_counts_for_more() -> None:
     slow = (white[:, :-3] + white[:, 1:-2] + white[:, 2:-1] + white[:, 3:]) / 2
     assert slow.var() == pytest.approx(white.var(), rel=0.1)
     assert variance_of(slow) > 2 * variance_of(white)
+
+
+def test_white_noise_has_hardly_a_correlation() -> None:
+    assert abs(float(correlation(np.random.default_rng(0).standard_normal(4000)))) < 0.1
