@@ -14,11 +14,7 @@ def count(number: int, noun: str) -> str:
 
 
 def more(number: int, what: str = "") -> list[str]:
-    """Return a line that counts the things which are not listed; none where all are.
-
-    >>> more(2, "events"), more(0)
-    (['and 2 more events'], [])
-    """
+    """Return a line that counts the things which are not listed; none where all are."""
     return [f"and {number} more {what}".rstrip()] if number > 0 else []
 
 

@@ -25,12 +25,7 @@ EVENTS = {
 
 
 def event(row: Row, names: Mapping[int, str]) -> str:
-    """Return the event in words.
-
-    >>> row = {"event": "split", "before": "1", "after": "2", "heads": "L0H2"}
-    >>> event(row, {1: "I(1)", 2: "I(3)"})
-    'L0H2 leaves kind 1 (I(1)): kind 2 (I(3)) splits off'
-    """
+    """Return the event in words."""
     before, after = (
         " and ".join(f"{kind} ({names[int(kind)]})" for kind in row[side].split()) for side in ("before", "after")
     )

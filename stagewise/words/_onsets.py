@@ -160,11 +160,7 @@ def _is_attention(labels: Row, quantity: Quantity) -> bool:
 
 
 def curve_label(labels: Row, name_head: Callable[[Row], str] | None = None) -> str:
-    """Name a curve by its labels, by axis; one without any has no name.
-
-    >>> curve_label({"layer": 0, "head": 3, "feature": "copy"}), curve_label({"position": 7})
-    ('L0H3, feature copy', 'position 7')
-    """
+    """Name a curve by its labels, by axis; one without any has no name."""
     of_head = {"layer", "head"} <= labels.keys()
     others = [f"{name} {label}" for name, label in labels.items() if not (of_head and name in ("layer", "head"))]
     return ", ".join([(name_head or head)(labels), *others] if of_head else others)
@@ -273,11 +269,7 @@ def _score(row: Row) -> str:
 
 
 def without_onset(onsets: pd.DataFrame, causes: Causes | None = None) -> str:
-    """Say how many scores have no onset, and why.
-
-    >>> without_onset(pd.DataFrame({"verdict": ["onset", "small"]}))
-    '2 scores were examined, 1 of them without onset: 1 moved too little, or by noise alone.'
-    """
+    """Say how many scores have no onset, and why."""
     if "transition" in onsets:
         onsets = onsets[onsets["transition"] == 1]
     against = onsets.loc[onsets["verdict"] != OnsetVerdict.ONSET, "verdict"]

@@ -62,11 +62,7 @@ def _event(row: Row, runs: int, name: str) -> str:
 
 
 def between(row: Row, write: Callable[[Time], str] = written) -> str:
-    """Say the mean step of an event, and the range of its seeds, which is no interval.
-
-    >>> between({"step": 67.2, "least": 60.0, "most": 75.0, "seeds": 3})
-    '67 (60 to 75 in these seeds)'
-    """
+    """Say the mean step of an event, and the range of its seeds, which is no interval."""
     range_of = f" ({written(row['least'])} to {written(row['most'])} in these seeds)" if row["seeds"] > 1 else ""
     return f"{write(row['step'])}{range_of}"
 
