@@ -80,7 +80,7 @@ def _saved_buffers(model: nn.Module) -> dict[str, Tensor]:
 
 
 def weights(model: Model | nn.Module) -> dict[str, Tensor]:
-    """Copy a model's parameters, held keys and saved buffers without constant masks, by Hugging Face's own names."""
+    """Copy parameters, held keys and saved buffers, without constant masks; a Hugging Face model's by its own names."""
     if is_bridge(model) and not native.is_native(model):
         return {name: _copy(weight) for name, weight in whole_state(model).items()}
     if native.is_native(model):
