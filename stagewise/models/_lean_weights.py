@@ -99,7 +99,7 @@ class LeanWeights:
         return x
 
     def past_last(self, residual: Float[Tensor, "*axes model"]) -> Float[Tensor, "*axes sum"]:
-        """Return what the last layer's attention adds to: the residual stream, or logits of folded weights."""
+        """Return the sum that the last layer's attention adds to: the residual stream, or logits of folded weights."""
         return widened(F.linear(residual, self.W_U.T, self.bias_u)) if self.folded else residual
 
     def unembedded(self, residual: Float[Tensor, "*axes sum"]) -> Float[Tensor, "*axes token"]:
