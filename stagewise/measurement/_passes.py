@@ -41,15 +41,21 @@ _BLOCK = 2**24
 _ROWS = 512
 """Positions of all sequences below which a product takes longer than its share of a larger one."""
 
+_FEWEST = 256
+"""Positions of a slice at least, where there is memory: products of fewer read the weights more often than they use
+them."""
+
 _KEPT = 24
 """Vectors of the residual stream's width that a layer with a usual MLP keeps of each position for its gradients."""
 
 
-def default_memory(device: str | torch.device = "cpu") -> int:
-    """Return a quarter of the memory that is free, in bytes, a sixth of a gigabyte at most."""
-    if torch.device(device).type == "cuda":
-        return min(_ENOUGH, torch.cuda.mem_get_info(device)[0] // 4)
-    return min(_ENOUGH, _free() // 4)
+def default_memory(device: str | torch.device = "cpu", enough: int = 0, workers: int = 1) -> int:
+    """Return the bytes that a worker takes: a sixth of a gigabyte of all, or what is enough; no more than a quarter
+    of what is free.
+    """
+    cuda = torch.device(device).type == "cuda"
+    free = torch.cuda.mem_get_info(device)[0] if cuda else _free()
+    return min(max(_ENOUGH // workers, enough), free // 4 // workers)
 
 
 def _free() -> int:
@@ -58,6 +64,12 @@ def _free() -> int:
         lines = Path("/proc/meminfo").read_text("ascii").splitlines()
         return 1024 * int(next(line for line in lines if line.startswith("MemAvailable")).split()[1])
     return 4 * _ENOUGH
+
+
+def enough(batch: Batch, architecture: Architecture, backward: bool = False, predictions: bool = True) -> int:
+    """Return the bytes of a slice in which products are as fast as in a larger one."""
+    sequences = math.ceil(_FEWEST / batch.tokens.shape[1])
+    return sequences * _bytes(batch, architecture, backward, predictions)
 
 
 def slices_needed(

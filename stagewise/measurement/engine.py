@@ -16,7 +16,7 @@ from stagewise.measurement._earlier import Earlier, parts_folder
 from stagewise.measurement._inputs import check_batch, check_series
 from stagewise.measurement._measuring import Measurement, measure_steps, write_part
 from stagewise.measurement._parts import PASSES, join, join_into, passes_of, rows_of
-from stagewise.measurement._passes import default_memory, predicted, slices_needed
+from stagewise.measurement._passes import default_memory, enough, predicted, slices_needed
 from stagewise.measurement._printed_table import Table
 from stagewise.measurement._provenance import provenance
 from stagewise.measurement._recorded import PROBES, in_words
@@ -71,7 +71,7 @@ def measure(
         dtype: of the matrix products of all passes. Under "bfloat16" weights, sums and norms stay in float32:
             log-probabilities, losses, divergences, the probes' own computations, and probes of the weights alone.
         memory: bytes that the passes of a slice may take, or those of a single sequence where it takes more; None
-            takes a quarter of what is free, a sixth of a gigabyte at most.
+            takes a sixth of a gigabyte, or as much as 256 positions do, at most a quarter of what is free.
         workers: processes of one thread, each with a checkpoint at a time. The rows are the same, in the same order.
         executor: in place of these processes, as in `sweeping.sweep`; its workers see the folder. `workers` is their
             number, for the memory and the estimate of time.
@@ -87,7 +87,6 @@ def measure(
     check_resources(device=device, dtype=dtype, memory=memory, workers=workers)
     if resamples < 0:
         raise ValueError(f"resamples are a number, 0 for no intervals, got {resamples}")
-    memory = default_memory(device) // workers if memory is None else memory
     written: list[Path] = []
     with tempfile.TemporaryDirectory() as scratch:
         for number, one in enumerate(several):
@@ -97,7 +96,9 @@ def measure(
                 rows, earlier = parts_folder(Path(folder), one, probes, batch, resamples, by_hooks, dtype)
             backward = any(list(probe.attributions(one.architecture)) for probe in probes)
             predictions = predicted(probes, one.architecture)
-            slices = slices_needed(batch, one.architecture, memory, backward, predictions)
+            held = one.architecture, backward, predictions
+            budget = memory or default_memory(device, enough(batch, *held), workers)
+            slices = slices_needed(batch, one.architecture, budget, backward, predictions)
             bars = progress and executor is None and workers == 1
             plan = Plan(one.architecture, probes, batch.to(device), slices, by_hooks, dtype=dtype, progress=bars)
             measurement = Measurement(one, plan, rows, resamples, device, earlier)

@@ -9,7 +9,16 @@ from stagewise import models
 from stagewise.architecture import Architecture
 from stagewise.init import GaussianInit
 from stagewise.intervention import AblateHead, Edit, PatchEdge
-from stagewise.measurement._passes import _ENOUGH, SlicePasses, _OnDemand, cut, default_memory, slices_needed
+from stagewise.measurement import _passes as passes
+from stagewise.measurement._passes import (
+    _ENOUGH,
+    SlicePasses,
+    _OnDemand,
+    cut,
+    default_memory,
+    enough,
+    slices_needed,
+)
 from stagewise.models import _lean as lean
 from stagewise.models._edits import replacement
 from stagewise.models._lean_weights import LeanWeights
@@ -54,8 +63,16 @@ def test_predictions_that_nobody_reads_take_no_memory(batch: Batch) -> None:
     assert unread == 1
 
 
-def test_the_default_is_some_memory() -> None:
+def test_the_default_is_some_memory_and_enough_for_large_products_where_it_is_free(
+    batch: Batch, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert 0 < default_memory() <= _ENOUGH
+    needed = enough(batch, Architecture({**SIZES.config, "d_vocab": 200_000}))
+    assert needed > _ENOUGH
+    monkeypatch.setattr(passes, "_free", lambda: 8 * needed)
+    assert default_memory("cpu", needed) == needed
+    monkeypatch.setattr(passes, "_free", lambda: 4000)
+    assert default_memory("cpu", needed, 2) == 500
 
 
 def test_a_pass_is_run_once_and_only_when_it_is_asked_for() -> None:
