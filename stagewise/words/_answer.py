@@ -139,7 +139,8 @@ def _when(row: Row) -> str:
 
 def _context(row: Row, found: Found) -> str:
     """Name the cause at a transition, which may have timed it."""
-    of_onsets = [each["cause"] for each in found.of_stage(row["stage"]).to_dict("records")]
+    over = np.fmax(row["start_hi"], row["t90"])  # what changes of weights follow it have causes of their own
+    of_onsets = [each["cause"] for each in found.of_stage(row["stage"]).to_dict("records") if each["t50"] <= over]
     points = found.turning_points
     of_points = points.loc[points["reference"] == row["left"], "cause"] if row["left"] else []
     names = [name for name in dict.fromkeys([*of_points, *of_onsets]) if name]
