@@ -1,6 +1,10 @@
 """`stagewise watch`: a training followed while it writes its checkpoints or its log."""
 
+import contextlib
+import re
 import sys
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from time import sleep
 from typing import Annotated, NamedTuple
@@ -42,9 +46,11 @@ def watch(
     measurement = options.Measurement(passes, chosen, sequences=sequences)
     check_probes((*(chosen.only or ()), *(chosen.without or ())))  # which no later look would mend
     last, told, waited = -1, "", ""
+    noted = set[str]()
     while True:
         try:
-            look = _look(source, out, step_column, data, measurement)
+            with _once(noted):
+                look = _look(source, out, step_column, data, measurement)
         except (OSError, ValueError) as error:
             if once:
                 raise
@@ -58,6 +64,20 @@ def watch(
             if ended:
                 return
         sleep(every)
+
+
+@contextlib.contextmanager
+def _once(noted: set[str]) -> Iterator[None]:
+    """Show a warning of this look unless an earlier one had it, whatever the numbers in it, which grow with a log."""
+    caught = list[warnings.WarningMessage]()
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            yield
+    finally:
+        for each in caught:
+            if (text := re.sub(r"\d+", "0", str(each.message))) not in noted:
+                noted.add(text)
+                warnings.showwarning(each.message, each.category, each.filename, each.lineno)
 
 
 def _look(

@@ -93,6 +93,24 @@ def test_a_log_is_read_again_until_a_step(
     assert "One transition was found. Half-way at step 8" in after
 
 
+def test_what_a_log_leaves_out_is_noted_once_though_its_lines_grow_in_number(
+    tmp_path: Path, between_looks: Callable[[Iterator[None]], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    lines = [f"step {step} loss {1 + 1 / (1 + step):.3f}\n" for step in range(0, 300, 10)]
+
+    def logged() -> Iterator[None]:
+        for until in (20, 30):
+            Path("train.log").write_text("".join(lines[:until]), encoding="utf8")
+            yield
+
+    Path("train.log").write_text("".join(lines[:10]), encoding="utf8")
+    between_looks(logged())
+    with pytest.warns(UserWarning, match="the step is 'step'") as noted:
+        watch("train.log", "--until", "290")
+    assert [str(each.message) for each in noted] == ["train.log: the step is 'step' (10 lines)"]
+
+
 def test_once_refuses_what_is_not_there(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     result = CliRunner().invoke(app, ["watch", str(tmp_path / "empty"), "--once"])
