@@ -1,6 +1,6 @@
 """A benchmark for influence methods: rank correlation of estimates with the exact shift of a transition, by replay.
 
-`python -m calibration.influence FOLDER [case]` trains a run of each case, replays it without each class of
+`python -m calibration.influence FOLDER 5 [case]` trains five seeds of each case, replays each run without each class of
 predictions, from a step before the transition on, and compares the delays with `estimate_attribution`. What is there
 in the folder is not trained again.
 """
@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 import torch
-from scipy.stats import rankdata, spearmanr
+from scipy.stats import rankdata, spearmanr, t
 
 from stagewise import architectures
-from stagewise.plan import TrainPlan
+from stagewise.plan import Seeds, TrainPlan
 from stagewise.presets import recipe_for
 from stagewise.recipe import Recipe
 from stagewise.replay._changes import named_classes
@@ -27,6 +27,9 @@ from stagewise.schedules import linear
 from stagewise.task import AbstractTask, Batch
 from stagewise.tasks import AssociativeRecall, MarkovChain, SparseRegression
 from stagewise.training import train
+
+METHODS = {"gradient products": False, "preconditioned": True}
+"""Estimate -> whether it is scaled as Adam scales updates."""
 
 RESAMPLES = 2000
 """Resamples of the classes, of which the interval of a correlation is made."""
@@ -77,6 +80,7 @@ class Case(NamedTuple):
 
 def cases(seed: int = 0) -> dict[str, Case]:
     """Return the cases by name."""
+    lags = dataclasses.replace(TWO_LAGS, plan=dataclasses.replace(_PLAN, seeds=Seeds(seed, seed, seed)))
     markov = _shorter(recipe_for(MarkovChain, seed=seed), 270, 15)
     recall = _shorter(recipe_for(AssociativeRecall, seed=seed, n_pairs=6, n_tokens=16, n_copies=3.0), 1200, 50)
     regression = _shorter(recipe_for(SparseRegression, seed=seed), 300, 10)
@@ -84,7 +88,7 @@ def cases(seed: int = 0) -> dict[str, Case]:
         **{each.name: getattr(regression.task, each.name) for each in dataclasses.fields(SparseRegression)}
     )
     return {
-        "two lags": Case(TWO_LAGS, ["at position", "of token"], 4, ["attention to near", "attention to far"]),
+        "two lags": Case(lags, ["at position", "of token"], 4, ["attention to near", "attention to far"]),
         "Markov": Case(markov, ["of token"], 60, ["attention to I(2)", "loss 0.5"]),
         "recall": Case(recall, ["of token"], 100, ["loss 0.5"]),
         "sparse regression": Case(dataclasses.replace(regression, task=placed), ["with relevant in"], 20, ["loss 0.5"]),
@@ -106,7 +110,7 @@ def compared(folder: Path, case: Case) -> pd.DataFrame:
     for what in case.transitions:
         exact = table.loc[(table["transition"] == what) & (table["control"] == "change"), "value"].to_numpy(float)
         columns: dict[str, Any] = {"transition": what, "without": names, "exact": exact}
-        for name, scaled in {"gradient products": False, "preconditioned": True}.items():
+        for name, scaled in METHODS.items():
             own = estimate_attribution(
                 folder, what, case.classes, case.start, preconditioned=scaled, recipe=case.recipe
             )
@@ -126,19 +130,34 @@ def correlation(exact: np.ndarray, estimate: np.ndarray) -> tuple[float, float, 
     return float(spearmanr(*ranks).statistic), float(lo), float(hi)
 
 
-def main(folder: Path, chosen: Sequence[str]) -> None:
-    """Print the classes of each case, and the rank correlations."""
-    for name, case in cases().items():
-        if chosen and name not in chosen:
-            continue
-        rows = compared(folder / name.replace(" ", "-"), case)
-        print(rows.to_string(), flush=True)
-        for what, of in rows.groupby("transition", sort=False):
-            for method in ("gradient products", "preconditioned"):
-                value, lo, hi = correlation(of["exact"].to_numpy(), of[method].to_numpy())
-                print(f"{name} | {what} | {len(of)} | {method} | {value:.2f} [{lo:.2f}, {hi:.2f}]", flush=True)
+def over_seeds(values: Sequence[float]) -> tuple[float, float, float]:
+    """Return the mean over seeds, and its 95 % interval (Student's t); one seed has none."""
+    mean, error = float(np.mean(values)), float(np.std(values, ddof=1) / np.sqrt(len(values)))
+    half = float(t.ppf(0.975, len(values) - 1)) * error
+    return mean, mean - half, mean + half
+
+
+def main(folder: Path, seeds: int, chosen: Sequence[str]) -> None:
+    """Print the classes of each case, the rank correlations of each seed, and those over seeds."""
+    of_seeds: dict[tuple[str, str, int, str], list[float]] = {}
+    for seed in range(seeds):
+        for name, case in cases(seed).items():
+            if chosen and name not in chosen:
+                continue
+            rows = compared(folder / f"{name.replace(' ', '-')}-{seed}", case)
+            print(rows.to_string(), flush=True)
+            for what, of in rows.groupby("transition", sort=False):
+                for method in METHODS:
+                    value, lo, hi = correlation(of["exact"].to_numpy(), of[method].to_numpy())
+                    print(
+                        f"{name} {seed} | {what} | {len(of)} | {method} | {value:.2f} [{lo:.2f}, {hi:.2f}]", flush=True
+                    )
+                    of_seeds.setdefault((name, str(what), len(of), method), []).append(value)
+    for (name, what, classes, method), values in of_seeds.items() if seeds > 1 else ():
+        mean, lo, hi = over_seeds(values)
+        print(f"{name} | {what} | {classes} | {method} | {len(values)} seeds | {mean:.2f} [{lo:.2f}, {hi:.2f}]")
 
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    main(Path(sys.argv[1]), sys.argv[2:])
+    main(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3:])

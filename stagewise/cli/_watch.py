@@ -4,10 +4,11 @@ import contextlib
 import re
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from time import sleep
-from typing import Annotated, NamedTuple
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from typer import Option
 
@@ -16,6 +17,9 @@ from stagewise.cli._commands import one_thread
 from stagewise.cli._names import check_probes
 from stagewise.cli._sources import each_run, measure_each, opened_source
 
+if TYPE_CHECKING:
+    from stagewise.findings.early_warning import Foretold
+
 
 class _Look(NamedTuple):
     """The finding of one look: the folder of the table, its last step, and the step at which the run ends, if known."""
@@ -23,6 +27,13 @@ class _Look(NamedTuple):
     folder: Path
     last: int
     end: float = float("inf")
+
+
+class _Told(NamedTuple):
+    """What was printed last: the answer, and the forecasts by relation."""
+
+    answer: str = ""
+    forecasts: "Mapping[str, Foretold]" = MappingProxyType({})
 
 
 def watch(
@@ -45,7 +56,7 @@ def watch(
     """
     measurement = options.Measurement(passes, chosen, sequences=sequences)
     check_probes((*(chosen.only or ()), *(chosen.without or ())))  # which no later look would mend
-    last, told, waited = -1, "", ""
+    last, told, waited = -1, _Told(), ""
     noted = set[str]()
     while True:
         try:
@@ -58,10 +69,11 @@ def watch(
                 waited = str(error)
                 print(f"waiting: {waited}", file=sys.stderr)
         else:
-            ended = once or look.last >= (look.end if until is None else until)
+            ended = look.last >= (look.end if until is None else until)
             if look.last > last:
-                last, told = look.last, _tell(look, told, None if ended else every)
-            if ended:
+                last, told = look.last, _tell(look, told, None if ended or once else every)
+                told = told if ended else _foretell(look, told)
+            if ended or once:
                 return
         sleep(every)
 
@@ -102,8 +114,8 @@ def _look(
     return _Look(opened.folder, last) if opened.recipe is None else _Look(opened.folder, last, opened.recipe.plan.steps)
 
 
-def _tell(look: _Look, told: str, refresh: float | None) -> str:
-    """Write the page and print the answer, if it is another one than was told before; return it."""
+def _tell(look: _Look, told: _Told, refresh: float | None) -> _Told:
+    """Write the page and print the answer, if it is another one than was told before; return what is told now."""
     from stagewise.processes import cores
     from stagewise.reporting.page import report
     from stagewise.saved_findings import load_stages
@@ -111,8 +123,26 @@ def _tell(look: _Look, told: str, refresh: float | None) -> str:
     page = report(look.folder, workers=cores(), refresh=refresh)
     stages = load_stages(look.folder)
     answer = "too few checkpoints to find transitions" if stages is None else " ".join(stages.answer)
-    if not told:
+    if not told.answer:
         print(f"report: {page}")
-    if answer != told:
+    if answer != told.answer:
         print(f"step {look.last}: {answer}", flush=True)
-    return answer
+    return told._replace(answer=answer)
+
+
+def _foretell(look: _Look, told: _Told) -> _Told:
+    """Print what is foretold of the run, where no interval that was printed before holds it; return what is told."""
+    from stagewise.checkpoints.run_folder import read_table
+    from stagewise.findings.early_warning import Foretold, foretell
+    from stagewise.words._onsets import foretold
+
+    newest, shown = foretell(read_table(look.folder)), dict[str, Foretold]()
+    for each in newest:
+        before = told.forecasts.get(each.relation)
+        holds = before is not None and before.forecast.lo <= each.forecast.step <= before.forecast.hi
+        shown[each.relation] = before if before is not None and holds else each
+        if not holds:
+            print(f"step {look.last}: {foretold(each.relation, each.forecast)}", flush=True)
+    for relation in told.forecasts.keys() - shown.keys():
+        print(f"step {look.last}: attention to {relation} is not foretold any more", flush=True)
+    return told._replace(forecasts=shown)

@@ -1,13 +1,26 @@
 """Early warning: when a plateau will end, with an interval, from its checkpoints alone."""
 
+from typing import NamedTuple
+
 import numpy as np
 import pandas as pd
 
 from stagewise.findings._frames import rows_of
 from stagewise.statistics import Forecast, forecast
+from stagewise.statistics._constants import FEWEST_READINGS
 from stagewise.statistics._crossings import Direction
 from stagewise.statistics._forecast import Growth, Level
-from stagewise.table import Role
+from stagewise.table import Role, with_role
+
+PLATEAU_END, ATTENDED = (0.25, 0.75), 0.5
+"""Parts of the way to all of its attention by which a head may end a plateau; attention that has come already."""
+
+SINCE, FLAT = 0.5, 0.1
+"""Part of the run so far before which readings do not count; part of the whole fall of the loss, at most, by which it
+has fallen since then on a plateau."""
+
+FORETOLD_BY = Role.LOSS, Role.SQUARED_ERROR, Role.ATTENTION
+"""Roles of the rows that `foretell` reads."""
 
 
 def predict_onset(
@@ -58,3 +71,57 @@ def predict_onset(
 
 def _arrays(rows: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
     return rows["step"].to_numpy(float), rows["value"].to_numpy(float)
+
+
+class Foretold(NamedTuple):
+    """A relation to which a head will attend, and when."""
+
+    relation: str
+    forecast: Forecast
+
+
+def foretell(table: pd.DataFrame) -> list[Foretold]:
+    """Foretell from all of a run's checkpoints to which relations a head will attend that none attends to, and when.
+
+    The largest attention of any head in the second half of the run so far is extrapolated as an exponential. A relation
+    is left out where the forecast has no upper end, as where noise could grow as much; and all are where the loss still
+    falls, by more than a tenth of its whole fall in that half, which is no plateau.
+
+    Args:
+        table: of one run, from `measure`.
+
+    Returns the relations, the soonest first: none without attention to relations and the loss.
+    """
+    losses, attention = (with_role(table, *roles) for roles in ((Role.LOSS, Role.SQUARED_ERROR), (Role.ATTENTION,)))
+    if not losses or not attention:
+        return []
+    last = int(table["step"].max())
+    loss = _largest(_rows(table, losses[0]))
+    recent = loss[loss.index >= SINCE * last]
+    if recent.iloc[0] - recent.iloc[-1] > FLAT * (loss.iloc[0] - recent.iloc[-1]):
+        return []
+    of_relations = _rows(table, attention[0]).groupby("relation", observed=True)
+    told = [Foretold(str(name), found) for name, of in of_relations if (found := _growing(_largest(of), last))]
+    return sorted(told, key=lambda each: each.forecast.step)
+
+
+def _rows(table: pd.DataFrame, quantity: tuple[str, str]) -> pd.DataFrame:
+    return table[(table["probe"] == quantity[0]) & (table["quantity"] == quantity[1])]
+
+
+def _largest(rows: pd.DataFrame) -> pd.Series:
+    """Return the largest value by step, as of any head."""
+    return rows.groupby("step")["value"].max()
+
+
+def _growing(curve: pd.Series, last: int) -> Forecast | None:
+    """Return when a curve of attention ends its plateau, None where that cannot be told."""
+    recent = curve[curve.index >= SINCE * last]
+    if len(recent) < FEWEST_READINGS or curve.max() >= ATTENDED:
+        return None
+    base = float(recent.iloc[0])
+    level = (base + PLATEAU_END[0] * (1 - base), base + PLATEAU_END[1] * (1 - base))
+    if curve.max() >= level[0]:  # it has left the plateau
+        return None
+    found = forecast(recent.index.to_numpy(float), recent.to_numpy(float), level, growth="exponential")
+    return found if np.isfinite(found.hi) else None

@@ -19,8 +19,10 @@ import pytest
 from tornado.websocket import websocket_connect
 from typer.testing import CliRunner
 
-from stagewise.checkpoints.run_folder import read_table
+from stagewise.checkpoints.run_folder import TABLE, read_table, write
+from stagewise.cli._watch import _foretell, _Look, _Told
 from stagewise.cli.app import app
+from stagewise.table import tidy
 from tests.fixtures.browser import CHROMIUM
 
 pytestmark = pytest.mark.usefixtures("few_sequences", "undrawn", "unchecked")
@@ -70,6 +72,29 @@ def test_a_run_is_followed_from_before_its_first_checkpoint_to_its_last_one(
     assert refreshes == [True]
     assert REFRESH not in (folder / "report.html").read_text(encoding="utf8")
     assert set(read_table(folder)["step"]) == {0, 2, 4, 6}
+
+
+def test_a_forecast_is_told_once_as_long_as_it_holds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    steps = np.arange(0, 1000, 10)
+    attention: dict[str, Any] = {
+        "probe": "AttentionTo",
+        "quantity": "mass",
+        "relation": "induction",
+        "layer": 0,
+        "head": 0,
+    }
+    mass = pd.DataFrame({"step": steps, "value": 0.1 + 0.5 * np.exp(0.02 * (steps - 750))}).assign(**attention)
+    loss = pd.DataFrame({"step": steps, "value": 2 + np.exp(-steps / 40), "probe": "Loss", "quantity": "cross_entropy"})
+    told, printed = _Told("an answer"), []
+    for last in (600, 650, 700, 740):
+        rows = [each[each["step"] <= last].assign(run="run") for each in (mass, loss)]
+        write(tmp_path / TABLE, lambda partial, rows=rows: tidy(rows).to_parquet(partial, index=False))  # type: ignore[misc]
+        told = _foretell(_Look(tmp_path, last), told)
+        printed.append(capsys.readouterr().out)
+    first, *between, end = printed
+    assert re.match(r"step 600: Forecast: attention to .* comes half-way at step 7[345]\d \[\d+, \d+\], if", first)
+    assert between == ["", ""]
+    assert end == "step 740: attention to induction is not foretold any more\n"
 
 
 def test_a_log_is_read_again_until_a_step(

@@ -8,10 +8,11 @@ import pandas as pd
 import pytest
 from scipy.special import expit
 
-from stagewise.findings.early_warning import predict_onset
+from stagewise.findings.early_warning import foretell, predict_onset
 from stagewise.statistics import Forecast
 from stagewise.statistics._constants import FORM_ERROR
 from stagewise.statistics._forecast import Growth
+from stagewise.table import tidy
 from stagewise.theory.dynamics import solve
 from stagewise.theory.plateau_flow import plateau
 from stagewise.theory.sparse_attention import SparseAttention
@@ -172,3 +173,49 @@ def test_a_curve_that_does_not_move_foretells_no_end(growth: Growth) -> None:
 def test_an_unknown_form_and_a_level_that_is_no_two_numbers_are_refused(wrong: dict[str, Any], message: str) -> None:
     with unchecked_types(), pytest.raises(ValueError, match=message):
         predict_onset(rows(exponential(800)), **{"level": (0.5, 0.9), "until": 500, **wrong})
+
+
+LATEST = 600
+"""The last checkpoint of a run that is watched."""
+
+
+def watched(attention: np.ndarray, loss: np.ndarray, noise: float = 0.001) -> pd.DataFrame:
+    """Measured checkpoints of two heads, of which the first attends as given and the other not at all."""
+    generator, so_far = np.random.default_rng(0), STEPS <= LATEST
+    curves = {("AttentionTo", "mass", 0): attention, ("AttentionTo", "mass", 1): 0 * STEPS + 0.1}
+    frames = []
+    for (probe, quantity, head), values in curves.items():
+        value = (values + noise * generator.standard_normal(len(STEPS)))[so_far]
+        frame = pd.DataFrame({"run": "run", "step": STEPS[so_far], "value": value, "layer": 0, "head": head})
+        frames.append(frame.assign(probe=probe, quantity=quantity, relation="near"))
+    losses = pd.DataFrame({"run": "run", "step": STEPS[so_far], "value": loss[so_far]})
+    return tidy([*frames, losses.assign(probe="Loss", quantity="cross_entropy")])
+
+
+GROWING = 0.1 + exponential(750, rate=0.02)
+FALLEN = 2 + 2 * np.exp(-STEPS / 40)
+
+
+def test_attention_that_grows_on_a_plateau_of_the_loss_is_foretold() -> None:
+    ((relation, found),) = foretell(watched(GROWING, FALLEN))
+    half = STEPS[np.argmax(GROWING > 0.55)]
+    assert relation == "near"
+    assert LATEST < found.lo <= half <= found.hi < math.inf
+
+
+@pytest.mark.parametrize(
+    ("attention", "loss"),
+    [
+        (GROWING, 4 - 0.002 * STEPS),  # no plateau
+        (0 * STEPS + 0.1, FALLEN),  # nothing grows
+        (GROWING + 0.45, FALLEN),  # a head attends already
+        (0.1 + exponential(400, rate=0.02).clip(max=0.3), FALLEN),  # it has left the plateau
+    ],
+)
+def test_nothing_is_foretold_where_nothing_can_be(attention: np.ndarray, loss: np.ndarray) -> None:
+    assert foretell(watched(attention, loss)) == []
+
+
+def test_a_log_without_heads_foretells_nothing() -> None:
+    table = watched(GROWING, FALLEN)
+    assert foretell(table[table["probe"] == "Loss"].reset_index(drop=True)) == []
