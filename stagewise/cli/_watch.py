@@ -30,7 +30,7 @@ class _Look(NamedTuple):
 
 
 class _Told(NamedTuple):
-    """What was printed last: the answer, and the forecasts by relation."""
+    """The text that was printed last: the answer, and the forecasts by relation."""
 
     answer: str = ""
     forecasts: "Mapping[str, Foretold]" = MappingProxyType({})
@@ -115,7 +115,7 @@ def _look(
 
 
 def _tell(look: _Look, told: _Told, refresh: float | None) -> _Told:
-    """Write the page and print the answer, if it is another one than was told before; return what is told now."""
+    """Write the page and print the answer, if it is another one than was told before; return the text that is told now."""
     from stagewise.processes import cores
     from stagewise.reporting.page import report
     from stagewise.saved_findings import load_stages
@@ -131,7 +131,7 @@ def _tell(look: _Look, told: _Told, refresh: float | None) -> _Told:
 
 
 def _foretell(look: _Look, told: _Told) -> _Told:
-    """Print what is foretold of the run, where no interval that was printed before holds it; return what is told."""
+    """Print each forecast of the run that no interval printed before holds; return the forecasts that hold."""
     from stagewise.checkpoints.run_folder import read_table
     from stagewise.findings.early_warning import Foretold, foretell
     from stagewise.words._onsets import foretold

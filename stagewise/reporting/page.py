@@ -180,7 +180,7 @@ def _page(
 
 
 def _forecasts(measured: Measured) -> list[str]:
-    """Say what is foretold of a run that goes on."""
+    """Say the forecasts of a run that goes on."""
     whole = measured.table if measured.whole is None else measured.whole
     outline = whole.outline if isinstance(whole, TableFile) else whole
     table = measured.only(names_of(outline, *FORETOLD_BY)).table
