@@ -115,7 +115,7 @@ def _look(
 
 
 def _tell(look: _Look, told: _Told, refresh: float | None) -> _Told:
-    """Write the page and print the answer, if it is another one than was told before; return the text that is told now."""
+    """Write the page, and print the answer if it is another one than before; return the text that is told now."""
     from stagewise.processes import cores
     from stagewise.reporting.page import report
     from stagewise.saved_findings import load_stages
