@@ -231,9 +231,6 @@ FINER_GRIDS = (1, 1, 1, 2, 4)
 NEGLIGIBLE = (0.0, 1e-4, 1e-4, 1e-4, 1e-4)
 """Weight below which a family is left out after each grid: on the first one none may have come close yet."""
 
-WEIGHTLESS = 1e-9
-"""Weight over the largest below which a shape counts for no interval: thousands hold less than a millionth."""
-
 PLAUSIBLE, MOST_NOISES = 2.0, 6
 """Kinds of noise whose log likelihood falls short of the best by less are taken into account, so many at most."""
 

@@ -31,10 +31,8 @@ class Refined(NamedTuple):
         spacing of checkpoints is added on either side: what happens between two is unknown.
         """
         tail, shifts = (1 - c.LEVEL) / 2, np.zeros((1, 3)) if shifts is None else shifts
-        # Nearly all of a finer grid holds nearly nothing, and sorting it takes longer than all else.
-        kept = np.flatnonzero(self.weights > c.WEIGHTLESS * self.weights.max())
-        weights, rows = self.weights[kept] / self.weights[kept].sum() / len(shifts), []
-        for times, moves in zip(self.shapes.take(kept).times().T, shifts.T, strict=True):
+        weights, rows = self.weights / len(shifts), []
+        for times, moves in zip(self.shapes.times().T, shifts.T, strict=True):
             moved = (moves[:, None] + times).ravel()
             order = np.argsort(moved)
             each = weights[order % len(times)]
