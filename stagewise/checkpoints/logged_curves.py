@@ -76,9 +76,9 @@ GROWTH, FINER = 0.03, 10
 """So many are averaged, as a part of those before them; and how many times fewer at the start than at the end: the
 deviation of their noise shrinks by the root of that, and more could be taken for an onset."""
 
-CLEARLY, OF_ALL = 12, 0.02
+CLEARLY, OF_ALL, LEAST = 12, 0.02, 8
 """A part of a curve moves, and is halved, if its halves lie apart by so many times what those of all parts do at the
-median, and by this part of the curve's range."""
+median, by this part of the curve's range, and hold so many values or more."""
 
 CHECKPOINT = r"checkpoint-\d+"
 """Trainer's name for the folder of a checkpoint."""
@@ -383,7 +383,7 @@ def _cut_where_it_moves(values: np.ndarray, starts: np.ndarray) -> np.ndarray:
         apart = np.abs(apart - (sums[middle] - sums[starts]) / np.maximum(middle - starts, 1))
         lasting, whole = apart * np.sqrt(stops - starts), np.ptp((sums[stops] - sums[starts]) / (stops - starts))
         scale = np.median(lasting) if scale is None else scale
-        moves = (middle > starts) & (lasting > CLEARLY * scale) & (apart > OF_ALL * whole)
+        moves = (middle - starts >= LEAST) & (lasting > CLEARLY * scale) & (apart > OF_ALL * whole)
         if not moves.any():
             break
         starts = np.sort(np.append(starts, middle[moves]))
