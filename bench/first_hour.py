@@ -31,7 +31,7 @@ SUITE = (154, 12, 12)
 LONG = (512, 2046)
 """Tokens of a sequence."""
 
-LARGE_VOCABULARY = 10_000
+VOCABULARY, LARGE_VOCABULARY = 2048, 10_000
 
 STEPS, JUMP = 1_000_000, 406
 """Steps of a log, and the one at which its loss falls."""
@@ -82,14 +82,14 @@ def long_sequences() -> Iterator[Row]:
     """Exponent of measuring time in the length of sequences, whose goal is that of the products."""
     seconds, products = [], []
     for length in LONG:
-        task = RepeatedTokens(64, length=length * 2 // 3)
-        architecture = full(64, task.n_ctx, n_layers=2, n_heads=4, d_model=64, d_mlp=256)
+        task = RepeatedTokens(VOCABULARY, length=length * 2 // 3)
+        architecture = full(VOCABULARY, task.n_ctx, n_layers=2, n_heads=4, d_model=64, d_mlp=256)
         batch = usable(task.probe_batch(4, 0))
         work = ours(fresh_series(architecture), default_probes(architecture, batch, task), batch)
         work()
         seconds.append(sorted(spent(work).cpu for _ in range(RUNS))[RUNS // 2])
         positions = batch.tokens.shape[1]
-        products.append(positions * (12 * 64**2 + 2 * 64 * positions))
+        products.append(positions * (2 * 12 * 64**2 + VOCABULARY * 64 + 2 * 2 * 64 * positions))
     longer = math.log(LONG[1] / LONG[0])
     value, goal = (math.log(second / first) / longer for first, second in (seconds, products))
     note = "CPU " + ", ".join(f"{each:.1f}" for each in seconds) + " s; the goal is the exponent of the products"
