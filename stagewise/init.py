@@ -55,8 +55,13 @@ class AbstractInit(abc.ABC):
         return ()
 
     @property
+    def draws(self) -> bool:
+        """Whether its hooks draw numbers in training, as dropout does: `train` seeds them at each step."""
+        return False
+
+    @property
     def trained_by(self) -> str | None:
-        """The command that alone trains such a model, as one with dropout; None where `train` does."""
+        """The command that alone trains such a model, as one on a text in its order; None where `train` does."""
         return None
 
     @abc.abstractmethod
@@ -138,6 +143,11 @@ class WithoutPositions(AbstractInit):
     def averaged(self) -> tuple[str, ...]:
         """Those of the other initialisation."""
         return self.init.averaged
+
+    @property
+    def draws(self) -> bool:
+        """That of the other initialisation."""
+        return self.init.draws
 
     @property
     def trained_by(self) -> str | None:

@@ -24,7 +24,7 @@ from stagewise.models._numbers import Dtype as Dtype
 from stagewise.models._numbers import check_device, check_dtype, products_in
 from stagewise.models._training_pass import TrainingPass, training_pass
 from stagewise.recipe import Recipe, TrainPlan
-from stagewise.task import Batch
+from stagewise.task import TRAINING, Batch, derive_seed
 
 Log = Callable[[Metrics], object]
 """A function that takes the numbers of an update, by name."""
@@ -133,7 +133,8 @@ def prepare(recipe: Recipe, device: str = "cpu", dtype: Dtype = "float32") -> Tr
     # The last bits of vectors differ between machines.
     draws = "" if example.tokens.is_floating_point() else digest(example.tokens)
     way = {"draws": draws, "native": models.is_native(model), "pass": f"{forward.name}, {dtype}"}
-    stream = recipe.batches()
+    stream, draws_numbers = recipe.batches(), recipe.architecture.init.draws
+    model.train(draws_numbers)
 
     def batch_at(step: int) -> Batch:
         left_out = recipe.at(step).plan.leave_out
@@ -141,7 +142,9 @@ def prepare(recipe: Recipe, device: str = "cpu", dtype: Dtype = "float32") -> Tr
 
     def loss_at(step: int) -> Tensor:
         batch = batch_at(step).to(device)
-        with products_in(dtype, device):
+        with products_in(dtype, device), torch.random.fork_rng(devices=[], enabled=draws_numbers):
+            if draws_numbers:
+                torch.manual_seed(derive_seed(plan.seeds.data, TRAINING, step, 0))
             predictions = forward.predict(batch.tokens, batch.scored)
         return training_loss(predictions.float(), batch.targets[batch.scored])
 

@@ -33,6 +33,9 @@ def run_incremental(
         bool | None,
         typer.Option(help="whether to train restricted-context models for comparison; by default for figures 3 and 5"),
     ] = None,
+    block: Annotated[
+        bool, typer.Option("--block", help="2, 3, 12, 18, 19 (paper: 8, 9): the paper's own block, with dropout")
+    ] = False,
     workers: Workers = 1,
     quiet: Quiet = False,
 ) -> None:
@@ -42,14 +45,15 @@ def run_incremental(
     if every == (figure is not None):
         raise ValueError("give a figure, as in --figure 1, or --all for every one of them")
     if figure is None:
-        if seeds is not None or restricted is not None:
-            raise ValueError("--all has the seeds and the restricted-context models of each figure: give neither")
+        if seeds is not None or restricted is not None or block:
+            raise ValueError("--all has the seeds, the restricted-context models and the block of each figure")
         command.make_all(setting, folder, workers=workers, progress=not quiet)
         return
     if seeds is not None and seeds < 1:
         raise ValueError(f"a figure takes at least one seed, got {seeds}")
     chosen = None if seeds is None else range(seeds)
-    command.make(figure, folder, setting, chosen, restricted=restricted, workers=workers, progress=not quiet)
+    how: Any = {"restricted": restricted, "block": block, "workers": workers, "progress": not quiet}
+    command.make(figure, folder, setting, chosen, **how)
 
 
 def run_scan_and_snap(

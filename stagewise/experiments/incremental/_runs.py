@@ -121,6 +121,7 @@ def run_figure(
     seeds: Sequence[int] | None = None,
     *,
     restricted: bool | None = None,
+    block: bool = False,
     workers: int = 1,
     progress: bool = True,
 ) -> pd.DataFrame:
@@ -132,15 +133,16 @@ def run_figure(
         setting: "small" or "paper".
         seeds: of everything; None takes those of `seeds_of`.
         restricted: whether to train the shared baselines; None trains them where the figure shows them.
+        block: whether the whole transformer has the paper's own block.
         workers: processes, of one thread each.
         progress: show bars.
 
     Raises:
         ValueError: there is no such figure or setting, or a run folder belongs to another recipe.
     """
-    sweep = runs(figure, setting, seeds if seeds is not None else seeds_of(figure, setting))
+    sweep = runs(figure, setting, seeds if seeds is not None else seeds_of(figure, setting), block=block)
     baselines = FIGURES[figure].restricted if restricted is None else restricted
     summary = run_sweep(sweep, folder, restricted=baselines, workers=workers, progress=progress)
-    path = Path(folder) / f"summary-{figure}.csv"
+    path = Path(folder) / f"summary-{figure}{'-block' if block else ''}.csv"
     run_folder.write(path, lambda partial: summary.to_csv(partial, index=False))
     return summary

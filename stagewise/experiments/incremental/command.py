@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from stagewise.experiments.incremental._figures import draw, measured_runs
 from stagewise.experiments.incremental._flow import figure_10, figure_theorems
@@ -37,6 +38,7 @@ def make(
     seeds: Sequence[int] | None = None,
     *,
     restricted: bool | None = None,
+    block: bool = False,
     workers: int = 1,
     progress: bool = True,
 ) -> Path:
@@ -48,26 +50,31 @@ def make(
         setting: "small" or "paper".
         seeds: of everything; None takes those of `recipes.seeds_of`.
         restricted: whether to train restricted-context baselines; None trains them where the figure shows them.
+        block: the paper's own block in place of TransformerLens's, in figures of the whole transformer.
         workers: processes, of one thread each.
         progress: show bars.
 
     Raises:
-        ValueError: there is no such figure or setting, or a run folder belongs to another recipe.
+        ValueError: there is no such figure or setting, a figure without such a transformer is asked for with `block`,
+            or a run folder belongs to another recipe.
     """
     known = {name.lower(): name for name in (*FIGURES, *FLOWS)}
     if figure.lower() not in known:
         raise ValueError(f"there is no figure {figure} here; there are {', '.join(known.values())}")
     figure, folder = known[figure.lower()], folder or Path("runs/incremental") / setting
+    if block and figure in FLOWS:
+        raise ValueError(f"figure {figure} trains nothing: leave the block out")
     if progress and seeds is None and restricted is None:
         say_cost(figure, "seconds" if figure in FLOWS else COSTS.get(setting, {}).get(figure))
     if figure in FLOWS:
         result = FLOWS[figure]()
     else:
-        summary = run_figure(figure, folder, setting, seeds, restricted=restricted, workers=workers, progress=progress)
+        how: Any = {"restricted": restricted, "block": block, "workers": workers, "progress": progress}
+        summary = run_figure(figure, folder, setting, seeds, **how)
         measured = measured_runs(folder, summary)
         numbers = table_of(figure_numbers(figure, setting, summary, measured))
         result = Result(draw(figure, measured, summary), numbers)
-    path = folder / f"figure-{figure}"
+    path = folder / f"figure-{figure}{'-block' if block else ''}"
     show(result, path)
     return path.with_suffix(".png")
 

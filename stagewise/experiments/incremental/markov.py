@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from stagewise.analysis import run as run_recipe
 from stagewise.architecture import Architecture
 from stagewise.architectures import OneHotInit, full, minimal
+from stagewise.experiments.incremental.paper_block import paper_block
 from stagewise.findings.stages import Stages, find_stages
 from stagewise.presets import recipe_for
 from stagewise.probe import AbstractProbe
@@ -18,7 +19,7 @@ from stagewise.tasks import MarkovChain
 
 SETTINGS = ("small", "paper")
 
-_PRESETS: dict[str, Callable[..., Architecture]] = {"minimal": minimal, "full": full}
+_PRESETS: dict[str, Callable[..., Architecture]] = {"minimal": minimal, "full": full, "paper-block": paper_block}
 
 
 class _Size(NamedTuple):
@@ -67,11 +68,12 @@ def recipe(
     """Return the recipe of a preset.
 
     Args:
-        preset: "minimal", the one-layer architecture of Figure 1, or "full", one block of an ordinary transformer.
+        preset: "minimal", the one-layer architecture of Figure 1, "full", one block of an ordinary transformer, or
+            "paper-block", the same with the paper's own block.
         seed: of the chain, the initial weights, the data and the evaluation.
         n_heads: number of heads.
         setting: "small", for two cores, or "paper".
-        model: arguments of `architectures.minimal` or `architectures.full` other than the preset's.
+        model: arguments of the preset's architecture, `architectures.minimal` for one, other than its own.
         plan: fields of the `TrainPlan` other than the preset's.
         **task: parameters of the `MarkovChain` other than the preset's.
 
@@ -86,8 +88,9 @@ def recipe(
         raise ValueError(f"there is no preset {preset!r}; there are {', '.join(_PRESETS)}")
     if setting not in SETTINGS:
         raise ValueError(f"there is no setting {setting!r}; there are {', '.join(SETTINGS)}")
-    size = _SIZES[preset, setting]
-    base = recipe_for(MarkovChain, preset, seed=seed, **{**size.task, **task})
+    sized = "full" if preset == "paper-block" else preset
+    size = _SIZES[sized, setting]
+    base = recipe_for(MarkovChain, sized, seed=seed, **{**size.task, **task})
     chain, fields = base.task, {**size.plan, **(plan or {})}
     architecture = _PRESETS[preset](chain.d_vocab, chain.n_ctx, n_heads=n_heads, **{**size.model, **(model or {})})
     saved = linear(size.save_every, fields.get("steps", base.plan.steps)) | logarithmic(6, size.save_every)
@@ -97,7 +100,7 @@ def recipe(
 def few_probes(task: MarkovChain, architecture: Architecture) -> list[AbstractProbe]:
     """Return the rows for stages, heads and figures, at one pass a checkpoint."""
     chosen: list[AbstractProbe] = [Loss(), KLToReference(), AttentionTo(), HeadSpecialisation(), MeanPattern()]
-    if architecture.config.get("normalization_type", "LN") is None:
+    if isinstance(architecture.init, OneHotInit):
         chosen.append(ValueAlignment(task.value_features()))
     return chosen
 

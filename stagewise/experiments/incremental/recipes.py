@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple
 from stagewise.architectures import OneHotInit
 from stagewise.experiments.incremental import markov
 from stagewise.experiments.incremental.markov import SETTINGS as SETTINGS
+from stagewise.experiments.incremental.paper_block import PaperBlockInit
 from stagewise.recipe import Recipe
 
 SCALES: tuple[float | Literal["xavier"], ...] = ("xavier", 1e-3, 1e-6, 0.0)
@@ -100,12 +101,13 @@ class Run(NamedTuple):
         return f"{self.variant}-seed{self.seed}"
 
 
-def variants(setting: str = "small", seed: int = 0) -> dict[str, Recipe]:
+def variants(setting: str = "small", seed: int = 0, *, block: bool = False) -> dict[str, Recipe]:
     """Return every run by name. Names may stand for the same run: "m=1.7" is "base" too.
 
     Args:
         setting: "small", sized for two cores, or "paper".
         seed: of everything.
+        block: only those of the whole transformer, with the paper's own block in place of TransformerLens's.
 
     Raises:
         ValueError: another setting.
@@ -116,14 +118,16 @@ def variants(setting: str = "small", seed: int = 0) -> dict[str, Recipe]:
     from a group's oldest lag, as their picture has it (`lag_weights`: its most recent), and at the paper's size their
     weights start as Xavier's, whose stages end at 110 and 250 (published: 130 and 280; Figure 1's weights: 270, 390).
     """
-    return dict(_variants(setting, seed))
+    known = _variants(setting, seed, block)
+    own = {name: recipe for name, recipe in known.items() if isinstance(recipe.architecture.init, PaperBlockInit)}
+    return own if block else dict(known)
 
 
 @cache
-def _variants(setting: str, seed: int) -> Mapping[str, Recipe]:
+def _variants(setting: str, seed: int, block: bool) -> Mapping[str, Recipe]:
     one = partial(markov.recipe, "minimal", seed, setting=setting)
     xavier = {"init": _init("xavier")}
-    whole = partial(markov.recipe, "full", seed, setting=setting)
+    whole = partial(markov.recipe, "paper-block" if block else "full", seed, setting=setting)
     overlap: dict[str, Any] = {"spans": (4, 4, 4), "stride": 2, **_OVERLAP.get(setting, {})}
     return {
         "base": one(),
@@ -147,11 +151,11 @@ def _init(scale: float | Literal["xavier"]) -> OneHotInit:
     return OneHotInit(query_scale=scale, value_scale="xavier" if scale == "xavier" else 0)
 
 
-def runs(figure: str, setting: str = "small", seeds: Sequence[int] = (0,)) -> list[Run]:
-    """Return the runs of a figure, seed by seed.
+def runs(figure: str, setting: str = "small", seeds: Sequence[int] = (0,), *, block: bool = False) -> list[Run]:
+    """Return the runs of a figure, seed by seed; with the paper's own `block` those of the whole transformer.
 
     Raises:
-        ValueError: another figure or setting.
+        ValueError: another figure or setting, or a figure of the minimal model with a block.
 
     >>> [(run.name, run.folder) for run in runs("heads")][:2]
     [('heads=2-seed0', 'heads=2-seed0'), ('heads=3-seed0', 'base-seed0')]
@@ -163,9 +167,11 @@ def runs(figure: str, setting: str = "small", seeds: Sequence[int] = (0,)) -> li
         )
     sweep = []
     for seed in seeds:
-        known = variants(setting, seed)
+        known = variants(setting, seed, block=block)
         for name, recipe in known.items():
             if any(name == part or (part.endswith("=") and name.startswith(part)) for part in FIGURES[figure].variants):
                 first = next(other for other, same in known.items() if same == recipe)
-                sweep.append(Run(name, seed, recipe, f"{first}-seed{seed}"))
+                sweep.append(Run(name, seed, recipe, f"{'block-' if block else ''}{first}-seed{seed}"))
+    if not sweep:
+        raise ValueError(f"figure {figure} is of the minimal model in the setting {setting}, which has no block")
     return sweep
