@@ -39,10 +39,11 @@ class KLToReference(AbstractProbe):
 
     def read(self, view: View) -> list[Reading]:
         """Return `kl` in nats by reference."""
-        batch = view.batch
+        batch, scored = view.batch, view.batch.scored
         names = chosen(self.references, batch.references, "reference")
-        divergences = [
-            divergence(batch.references[name], view.log_probs, regression=batch.is_regression) for name in names
-        ]
-        means = [mean_scored(each, batch.scored) for each in divergences]
+        predicted, means = view.log_probs[scored], []
+        for name in names:
+            divergences = torch.zeros(scored.shape, device=scored.device)
+            divergences[scored] = divergence(batch.references[name][scored], predicted, regression=batch.is_regression)
+            means.append(mean_scored(divergences, scored))
         return [Reading("batch reference", torch.stack(means, -1), "kl", {"reference": names})]
