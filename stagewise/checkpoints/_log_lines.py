@@ -44,6 +44,9 @@ BAR = re.compile(r"(?:^|[|\s])(?P<at>\d+)/(?P<total>\d+) *(?:\[|[━╸]|- )")
 AT_OF = re.compile(r"\[\s*(?P<at>\d+)\s*/\s*(?P<total>\d+)\]")
 """How far, and of how much, where no word says what is counted, as "[100/5000] loss=2.31"."""
 
+IN_BRACKETS = re.compile(r"(?:^|\s)\[(?P<at>\d+)\](?=\s+[A-Za-z_])")
+"""A number alone in brackets, as "[100] loss=2.31" of CLU and T5X: the step, unless it is one number in all lines."""
+
 SCALAR = re.compile(rf"\b(?:tensor|Array|(?:np\.|numpy\.)?float\d\d)\(({NUMBER})[^()]*\)", re.IGNORECASE)
 """A number as torch, JAX and NumPy print it."""
 
@@ -53,8 +56,8 @@ EPOCH = re.compile(r"\s*Epoch\s+\[?(?P<epoch>\d+)\s*/\s*\d+\]?:?\s*", re.IGNOREC
 NOUN = re.compile(r"\s+[a-z]+\s*[:=]", re.IGNORECASE)
 """A word behind "nan", whose number follows: then "nan" is none."""
 
-TIME = re.compile(r"\[?(?:\d{4}-\d\d-\d\d[T ])?\d\d:\d\d:\d\d(?:[.,]\d+)?Z?\]?")
-"""When a line was written."""
+TIME = re.compile(r"[IWEF]\d{4} [\d:.]+ +\d+|\[?(?:\d{4}-\d\d-\d\d[T ])?\d\d:\d\d:\d\d(?:[.,]\d+)?Z?\]?")
+"""When a line was written, of Google's loggers by which process."""
 
 KEYS = (
     *("num_updates", "trainer/global_step", "global_step", "global step", "optimizer_step", "optimizer step"),
@@ -66,8 +69,8 @@ KEYS = (
 COUNTS_BATCHES = {"iteration", "iterations", "iter", "it", "batch", "s"}
 """Those of these names that stand behind "step" where a line has both: several batches make an update."""
 
-AT = re.compile(r".*\bat (?:step|iteration|iter|update)", re.IGNORECASE)
-"""A step within words, as Megatron's "validation loss at iteration 1000"."""
+AT = re.compile(r".*\b(?:at|completed|current|finished|training) (?:step|iteration|iter|update)", re.IGNORECASE)
+"""A step within words, as Megatron's "validation loss at iteration 1000", and MaxText's "completed step: 100"."""
 
 PARTS = re.compile(r"\b(train_inner|train(?:ing)?|valid(?:ation)?|val|eval(?:uation)?|test|dev)\b", re.IGNORECASE)
 """Words that say on which data the numbers of a line are, where they stand in none of its names."""
@@ -103,6 +106,8 @@ def read_lines(path: Path) -> pd.DataFrame:
     """
     texts = [text for text in re.split(r"[\r\n]+", text_of(path)) if text.strip()]
     lines = [_parse(text) for text in texts]
+    if len({line.step for line in lines if line.key == "[N]"}) == 1:  # of a process
+        lines = [line._replace(key=None, step=None) if line.key == "[N]" else line for line in lines]
     steps = _steps(texts, lines)
     drawn: dict[tuple[object, ...], int] = {}
     for at, (text, line, step) in enumerate(zip(texts, lines, steps, strict=True)):
@@ -204,6 +209,8 @@ def _parse(text: str) -> _Line:
     whole = BAR.search(rest) is not None or not re.search(r"[A-Za-z0-9]", PARTS.sub(" ", remainder))
     if between and curves:
         return _Line(curves, "[N/M]", float(between["at"]), int(between["total"]), whole)
+    if key is None and curves and (alone := IN_BRACKETS.search(rest)):
+        return _Line(curves, "[N]", float(alone["at"]), None, whole)
     return _Line(curves, key, None if key is None else values[key], totals.get(key or ""), whole and bool(curves))
 
 

@@ -29,8 +29,11 @@ SHORT = ("it", "batch", "s")
 STEPS = tuple(name for name in KEYS if name not in SHORT)
 """Tools' names for the column of steps, in lower case."""
 
-INSTEAD = ("total_timesteps", "num_timesteps", "timesteps", "env_steps", "env_step", "epochs", "epoch")
-"""Names of columns that count something else, in lower case: taken, and told, where there are no steps."""
+INDEX = "Unnamed: 0"
+"""pandas's name for the index of a frame that it wrote to a file."""
+
+INSTEAD = ("total_timesteps", "num_timesteps", "timesteps", "env_steps", "env_step", "epochs", "epoch", INDEX.lower())
+"""Names of columns that count something else, in lower case: the first is taken, and told, where there are no steps."""
 
 RUNS = ("run", "run_id", "run id", "run_name", "seed", "trial", "experiment")
 """Names of columns that tell runs apart, in lower case."""
@@ -65,9 +68,6 @@ TIMED = ("_runtime", "_per_second", "(ms)")
 
 BANDS = ("__MIN", "__MAX")
 """Ends of the names of columns that Weights & Biases exports beside a curve: its smoothing's extremes."""
-
-INDEX = "Unnamed: 0"
-"""pandas's name for the index of a frame that it wrote to a file."""
 
 MOST = 400
 """Values of a curve; of one that has more, neighbouring ones are averaged."""
@@ -326,8 +326,9 @@ def _steps(frame: pd.DataFrame, asked: str | None) -> Any:
             warnings.warn(f"{both}: the first is taken; `steps`, or --step-column, names another", stacklevel=3)
         if known:
             return known[0]
-        for name, column in ((name.rpartition("/")[2], column) for name, column in lower.items()):
-            if name in INSTEAD and (pd.to_numeric(frame[column], errors="coerce") % 1 == 0).all():
+        last = {name.rpartition("/")[2]: column for name, column in lower.items()}
+        for column in (last[name] for name in INSTEAD if name in last):
+            if (pd.to_numeric(frame[column], errors="coerce") % 1 == 0).all():
                 warnings.warn(f"there is no column of steps: {column!r} is taken for it", stacklevel=3)
                 return column
     wanted = "of steps" if asked is None else repr(asked)

@@ -70,6 +70,11 @@ PRINTED = {
     "a part before its step": ("eval step 500: loss 2.5", ("eval step", 500, {"eval/loss": 2.5})),
     "torch": (f"step 5 loss {torch.tensor(2.5, requires_grad=True) * 1}", ("step", 5, {"loss": 2.5})),
     "NumPy": (str({"step": 5, "loss": np.float64(2.5)}), ("step", 5, {"loss": 2.5})),
+    "MaxText": ("completed step: 20, seconds: 1.2, loss: 4.5", ("completed step", 20, {"seconds": 1.2, "loss": 4.5})),
+    "T5X": (
+        "I0501 12:00:00.123456 140 logging_writer.py:48] [20] accuracy=0.5, train/loss=4.5",
+        ("[N]", 20, {"accuracy": 0.5, "train/loss": 4.5}),
+    ),
     "no numbers of a run": ("number of parameters: 123.59M", (None, None, {})),
 }
 
@@ -133,7 +138,7 @@ def test_a_bar_that_is_drawn_again_or_begins_anew_is_one_curve(epochs: int, tmp_
     assert said.startswith("train.log: the step is that of a line before")
 
 
-@pytest.mark.parametrize("text", ["", "hello\nworld", "loss 3\nloss 2"])
+@pytest.mark.parametrize("text", ["", "hello\nworld", "loss 3\nloss 2", "[4242] loss 3\n[4242] loss 2"])
 def test_a_file_without_steps_is_refused_with_what_was_expected(text: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"has no line with a step and another number, as 'step 100 loss 2.31'"):
         log(tmp_path, text)

@@ -214,7 +214,7 @@ def test_several_values_at_a_step_are_refused_where_no_resumed_run_explains_them
         read_log({"step": steps, "loss": np.arange(len(steps))})
 
 
-@pytest.mark.parametrize("name", ["epoch", "Epoch", "time/total_timesteps"])
+@pytest.mark.parametrize("name", ["epoch", "Epoch", "time/total_timesteps", "Unnamed: 0"])
 def test_a_column_that_counts_something_else_is_taken_where_there_are_no_steps_and_told(name: str) -> None:
     with pytest.warns(UserWarning, match=f"there is no column of steps: '{name}' is taken for it"):
         table = read_log({"loss": [3.0, 2.0, 1.0], name: [1, 2, 3]})
