@@ -135,7 +135,10 @@ def branch(
 
 def attribute(
     folder: RunOf,
-    transition: Annotated[str, typer.Option(help='what comes, as "attention to I(2)" or "loss 0.5"')],
+    transition: Annotated[
+        str,
+        typer.Option(help='what comes, as "attention to I(2)" or "loss 0.5", or its number among those after the step'),
+    ],
     start: Annotated[int, typer.Option("--from", help="the step from which on predictions are left out")],
     stop: Annotated[int | None, typer.Option("--until", help="the step from which on they count again")] = None,
     classes: Annotated[
@@ -152,12 +155,13 @@ def attribute(
 ) -> None:
     """Replay a run without classes of its predictions; print how much later a transition comes, and which made it."""
     from stagewise.replay._branches import cost
-    from stagewise.replay.attributing import attribute, first_replays
+    from stagewise.replay.attributing import attribute, first_replays, transition_named
     from stagewise.words._delays import attributed_in_words
 
     recipe, names = recipe_of_run(folder, replay.own_task or (), "attribute continues with"), classes or ["at position"]
     noise, halves = first_replays(folder, names, start, stop, recipe, orders)
-    print(f"at first, {cost(folder, [*noise, *(one for _, one in halves)])}")
+    transition = transition_named(transition, folder, recipe, start, not replay.quiet, replay.device)
+    print(f"{transition}: at first, {cost(folder, [*noise, *(one for _, one in halves)])}")
     if replay.dry:
         return
     how: Any = {"orders": orders, **replay.resources()}

@@ -6,11 +6,13 @@ from typing import Any
 
 import pandas as pd
 
+from stagewise.findings.delays import arrivals
 from stagewise.recipe import Recipe
-from stagewise.replay._branches import Branch, check_start, compare, opened, rows_of
+from stagewise.replay._branches import Branch, check_start, compare, opened, own_table, rows_of
 from stagewise.replay._changes import changed_run, left_out, named_classes
 from stagewise.replay.densifying import recipe_at
 from stagewise.training import Dtype
+from stagewise.words._times import at
 
 
 def attribute(
@@ -35,7 +37,8 @@ def attribute(
 
     Args:
         folder: the run folder.
-        transition: its label, as "attention to I(2)" or "loss 0.5": see `intervene`.
+        transition: its label, as "attention to I(2)" or "loss 0.5" (see `intervene`), or its number, from 1 on, in the
+            order in which those after the step come.
         classes: names of `probes.LossByToken`, or what they begin with, as "of token" or "at position".
         start: the first update without them.
         stop: the first update with them again; None for no such.
@@ -55,8 +58,9 @@ def attribute(
     """
     folder = Path(folder)
     recipe = recipe or recipe_at(folder)
-    how: Any = {"progress": progress, "device": device, "dtype": dtype}
     noise, waiting = first_replays(folder, classes, start, stop, recipe, orders)
+    transition = transition_named(transition, folder, recipe, start, progress, device)
+    how: Any = {"progress": progress, "device": device, "dtype": dtype}
     lines = [{"classes": 0, **_delay(folder, recipe, one, transition, **how), "apart": False} for one in noise]
     earliest, latest = min(0.0, *(line["lo"] for line in lines)), max(0.0, *(line["hi"] for line in lines))
     while waiting:
@@ -67,6 +71,20 @@ def attribute(
         if apart and len(names) > 1:
             waiting += _halves(recipe, names, start, stop)
     return pd.DataFrame(lines)
+
+
+def transition_named(
+    name: str, folder: Path, recipe: Recipe, start: int, progress: bool = False, device: str = "cpu"
+) -> str:
+    """Return the label of a transition that comes after a step, of its label or its number among them."""
+    after = sorted(arrivals(own_table(folder, recipe, progress, device), start), key=lambda each: each.comes)
+    labels = [each.what for each in after]
+    if name.isdecimal() and 0 < int(name) <= len(labels):
+        return labels[int(name) - 1]
+    if name not in labels:
+        known = ", ".join(f"{number} {each.what} ({at(each.comes)})" for number, each in enumerate(after, start=1))
+        raise ValueError(f"no transition {name!r} comes after step {start}; there are {known or 'none'}")
+    return name
 
 
 Replay = tuple[tuple[str, ...], Branch]
@@ -92,7 +110,5 @@ def _halves(recipe: Recipe, names: Sequence[str], start: int, stop: int | None) 
 def _delay(folder: Path, recipe: Recipe, one: Branch, transition: str, **how: Any) -> dict[str, Any]:
     """Return how much later a transition comes in a branch."""
     rows = rows_of(compare(folder, recipe, [one], **how), one)
-    if (mine := rows[rows["transition"] == transition]).empty:
-        known = ", ".join(rows["transition"])
-        raise ValueError(f"no transition {transition!r} comes after step {one.start}; there are {known}")
+    mine = rows[rows["transition"] == transition]
     return {"without": one.labels["change"], **mine[["value", "lo", "hi"]].iloc[0]}

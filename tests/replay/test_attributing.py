@@ -8,7 +8,7 @@ import pytest
 
 from calibration.influence import TWO_LAGS
 from stagewise.checkpoints.run_folder import INTERVENTIONS
-from stagewise.replay.attributing import attribute
+from stagewise.replay.attributing import attribute, transition_named
 from stagewise.training import train
 
 pytestmark = pytest.mark.usefixtures("few_sequences", "unchecked")
@@ -35,6 +35,14 @@ def test_the_class_that_a_transition_depends_on_is_found_and_the_other_transitio
     of_far = dict(zip(rows["change"].tolist(), rows["value"].tolist(), strict=True))
     assert abs(of_far[NEAR]) < 4
     assert of_far[FAR] == float("inf")
+
+
+def test_a_transition_may_be_named_by_its_number_among_those_after_the_step(run: Path) -> None:
+    named = [transition_named(name, run, TWO_LAGS, 0) for name in ("1", "2", "3", "attention to far")]
+    assert sorted(named[:2]) == ["attention to near", "loss 0.5"]
+    assert named[3] == "attention to far"
+    with pytest.raises(ValueError, match=r"no transition '9' comes after step 0; there are 1 .* \(step \d+\), 2 "):
+        transition_named("9", run, TWO_LAGS, 0)
 
 
 def test_predictions_that_are_left_out_for_a_while_delay_what_they_carry(run: Path) -> None:
