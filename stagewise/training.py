@@ -14,8 +14,9 @@ from stagewise import models
 from stagewise._prediction_classes import without_classes
 from stagewise.checkpoints import run_folder
 from stagewise.checkpoints._digest import digest
+from stagewise.checkpoints._requests import requested
 from stagewise.checkpoints._training_state import Metrics as Metrics
-from stagewise.checkpoints._training_state import is_complete, resume, save
+from stagewise.checkpoints._training_state import is_complete, resume, save, save_weights
 from stagewise.checkpoints.series import CheckpointSeries, open_series
 from stagewise.init import by_pattern, check_trained_here, matching
 from stagewise.loss import training_loss
@@ -109,8 +110,14 @@ class Training(NamedTuple):
             self.clamps.begin(step)
 
     def save(self, folder: Path, plan: TrainPlan, step: int, metrics: list[Metrics]) -> None:
-        """Write the checkpoint of a step, unless a weight or the loss is not finite: see `_check_model`."""
+        """Write the checkpoint of a step, unless a weight or the loss is not finite: see `_check_model`.
+
+        A step that the plan does not save is written alone: a resumed training starts from those of the plan.
+        """
         _check_model(step, self.model, self.loss_at)
+        if step not in plan.saved_steps:
+            save_weights(folder, step, models.weights(self.model))
+            return
         states = plan.state_steps(sum(each.numel() for each in self.model.parameters()))
         save(folder, step, self.model, self.optimiser, metrics, self.way, replayed=step in states)
 
@@ -168,10 +175,12 @@ def _train(
     start, metrics = resume(folder, plan, training.model, training.optimiser, training.way)
     if start >= stop:
         return open_series(folder, classes=[type(recipe.architecture.init)])
+    asked = requested(folder)
     try:
         for step in _shown(training.steps(start, stop, metrics), start, stop, folder.name, progress, metrics, log):
-            if step in plan.saved_steps:
+            if step in plan.saved_steps or step in asked:
                 training.save(folder, plan, step, metrics)
+                asked = requested(folder)
     except FloatingPointError as reason:
         raise FloatingPointError(f"{reason}. {checkpoints_saved(folder, plan, metrics)}") from reason
     return open_series(folder, classes=[type(recipe.architecture.init)])

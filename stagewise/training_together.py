@@ -10,6 +10,7 @@ from typing import Any
 from tqdm.auto import tqdm
 
 from stagewise.checkpoints import run_folder
+from stagewise.checkpoints._requests import requested
 from stagewise.checkpoints._training_state import Metrics, begun_together, leaves_parent, resume
 from stagewise.checkpoints.series import CheckpointSeries, open_series
 from stagewise.recipe import Recipe, describe, differences
@@ -102,10 +103,15 @@ class _Run:
     start: int
     metrics: list[Metrics]
     failure: str = ""
+    asked: frozenset[int] = frozenset()
 
     def counts(self, step: int) -> bool:
         """Whether it is trained and saved at a step."""
         return self.start <= step and not self.failure
+
+    def saves(self, step: int) -> bool:
+        """Whether it writes the checkpoint of a step."""
+        return self.counts(step) and (step in self.recipe.plan.saved_steps or step in self.asked)
 
     @contextlib.contextmanager
     def ending(self) -> Iterator[None]:
@@ -125,6 +131,7 @@ class _Run:
         """Write the checkpoint of a step, as `train` does."""
         with self.ending():
             self.training.save(self.folder, self.recipe.plan, step, self.metrics)
+        self.asked = requested(self.folder)
 
 
 def _runs(
@@ -147,6 +154,7 @@ def _runs(
             way = {name: value for name, value in run.training.way.items() if not (alone and name == "together")}
             state = (run.training.model, run.training.optimiser, way)
             run.start, run.metrics = resume(run.folder, run.recipe.plan, *state)
+            run.asked = requested(run.folder)
     return runs
 
 
@@ -159,7 +167,7 @@ def _train(runs: Sequence[_Run], dtype: Dtype, progress: bool) -> list[_Run]:
             for number, run in enumerate(runs):
                 if run.start == step:
                     stack.put(number)
-                if run.counts(step) and step in run.recipe.plan.saved_steps:
+                if run.saves(step):
                     stack.take(number)
                     run.save(step)
             if step == last or all(run.failure or run.start > last for run in runs):

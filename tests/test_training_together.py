@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 import torch
 
+from stagewise.checkpoints._requests import request
 from stagewise.checkpoints._training_state import save
 from stagewise.checkpoints.run_folder import METRICS, RESUME, checkpoint_file, is_finished
 from stagewise.checkpoints.series import open_series
@@ -137,6 +138,18 @@ def test_runs_stopped_and_resumed_together_have_the_bits_of_runs_never_stopped(
             together(MIXED, tmp_path)
     monkeypatch.setattr(Interruptible, "stop_at", None)
     assert list(map(contents, together(MIXED, tmp_path))) == list(map(contents, whole))
+
+
+def test_checkpoints_that_are_asked_for_change_no_bit_of_runs_trained_together(
+    whole: list[Path], tmp_path: Path
+) -> None:
+    request(tmp_path / "1", (4, 7))
+    request(tmp_path / "2", (5,))
+    first, *others = map(contents, together(MIXED, tmp_path))
+    assert first == contents(whole[0])
+    for run, folder, steps in zip(others, whole[1:], [(4, 7), (5,)], strict=True):
+        assert contents(folder).items() < run.items()
+        assert run.keys() - contents(folder).keys() == {f"step-0000000{step}.safetensors" for step in steps}
 
 
 @pytest.mark.one_of(3)

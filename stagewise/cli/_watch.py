@@ -1,10 +1,11 @@
 """`stagewise watch`: a training followed while it writes its checkpoints or its log."""
 
 import contextlib
+import math
 import re
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from time import sleep
 from types import MappingProxyType
@@ -42,6 +43,9 @@ def watch(
     every: Annotated[float, Option(min=0, help="seconds between two looks, and between two loads of the page")] = 30.0,
     until: Annotated[int | None, Option(help="the step to end at; of a run its last one if not given")] = None,
     once: Annotated[bool, Option("--once", help="look once, for scripts")] = False,
+    denser: Annotated[
+        bool, Option("--denser", help="ask stagewise's own training for more checkpoints where one is foretold")
+    ] = False,
     out: options.Out = None,
     step_column: options.StepsColumn = None,
     data: options.DataOptions,
@@ -69,10 +73,12 @@ def watch(
                 waited = str(error)
                 print(f"waiting: {waited}", file=sys.stderr)
         else:
+            if denser and look.end == float("inf"):
+                raise ValueError(f"{source} is no run of stagewise's own training, and no other one takes --denser")
             ended = look.last >= (look.end if until is None else until)
             if look.last > last:
                 last, told = look.last, _tell(look, told, None if ended or once else every)
-                told = told if ended else _foretell(look, told)
+                told = told if ended else _foretell(look, told, denser=denser)
             if ended or once:
                 return
         sleep(every)
@@ -130,19 +136,43 @@ def _tell(look: _Look, told: _Told, refresh: float | None) -> _Told:
     return told._replace(answer=answer)
 
 
-def _foretell(look: _Look, told: _Told) -> _Told:
-    """Print each forecast of the run that no interval printed before holds; return the forecasts that hold."""
+def _foretell(look: _Look, told: _Told, *, denser: bool = False) -> _Told:
+    """Print each forecast of the run that no interval printed before holds; return the forecasts that hold.
+
+    Where `denser`, the training is asked for checkpoints in the intervals that are printed.
+    """
     from stagewise.checkpoints.run_folder import read_table
     from stagewise.findings.early_warning import Foretold, foretell
     from stagewise.words._onsets import foretold
 
     newest, shown = foretell(read_table(look.folder)), dict[str, Foretold]()
+    printed = list[Foretold]()
     for each in newest:
         before = told.forecasts.get(each.relation)
         holds = before is not None and before.forecast.lo <= each.forecast.step <= before.forecast.hi
         shown[each.relation] = before if before is not None and holds else each
         if not holds:
             print(f"step {look.last}: {foretold(each.relation, each.forecast)}", flush=True)
+            printed.append(each)
+    if denser:
+        _ask(look, printed)
     for relation in told.forecasts.keys() - shown.keys():
         print(f"step {look.last}: attention to {relation} is not foretold any more", flush=True)
     return told._replace(forecasts=shown)
+
+
+def _ask(look: _Look, forecasts: "Sequence[Foretold]") -> None:
+    """Ask the training for checkpoints in the intervals of new forecasts: as many as `densify` makes by default."""
+    from stagewise.checkpoints._requests import request, requested
+    from stagewise.checkpoints.run_folder import read_plan
+    from stagewise.findings._windows import Window
+    from stagewise.replay.densifying import steps_within
+
+    plan, before = read_plan(look.folder), requested(look.folder)
+    ends = ((int(each.forecast.lo), math.ceil(each.forecast.hi)) for each in forecasts)
+    windows = [Window(max(lo, look.last + 1), hi + 1) for lo, hi in ends]
+    steps = steps_within(windows, plan["steps"], saved={*plan["save"], *before})
+    if steps:
+        request(look.folder, steps)
+        asked = f"{len(steps)} more checkpoints are asked for, from step {min(steps)} to {max(steps)}"
+        print(f"step {look.last}: {asked}", flush=True)
