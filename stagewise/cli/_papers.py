@@ -16,7 +16,7 @@ Data = Annotated[str | None, typer.Option(help="folder of WikiText-2; the hub if
 def run_incremental(
     figure: Annotated[
         str | None,
-        typer.Option(help="of the paper: 1 to 19, 4L, 4R, B; heads: the head-count sweep; theorems: 1, 3, 4"),
+        typer.Option(help="of the paper: 1 to 19, 4L, 4R, B; heads: the head-count sweep; generalisation; theorems"),
     ] = None,
     every: Annotated[
         bool, typer.Option("--all", help="all figures, one after another; resumes where it stopped")

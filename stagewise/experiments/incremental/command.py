@@ -6,6 +6,7 @@ from typing import Any
 
 from stagewise.experiments.incremental._figures import draw, measured_runs
 from stagewise.experiments.incremental._flow import figure_10, figure_theorems
+from stagewise.experiments.incremental._generalisation import figure_generalisation
 from stagewise.experiments.incremental._numbers import figure_numbers
 from stagewise.experiments.incremental._runs import run_figure
 from stagewise.experiments.incremental.recipes import FIGURES, runs
@@ -14,11 +15,14 @@ from stagewise.experiments.published import Result, say_cost, show, table_of
 FLOWS: dict[str, Callable[[], Result]] = {"10": figure_10, "theorems": figure_theorems}
 """The figures of the theory, which train nothing."""
 
+GENERALISATION = "generalisation"
+"""Longer sequences and other chains, which the paper describes in no figure."""
+
 COSTS: dict[str, dict[str, str]] = {
     "small": {
         **dict.fromkeys(("1", "6", "7", "8", "9", "13", "14", "16", "17", "B"), "two minutes"),
         **dict.fromkeys(("2", "5", "11", "15"), "five minutes"),
-        **dict.fromkeys(("3", "4L", "4R", "12", "18", "19", "heads"), "ten minutes"),
+        **dict.fromkeys(("3", "4L", "4R", "12", "18", "19", "heads", GENERALISATION), "ten minutes"),
     },
     "paper": {
         **dict.fromkeys(("6", "7", "13", "14", "B"), "ten minutes"),
@@ -45,7 +49,8 @@ def make(
     """Run a figure's experiments, draw it, print its numbers beside the paper's and where all is; return the picture's.
 
     Args:
-        figure: one of FIGURES, or of FLOWS: "10", or "theorems", Proposition 1 and Theorems 1, 3, 4; "4l" is "4L".
+        figure: one of FIGURES, or of FLOWS: "10", or "theorems", Proposition 1 and Theorems 1, 3, 4; "4l" is "4L"; or
+            "generalisation".
         folder: where the runs go, which the figures of a setting share; None takes runs/incremental/SETTING.
         setting: "small" or "paper".
         seeds: of everything; None takes those of `recipes.seeds_of`.
@@ -58,16 +63,19 @@ def make(
         ValueError: there is no such figure or setting, a figure without such a transformer is asked for with `block`,
             or a run folder belongs to another recipe.
     """
-    known = {name.lower(): name for name in (*FIGURES, *FLOWS)}
+    known = {name.lower(): name for name in (*FIGURES, *FLOWS, GENERALISATION)}
     if figure.lower() not in known:
         raise ValueError(f"there is no figure {figure} here; there are {', '.join(known.values())}")
     figure, folder = known[figure.lower()], folder or Path("runs/incremental") / setting
-    if block and figure in FLOWS:
-        raise ValueError(f"figure {figure} trains nothing: leave the block out")
+    if block and figure not in FIGURES:
+        raise ValueError(f"figure {figure} has no block: leave it out")
     if progress and seeds is None and restricted is None:
         say_cost(figure, "seconds" if figure in FLOWS else COSTS.get(setting, {}).get(figure))
     if figure in FLOWS:
         result = FLOWS[figure]()
+    elif figure == GENERALISATION:
+        chosen = range(3) if seeds is None else seeds
+        result = figure_generalisation(folder, setting, chosen, workers=workers, progress=progress)
     else:
         how: Any = {"restricted": restricted, "block": block, "workers": workers, "progress": progress}
         summary = run_figure(figure, folder, setting, seeds, **how)
