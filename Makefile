@@ -15,7 +15,7 @@ WITHOUT_MODELS := $(addprefix --ignore=, $(foreach room, plot statistics theory 
 
 # What the numbers of a result come from.
 NUMERICAL_TESTS := $(wildcard $(addprefix tests/, theory models probes measurement detection statistics findings \
-	test_attention.py test_init.py test_intervention.py test_loss.py test_stacked_training.py test_training*.py \
+	test_attention.py test_init.py test_intervention.py test_loss.py test_training*.py \
 	experiments/incremental/test_flow.py)) stagewise
 
 .PHONY: demo test test-tl4 test-processors slow bench torture calibrate answers papers check format docs release

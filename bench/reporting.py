@@ -119,7 +119,7 @@ def measured_folder(folder: Path, checkpoints: int, layers: int, heads: int) -> 
     """Write the folder of a measurement of a made-up model by what writes a real one; every fifth head learns."""
     from stagewise import probes
     from stagewise.checkpoints.run_folder import ANALYSIS, TABLE, write, write_json
-    from stagewise.measurement._parts import join_into
+    from stagewise.measurement._earlier import join_into
     from stagewise.measurement._rows import bootstrap_weights, rows
     from stagewise.table import tidy
 

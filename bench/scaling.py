@@ -6,7 +6,7 @@ Times are those of the line that `stagewise report` says before it measures, sca
 from typing import NamedTuple
 
 from stagewise.architecture import Architecture
-from stagewise.cli._cost import products_a_checkpoint
+from stagewise.cli._sources import products_a_checkpoint
 from stagewise.measurement.probe_batch import _NUMBERS, _SEQUENCES, _sequences
 from stagewise.probes.default_probes import default_probes
 from stagewise.tasks import RepeatedTokens

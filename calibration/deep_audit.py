@@ -23,13 +23,13 @@ from calibration.audit.planted import Inapplicable, Planted, State
 from calibration.onsets import Job
 from calibration.rows import Row, share
 from stagewise import models
-from stagewise.checkpoints._function_faults import PREDICTIONS, WORSE, Computed, compute, excess, off_the_path
 from stagewise.checkpoints._outliers import DETOUR, detour_ratios
-from stagewise.checkpoints._weight_path import paths_of
+from stagewise.checkpoints._sketches import paths_of
+from stagewise.checkpoints._weight_faults import PREDICTIONS, WORSE, Computed, compute, excess, off_the_path
 from stagewise.checkpoints.audit import Deep
 from stagewise.checkpoints.series import find
 from stagewise.checkpoints.sources import by_hand
-from stagewise.cli._audit import deep_of
+from stagewise.cli._verbs import deep_of
 
 TRAINER = ("trainer gpt2 linear", "trainer neox polynomial", "trainer llama warmup")
 RUNS: Mapping[str, Mapping[str, Training]] = {

@@ -10,7 +10,7 @@ from calibration.cases import LAST, Generator, checkpoints, correlated, logistic
 from calibration.onsets import Job, generator
 from calibration.rows import Row, share
 from stagewise.findings._frames import by_role
-from stagewise.findings._head_labels import head_events
+from stagewise.findings._roles import head_events
 from stagewise.findings.onsets import find_onsets
 from stagewise.findings.stages import find_stages
 from stagewise.statistics._power_law import fit_interval_censored

@@ -21,8 +21,8 @@ from stagewise.plan import Seeds, TrainPlan
 from stagewise.presets import recipe_for
 from stagewise.recipe import Recipe
 from stagewise.replay._changes import named_classes
+from stagewise.replay.attributing import estimate_attribution
 from stagewise.replay.branching import branch
-from stagewise.replay.estimating import estimate_attribution
 from stagewise.schedules import linear
 from stagewise.task import AbstractTask, Batch
 from stagewise.tasks import AssociativeRecall, MarkovChain, SparseRegression

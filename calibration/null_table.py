@@ -1,4 +1,4 @@
-"""The null distribution of the scan: what `detection/likelihood_ratio.py` holds, simulated anew.
+"""The null distribution of the scan: what `statistics/_scan.py` holds, simulated anew.
 
 `python -m calibration.null_table [repetitions]` prints its two tables; as cases of the calibration the rows say
 how often noise without a transition falls below a p-value of .05 by these tables.
@@ -14,10 +14,10 @@ from calibration.cases import SMOOTH, checkpoints, correlated
 from calibration.onsets import Job
 from calibration.rows import Row, share
 from stagewise.statistics._constants import NULL_CHECKPOINTS, NULL_CORRELATIONS
-from stagewise.statistics._likelihood_ratio import p_value
 from stagewise.statistics._noise.residual import without_outliers
 from stagewise.statistics._refinement import Context, refine
 from stagewise.statistics._scan import bases, floors, smooth_fits, transition_fits
+from stagewise.statistics._transition import p_value
 
 SHAPES = ("flat", "log drift", "exponential", "power decay")
 PLANTED = (0.0, 0.0, 0.3, 0.5, 0.7, 0.9, 0.95)

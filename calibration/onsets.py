@@ -15,8 +15,7 @@ from stagewise.findings._known_causes import coincidence
 from stagewise.findings._scores import Curve
 from stagewise.findings.onsets import TIMES
 from stagewise.statistics import DEFAULT, find_transitions
-from stagewise.statistics._decisions import rejection
-from stagewise.statistics._transition import Found
+from stagewise.statistics._transition import Found, rejection
 from stagewise.table import Quantity
 
 RISE = 0.6

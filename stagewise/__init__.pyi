@@ -46,11 +46,11 @@ from .measurement._langevin import local_learning_coefficient as local_learning_
 from .measurement._while_training import measure_on as measure_on
 from .measurement._while_training import measure_on_lightning as measure_on_lightning
 from .measurement._while_training import watched as watched
-from .measurement.comparing import compare_checkpoints as compare_checkpoints
 from .measurement.engine import measure as measure
 from .measurement.learning_coefficient import measure_learning_coefficients as measure_learning_coefficients
 from .measurement.probe_batch import load_batch as load_batch
 from .measurement.relation_search import propose_relations as propose_relations
+from .measurement.trajectory import compare_checkpoints as compare_checkpoints
 from .measurement.trajectory import measure_trajectory as measure_trajectory
 from .plan import ClampHead as ClampHead
 from .presets import recipe_for as recipe_for
@@ -63,11 +63,11 @@ from .recipe import Recipe as Recipe
 from .recipe import Seeds as Seeds
 from .recipe import TrainPlan as TrainPlan
 from .replay.attributing import attribute as attribute
+from .replay.attributing import estimate_attribution as estimate_attribution
 from .replay.branching import branch as branch
+from .replay.branching import intervene as intervene
 from .replay.certifying import certify as certify
 from .replay.densifying import densify as densify
-from .replay.estimating import estimate_attribution as estimate_attribution
-from .replay.intervening import intervene as intervene
 from .reporting._atlas import Atlas as Atlas
 from .reporting._atlas import atlas as atlas
 from .reporting.attention_view import show_attention as show_attention

@@ -13,7 +13,7 @@ import pandas as pd
 
 from stagewise.checkpoints._causes import causes_of
 from stagewise.checkpoints._checksums import is_intact
-from stagewise.checkpoints._data_files import read_json
+from stagewise.checkpoints._table_file import read_json
 from stagewise.checkpoints.run_folder import ANALYSIS, read_record, table_file, write_json
 from stagewise.findings._frames import digest, names_of
 from stagewise.findings._kinds import OUTPUTS, PATTERNS, has_patterns

@@ -27,7 +27,7 @@ from stagewise.checkpoints._table_file import PROVENANCE
 from stagewise.checkpoints._writing import INSIDE, LOCK
 from stagewise.checkpoints.run_folder import RESUME, RUN, TABLE
 from stagewise.cli.app import app
-from stagewise.measurement._recorded import PROBES
+from stagewise.measurement._provenance import PROBES
 from stagewise.probes import AttentionTo, KLToReference, Loss
 from stagewise.recipe import Recipe
 from stagewise.training import train

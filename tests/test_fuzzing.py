@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from stagewise.checkpoints.audit import audit
 from stagewise.checkpoints.run_folder import RUN, TABLE
 from stagewise.checkpoints.series import find, open_series
-from stagewise.cli._settings import changed, read_settings
+from stagewise.cli._recipes import changed, read_settings
 from stagewise.cli.app import app
 from stagewise.findings.stages import find_stages
 from stagewise.plan import TrainPlan

@@ -13,7 +13,7 @@ from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.findings._frames import digest
 from stagewise.findings._scores import evidence, rows_of_evidence
 from stagewise.findings.stages import FRAMES, Stages, find_stages
-from stagewise.measurement._parts import join
+from stagewise.measurement._earlier import join
 from stagewise.measurement.engine import measure
 from stagewise.probes import AttentionTo, KLToReference, Loss
 from stagewise.saved_findings import STAGES, _read_saved, load_stages, save_stages

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from stagewise import models
 from stagewise.architecture import Architecture
-from stagewise.checkpoints._data_files import read_json
+from stagewise.checkpoints._table_file import read_json
 from stagewise.config import line_of
 
 CONFIG = "config.json"

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from stagewise.checkpoints import run_folder
-from stagewise.checkpoints._data_files import read_json
+from stagewise.checkpoints._table_file import read_json
 
 ABRUPT, LARGE = 3.0, 0.2
 """A change of the rate between two entries of a log counts from so many times those before and after it, and from so

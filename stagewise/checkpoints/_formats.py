@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from stagewise.checkpoints._data_files import read_json
 from stagewise.checkpoints._pickles import UNREADABLE, Stub, stub_of
+from stagewise.checkpoints._table_file import read_json
 from stagewise.fields import MEMORY
 
 ADAPTER = "adapter_config.json"

@@ -1,12 +1,17 @@
 """Columns of logged curves: numbers written as text, rates, and steps that a resumed run logged again."""
 
+import io
 import itertools
+import json
 import re
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
+
+from stagewise.checkpoints._log_lines import KEYS
 
 PLAIN = r"[-+]?(\d{1,3}(,\d{3})+|\d+)?(\.\d*)?([eE][-+]?\d+)?"
 WRITTEN = re.compile(rf"\s*(?:(?P<plain>{PLAIN})\s*(?P<percent>%?)|tensor\((?P<tensor>[^,()]+).*\))\s*")
@@ -91,3 +96,119 @@ def _goes_back(steps: np.ndarray) -> bool:
     parts = np.split(steps, back)
     earlier = (steps[:at] for at in back)
     return any(((one > part[0]) & (one < part[-1])).any() for one, part in zip(earlier, parts[1:], strict=True))
+
+
+COMMENTS = 20
+"""Lines that begin with "#" or "%" at most before the columns of a file."""
+
+SEPARATORS = (",", "\t", ";", "|")
+"""Signs between columns; where there is none of them, spaces separate columns."""
+
+GROUPED = r"\s*[-+]?(?:[1-9]\d{0,2}(?:\.\d{3})+|\d+)(?:,\d+)?\s*%?\s*"
+"""A number with a comma for its decimals, and a point between its thousands if anything."""
+
+EVENT = ("wall time", "step", "value")
+"""The columns of TensorBoard's download as JSON, which has no names."""
+
+
+def is_table(text: str) -> bool:
+    """Whether a text begins with names that something separates, and as many numbers below them."""
+    separator, header, values = _head(text.splitlines())
+    cells = _cells(values[0], separator) if values else []
+    numbers = pd.to_numeric(pd.Series(cells, dtype=object), errors="coerce").notna()
+    named = not any(map(_is_number, names := _cells(header, separator)))
+    return len(names) == len(cells) > 1 and named and bool(numbers.all() if separator == " " else numbers.any())
+
+
+def read_separated(text: str) -> pd.DataFrame:
+    """Read columns that a comma, a tab, a semicolon, a bar or spaces separate, below comments if there are any."""
+    separator, header, values = _head(text.splitlines())
+    names = _cells(header, separator)
+    if all(map(_is_number, names)) and names != [*map(str, range(len(names)))]:
+        raise ValueError("its first line holds numbers: write the names of its columns above it, as step,loss")
+    decimal = "," if separator != "," and _has_decimal_commas(values, separator) else "."
+    frame = pd.read_csv(
+        io.StringIO("\n".join([header, *values])),
+        sep=r"\s+" if separator == " " else separator,
+        decimal=decimal,
+        skipinitialspace=separator != "\t",
+    ).rename(columns=lambda name: str(name).strip())
+    if len(frame.select_dtypes("number").columns) < frame.shape[1]:
+        text_cells = frame.astype(str).apply(lambda column: column.str.strip())
+        digits = text_cells.apply(lambda column: column.str.contains(r"\d")).any(axis=1)
+        frame = frame[digits & ~text_cells.eq([*frame.columns]).any(axis=1)].reset_index(drop=True)
+    return frame.apply(_without_points if decimal == "," else from_text)
+
+
+def _head(lines: list[str]) -> tuple[str, str, list[str]]:
+    """Return the sign between columns, the line of their names, and the lines below it."""
+    first = next((at for at, line in enumerate(lines[:COMMENTS]) if not line.startswith(("#", "%"))), 0)
+    header, *values = lines[first:] or [""]
+    separator = max(SEPARATORS, key=header.count)
+    separator = separator if separator in header else " "
+    comment = lines[first - 1].lstrip("#% ") if first else ""
+    cells = _cells(header, separator)
+    if first and len(cells) == len(_cells(comment, separator)) and all(map(_is_number, cells)):  # of NumPy's savetxt
+        return separator, comment, [header, *values]
+    return separator, header, values
+
+
+def _cells(line: str, separator: str) -> list[str]:
+    return line.split() if separator == " " else [cell.strip() for cell in line.split(separator)]
+
+
+def _is_number(cell: str) -> bool:
+    return bool(re.fullmatch(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", cell))
+
+
+def _has_decimal_commas(lines: list[str], separator: str) -> bool:
+    """Whether commas stand before decimals, not between thousands; where both would do, as thousands are in a tab's."""
+    cells = [cell for line in lines for cell in _cells(line, separator) if "," in cell or "." in cell]
+    commas = [cell for cell in cells if re.fullmatch(GROUPED, cell) and "," in cell]
+    clear = any(re.search(r"(?<!\d)0,|,(?!\d{3}(?!\d))", cell) for cell in commas)
+    return clear or (bool(commas) and separator == ";" and not any(_is_number(cell) for cell in cells))
+
+
+def _without_points(column: pd.Series) -> pd.Series:
+    """Return a column of numbers with points between thousands and commas before decimals as numbers."""
+    if pd.api.types.is_numeric_dtype(column) or not column.dropna().astype(str).str.fullmatch(GROUPED).all():
+        return from_text(column)
+    return from_text(column.str.replace(".", "").str.replace(",", "."))
+
+
+def read_json_log(text: str, *, lines: bool) -> pd.DataFrame:
+    """Read curves in JSON by rows, lines, columns or steps; the last line may be cut off, as where a run goes on."""
+    held = _of_lines([line for line in text.splitlines() if line.strip()]) if lines else _rows(json.loads(text))
+    frame = pd.DataFrame(held) if isinstance(held, Mapping) else pd.json_normalize(held, sep="/")
+    return frame.apply(from_text)
+
+
+def _of_lines(lines: list[str]) -> list[Any]:
+    rows = [json.loads(line) for line in lines[:-1]]
+    try:
+        rows += [json.loads(line) for line in lines[-1:]]
+    except ValueError:
+        if not rows:
+            raise
+        warnings.warn(f"the last line is cut off, and left out: {lines[-1][:60]!r}", stacklevel=5)
+    return rows
+
+
+def _rows(held: Any) -> Any:
+    """Return the rows of a JSON object or list, or its columns."""
+    if isinstance(held, Mapping):
+        tables = [each for each in held.values() if _holds(each, Mapping)]
+        if "log_history" in held or len(tables) == 1:
+            return held.get("log_history", *tables[:1])
+        if all(str(key).isdecimal() and isinstance(row, Mapping) for key, row in held.items()):
+            return [
+                row if set(map(str.lower, row)) & set(KEYS) else {"step": int(at), **row} for at, row in held.items()
+            ]
+        return {name: column for name, column in held.items() if isinstance(column, list)} or held
+    if _holds(held, list) and all(len(row) == len(EVENT) for row in held):
+        return [dict(zip(EVENT, row, strict=True)) for row in held]
+    return held
+
+
+def _holds(held: Any, kind: type) -> bool:
+    return isinstance(held, list) and bool(held) and all(isinstance(row, kind) for row in held)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pandas as pd
 
-from stagewise.checkpoints._data_files import read_json
 from stagewise.checkpoints._log_lines import read_lines
+from stagewise.checkpoints._table_file import read_json
 from stagewise.checkpoints.names import read_names
 
 NAMED = "tfevents"

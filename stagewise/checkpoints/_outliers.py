@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from jaxtyping import Float
 
-from stagewise.checkpoints._weight_path import COARSE, ENOUGH, MANY, Deviation, WeightPath, norm
+from stagewise.checkpoints._sketches import COARSE, ENOUGH, MANY, Deviation, WeightPath, norm
 
 DETOUR = 4.0
 """A detour over a checkpoint is this many times the way between its neighbours.

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from stagewise.checkpoints._data_files import read_json
+from stagewise.checkpoints._table_file import read_json
 from stagewise.checkpoints._writing import write_json
 from stagewise.checkpoints.names import is_step
 

@@ -1,8 +1,9 @@
 """A few numbers that stand for a weight: enough for distances between all checkpoints without reading them again."""
 
+import dataclasses
 import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -22,7 +23,7 @@ SAMPLE = 4096
 ROUNDED = 0.99
 """Part of the entries that a type holds exactly, of a weight that was rounded to it; of others it is about 0."""
 
-ENOUGH = 64
+ENOUGH_VALUES = 64
 """Non-zero entries from which on their rounding is looked at."""
 
 LEVELS = 256
@@ -78,7 +79,7 @@ def _sketch(weight: Tensor, numbers: np.ndarray) -> Sketch:
 
 def _rounding(sample: Tensor) -> str:
     """Return the type that non-zero entries were rounded to; empty where nothing tells."""
-    if len(sample) < ENOUGH:
+    if len(sample) < ENOUGH_VALUES:
         return ""
     for kind in (torch.bfloat16, torch.float16):
         if float((sample.to(kind).float() == sample).float().mean()) > ROUNDED:
@@ -113,3 +114,134 @@ def project(flat: Tensor) -> np.ndarray:
 def _signs(n: int, seed: int) -> Tensor:
     generator = torch.Generator().manual_seed(seed)
     return torch.randint(0, 2, (n,), generator=generator).float() * 2 - 1
+
+
+SMALL = 64
+"""Weights of fewer entries are left out of the common path where there are larger ones: their directions are few."""
+
+PRECISION = {"torch.float64": 1e-4, "torch.float32": 1e-4, "torch.float16": 2e-3}
+"""Relative changes of a weight that are not taken for changes, by its type; others have bfloat16's."""
+
+ENOUGH = 4
+"""Checkpoints from which on an end, or an exchange, can be judged: of three, the reverse order is as short."""
+
+MANY = 256
+"""Entries of a weight whose direction, rounding or standing still is judged."""
+
+COARSE = 1e-2
+"""The same of bfloat16 and coarser types, whose rounding changes a weight by up to 0.4 %."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class WeightPath:
+    """One weight over the checkpoints that have it; all weights together have no name. Distances between the rows of
+    `numbers` are distances between the weights.
+    """
+
+    name: str
+    rows: np.ndarray
+    numbers: np.ndarray
+    norms: np.ndarray
+    zeros: np.ndarray
+    size: int
+    precision: float
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def strides(self, of: int = 1) -> np.ndarray:
+        """Return the distances between each row and the `of`-th next one."""
+        return norm(self.numbers[of:] - self.numbers[:-of])
+
+    def beside(self, row: int) -> list[int]:
+        """Return the rows next to one: two, at an end one."""
+        return [k for k in (row - 1, row + 1) if 0 <= k < len(self)]
+
+    def moves(self) -> bool:
+        """Whether the weight ever changes by more than rounding does."""
+        return len(self) > 1 and bool(self.strides().max() > self.precision * self.norms.max())
+
+    def cosines(self) -> np.ndarray:
+        """Return the cosine between each row and the next one; 1 where one of them is zero."""
+        lengths, numbers = norm(self.numbers), self.numbers.astype(np.float64)
+        products = lengths[:-1] * lengths[1:]
+        scalar = np.einsum("sk,sk->s", numbers[:-1], numbers[1:])
+        values: np.ndarray = np.divide(scalar, products, out=np.ones_like(products), where=products > 0)
+        return values
+
+    def without(self, checkpoints: Sequence[int]) -> "WeightPath":
+        """Return the path without some checkpoints."""
+        return self.at(self.rows[~np.isin(self.rows, list(checkpoints))])
+
+    def at(self, checkpoints: np.ndarray) -> "WeightPath":
+        """Return the path through some of its checkpoints."""
+        chosen = np.isin(self.rows, checkpoints)
+        if chosen.all():
+            return self
+        parts = {name: getattr(self, name)[chosen] for name in ("rows", "numbers", "norms", "zeros")}
+        return dataclasses.replace(self, **parts)
+
+
+class Deviation(NamedTuple):
+    """A checkpoint that is not where its neighbours let one expect it. `other` is the one whose weights it has, or at
+    the other end of a jump; no names stand for all weights together.
+    """
+
+    checkpoint: int
+    weights: tuple[str, ...] = ()
+    times: float | None = None
+    other: int | None = None
+    scale: float | None = None
+
+
+def norm(differences: np.ndarray) -> np.ndarray:
+    """Return the length of each row."""
+    return np.asarray(np.sqrt(np.einsum("...k,...k->...", differences, differences, dtype=np.float64)))
+
+
+def paths_of(sketches: Sequence[Mapping[str, Sketch]]) -> list[WeightPath]:
+    """Return the path of every weight, from the sketches of each checkpoint."""
+    names = dict.fromkeys(name for one in sketches for name in one)
+    return [path for name in names if len(path := _path(name, [one.get(name) for one in sketches]))]
+
+
+def _path(name: str, sketches: Sequence[Sketch | None]) -> WeightPath:
+    shapes = [sketch.shape for sketch in sketches if sketch is not None]
+    usual = max(shapes, key=shapes.count)
+    chosen = {
+        row: sketch
+        for row, sketch in enumerate(sketches)
+        if sketch is not None and sketch.shape == usual and np.isfinite(sketch.norm) and sketch.size
+    }
+    kinds = [sketch.kind for sketch in chosen.values()]
+    return WeightPath(
+        name,
+        np.array(list(chosen), dtype=int),
+        np.array([sketch.numbers for sketch in chosen.values()]),
+        np.array([sketch.norm for sketch in chosen.values()]),
+        np.array([sketch.zeros for sketch in chosen.values()]),
+        next((sketch.size for sketch in chosen.values()), 0),
+        max((PRECISION.get(kind, COARSE) for kind in kinds), default=COARSE),
+    )
+
+
+def common_path(paths: Sequence[WeightPath]) -> WeightPath | None:
+    """Join the weights that move into one path of the checkpoints with all, each in units of its usual stride."""
+    moving = [path for path in paths if len(path) > 1 and _usual_stride(path) > path.precision * path.norms.max()]
+    longest = max((len(path) for path in moving), default=0)
+    moving = [path for path in moving if 2 * len(path) > longest]
+    moving = [path for path in moving if path.size >= SMALL] or moving
+    if not moving:
+        return None
+    rows = moving[0].rows
+    for path in moving:
+        rows = np.intersect1d(rows, path.rows)
+    units = [_usual_stride(path) * math.sqrt(len(moving)) for path in moving]
+    parts = [path.at(rows).numbers / unit for path, unit in zip(moving, units, strict=True)]
+    numbers = np.concatenate(parts, axis=1)
+    size, precision = sum(path.size for path in moving), max(path.precision for path in moving)
+    return WeightPath("", rows, numbers, norm(numbers), np.zeros(len(rows), dtype=int), size, precision)
+
+
+def _usual_stride(path: WeightPath) -> float:
+    return float(np.median(path.strides()))

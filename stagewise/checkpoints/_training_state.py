@@ -16,7 +16,7 @@ from safetensors.torch import save_file
 from stagewise import models
 from stagewise.checkpoints import run_folder
 from stagewise.checkpoints._checksums import check
-from stagewise.checkpoints._data_files import read_parquet
+from stagewise.checkpoints._table_file import read_parquet
 from stagewise.plan import TrainPlan
 
 Metrics = dict[str, int | float]

@@ -15,7 +15,6 @@ from torch import Tensor
 
 from stagewise.checkpoints import _checksums as checksums
 from stagewise.checkpoints import _formats as formats
-from stagewise.checkpoints._data_files import read_json
 from stagewise.checkpoints._digest import check_whole
 from stagewise.checkpoints._pickles import (
     UNREADABLE,
@@ -26,6 +25,7 @@ from stagewise.checkpoints._pickles import (
     refusal,
     spoilt_record,
 )
+from stagewise.checkpoints._table_file import read_json
 from stagewise.checkpoints.names import ENDINGS, is_step
 from stagewise.checkpoints.nanogpt import as_gpt2, config_of, is_nanogpt
 from stagewise.config import line_of

@@ -11,10 +11,9 @@ from stagewise.architecture import Architecture
 from stagewise.checkpoints import _checksums as checksums
 from stagewise.checkpoints._comparisons import at_entry, other_steps, read_each, unusual
 from stagewise.checkpoints._copies import FIRST_UPDATE
-from stagewise.checkpoints._data_files import read_json
-from stagewise.checkpoints._function_faults import Elsewhere, function_faults
 from stagewise.checkpoints._step_gaps import missing_steps
-from stagewise.checkpoints._weight_faults import weight_faults
+from stagewise.checkpoints._table_file import read_json
+from stagewise.checkpoints._weight_faults import Elsewhere, function_faults, weight_faults
 from stagewise.checkpoints._weight_files import TRAINING, is_file, stem
 from stagewise.checkpoints.findings import Audit, Finding, Kind
 from stagewise.checkpoints.names import convention, is_step, read_names

@@ -9,10 +9,9 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from stagewise.checkpoints._log_columns import OF_RUN, as_numbers, is_rate, resumed
+from stagewise.checkpoints import _log_columns
 from stagewise.checkpoints._log_folders import is_events, is_folder_of_curves, read_events, read_folder
 from stagewise.checkpoints._log_lines import KEYS, read_lines, text_of
-from stagewise.checkpoints._log_tables import is_table, read_json_log, read_separated
 from stagewise.checkpoints.names import ENDINGS
 from stagewise.plain_text import plain_name
 from stagewise.table import Quantity, check_steps, declare, tidy
@@ -125,7 +124,7 @@ def read_log(
         run = name_of(Path(source)) if run is None else run
         frame = _read(Path(source))
     else:
-        frame = pd.DataFrame(source).apply(as_numbers)
+        frame = pd.DataFrame(source).apply(_log_columns.as_numbers)
     frame = frame.reset_index(drop=frame.index.name is None)
     at = _steps(frame, steps)
     _check_epochs(frame, at)
@@ -134,10 +133,10 @@ def read_log(
     for column, curve in _curves(_a_row_a_value(frame, at), at, "run" if run is None else run):
         name = plain_name(column)
         for label, part in curve.groupby("run", sort=False):
-            part = resumed(part[["step", "value"]], name).sort_values("step")
+            part = _log_columns.resumed(part[["step", "value"]], name).sort_values("step")
             check_steps(part, name)
             ended = part[part["value"].isna()].iloc[:1]
-            whole = pd.concat([_averaged(part.dropna(), is_rate(name)), ended])
+            whole = pd.concat([_averaged(part.dropna(), _log_columns.is_rate(name)), ended])
             rows.append(whole.assign(run=plain_name(str(label)), probe=LOGGED, quantity=name))
         values = curve.sort_values("step", kind="stable")["value"].to_numpy()
         declared[name] = Quantity(name, progress=_progress(name, values))
@@ -187,7 +186,8 @@ def _a_row_a_value(frame: pd.DataFrame, at: Any) -> pd.DataFrame:
     """
     columns = [str(name) for name in frame.columns.drop(at) if _is_curve(str(name))]
     ways = [
-        {name: part(name, OF_RUN) for name in columns if OF_RUN in name} for part in (str.rpartition, str.partition)
+        {name: part(name, _log_columns.OF_RUN) for name in columns if _log_columns.OF_RUN in name}
+        for part in (str.rpartition, str.partition)
     ]
     of = next((way for way in ways if _is_complete(way)), ways[0])
     runs = list(dict.fromkeys(run for run, _, _ in of.values()))
@@ -301,9 +301,9 @@ def _read(path: Path) -> pd.DataFrame:
             return pd.read_parquet(path)
         text = text_of(path)
         if path.suffix in (".jsonl", ".json"):
-            return read_json_log(text, lines=path.suffix == ".jsonl")
-        if path.suffix in FILES or is_table(text):
-            return read_separated(text)
+            return _log_columns.read_json_log(text, lines=path.suffix == ".jsonl")
+        if path.suffix in FILES or _log_columns.is_table(text):
+            return _log_columns.read_separated(text)
     except (ValueError, TypeError, ArithmeticError, RuntimeError) as reason:  # pandas', pyarrow's and json's
         raise ValueError(f"{path} holds no columns of curves that can be read: {reason}") from reason
     return read_lines(path)
@@ -338,7 +338,7 @@ def _steps(frame: pd.DataFrame, asked: str | None) -> Any:
 
 
 def _is_curve(name: str) -> bool:
-    last = name.lower().rpartition(OF_RUN)[2].rpartition("/")[2]
+    last = name.lower().rpartition(_log_columns.OF_RUN)[2].rpartition("/")[2]
     beside = last in (*CLOCKS, *STEPS, *RUNS) or last.endswith(TIMED)
     return not beside and name != INDEX and not name.endswith(BANDS)
 
@@ -392,7 +392,7 @@ def _cut_where_it_moves(values: np.ndarray, starts: np.ndarray) -> np.ndarray:
 
 
 def _progress(name: str, values: np.ndarray) -> Literal["up", "down"] | None:
-    if is_rate(name):
+    if _log_columns.is_rate(name):
         return None
     finite = values[np.isfinite(values)]
     part = max(1, len(finite) // ENDS)

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from stagewise.checkpoints import _checksums as checksums
-from stagewise.checkpoints._data_files import parquet_faults, read_json
-from stagewise.checkpoints._table_file import TableFile
+from stagewise.checkpoints._table_file import TableFile, parquet_faults, read_json
 from stagewise.checkpoints._writing import held as held
 from stagewise.checkpoints._writing import write as write
 from stagewise.checkpoints._writing import write_json as write_json

@@ -20,8 +20,7 @@ from stagewise.checkpoints import run_folder, sources
 from stagewise.checkpoints._choice import Choice, check_one_count, joined, only_chosen
 from stagewise.checkpoints._digest import digest, file_digest, short_digest
 from stagewise.checkpoints._formats import ADAPTER, adapter_file, merged
-from stagewise.checkpoints._hub_revisions import on_hub
-from stagewise.checkpoints._one_each import REPOSITORY, expanded, one_each, place_of
+from stagewise.checkpoints._hub_revisions import REPOSITORY, expanded, on_hub, one_each, place_of
 from stagewise.checkpoints._one_file import gguf_at, in_file, in_gguf
 from stagewise.checkpoints._weight_files import Contents, is_file, load_file
 from stagewise.checkpoints._weight_files import State as State

@@ -14,9 +14,9 @@ from stagewise import models
 from stagewise.architecture import Architecture
 from stagewise.checkpoints import names
 from stagewise.checkpoints._architectures import CONFIG, architecture_from, asked_for, read_off, some_fields
-from stagewise.checkpoints._data_files import read_json
 from stagewise.checkpoints._digest import digest, file_digest
 from stagewise.checkpoints._formats import converter
+from stagewise.checkpoints._table_file import read_json
 from stagewise.checkpoints._weight_files import (
     INDEX,
     TRAINING,

@@ -62,11 +62,10 @@ def llc(
     sampler = chain.sampler()
     from stagewise import plot
     from stagewise.checkpoints.run_folder import COEFFICIENTS, SAMPLED, TABLE, write
-    from stagewise.cli._executors import executor_named
     from stagewise.cli._sources import opened_source, print_report, seen_by
+    from stagewise.cli._sweep import executor_named
     from stagewise.findings._unsettled import unsettled, unsettled_in_words
-    from stagewise.measurement._sampling import Sampling
-    from stagewise.measurement.learning_coefficient import measure_learning_coefficients
+    from stagewise.measurement.learning_coefficient import Sampling, measure_learning_coefficients
     from stagewise.saved_findings import familiarity_in, load_stages
     from stagewise.words._familiarity import caution
 

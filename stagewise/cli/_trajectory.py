@@ -24,8 +24,8 @@ def trajectory(
     """Compare the checkpoints of a run folder or any source: representations, heads' subspaces, and the trajectory."""
     from stagewise import plot
     from stagewise.checkpoints.run_folder import COMPARISONS, write
-    from stagewise.cli._executors import executor_named
     from stagewise.cli._sources import opened_source, print_report, seen_by
+    from stagewise.cli._sweep import executor_named
     from stagewise.measurement.trajectory import compare_on_trajectory
     from stagewise.table import declare, declared, tidy
 

@@ -1,15 +1,29 @@
 """`stagewise train`, `measure` and `report`."""
 
+import dataclasses
+import sys
+from concurrent.futures import Executor
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
+from typer.core import TyperGroup
 
 from stagewise.cli import _options as options
-from stagewise.cli._names import run_folder_named
+from stagewise.cli import _papers, _sources
+from stagewise.cli._commands import Command, command
+from stagewise.cli._findings import show
+from stagewise.cli._names import TASKS, only_task, run_folder_named, task_classes
+from stagewise.cli._options import AsJson, Device, ExecutorName, Origin, OwnTask, SeriesOptions
 from stagewise.cli._recipes import recipe_in, recipe_of
-from stagewise.cli._sources import each_run, measure_each, measured_first, name_causes_of, opened_source
+from stagewise.cli._sweep import executor_named
 from stagewise.plain_text import file_part
+from stagewise.processes import map_elsewhere
+
+if TYPE_CHECKING:
+    from stagewise.checkpoints.audit import Deep
+    from stagewise.checkpoints.sources import Source
 
 
 def train(
@@ -61,9 +75,9 @@ def measure(
     from stagewise.saved_findings import familiarity_in
 
     measurement = options.Measurement(passes, chosen, probe, sequences, executor)
-    opened = opened_source(source, data, out, measurement)
+    opened = _sources.opened_source(source, data, out, measurement)
     folder = opened.folder
-    [faults] = measure_each([opened], measurement)
+    [faults] = _sources.measure_each([opened], measurement)
     if faults is not None:
         if (familiarity := familiarity_in(folder)) is not None:
             print(familiarity)
@@ -94,14 +108,14 @@ def report(
 ) -> None:
     """Write report.html and its figures; first measure a source that was not measured. Several give one report."""
     from stagewise.reporting._light import light_copy
-    from stagewise.reporting._seeds import report_seeds
+    from stagewise.reporting._measured_runs import report_seeds
 
-    runs = each_run(sources, out, step_column)
+    runs = _sources.each_run(sources, out, step_column)
     measurement = options.Measurement(passes, chosen, sequences=sequences, executor=executor)
-    measured = measured_first(runs, data, measurement, out if len(runs) == 1 else None)
+    measured = _sources.measured_first(runs, data, measurement, out if len(runs) == 1 else None)
     if len(runs) > 1:
         folders, first = [folder for folder, _ in measured], Path(runs[0])
-        name_causes_of(folders, cause)
+        _sources.name_causes_of(folders, cause)
         place = out or Path("runs", f"{file_part(first.name)}-and-{len(runs) - 1}-more")
         place = first.parents[1] if len(sources) == 1 else place
         seeds = report_seeds(folders, place, axis, data.tokens_per_step)
@@ -109,7 +123,7 @@ def report(
         page = seeds.report
     else:
         [(folder, analysis)] = measured
-        name_causes_of([folder], cause)
+        _sources.name_causes_of([folder], cause)
         if analysis is not None and not cause and axis == "steps":
             print(analysis)
             page = analysis.report
@@ -133,3 +147,115 @@ def _report_of(folder: Path, axis: str, tokens_per_step: int | None) -> Path:
             print(" ".join(stages.answer))
     print(f"report: {page}")
     return page
+
+
+ANY = "TASK"
+"""The command that stands for every name that is not a command itself."""
+
+
+class TaskGroup(TyperGroup):
+    """A group of commands in which any other name is that of a task."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command of the first argument, or the one that runs any task, under the name of the task."""
+        name = args[0]
+        if name.startswith("-") or self.get_command(ctx, name) is not None:
+            return super().resolve_command(ctx, args)
+        return name, self.get_command(ctx, ANY), args[1:]
+
+
+run_app = typer.Typer(cls=TaskGroup, help="Run a task or a paper's experiment, to the report.", no_args_is_help=True)
+
+
+def run_task(
+    ctx: typer.Context,
+    *,
+    folder: options.RunFolder = None,
+    changes: options.RecipeOptions,
+    probe: options.MoreProbes = None,
+    chosen: options.ProbeOptions,
+    baselines: options.BaselineOptions,
+    passes: options.PassOptions,
+    as_json: options.AsJson = False,
+) -> None:
+    """Train a preset of the task, probe every checkpoint, find the stages, write the report."""
+    from stagewise.analysis import run
+
+    task = str(ctx.info_name)
+    measurement = options.Measurement(dataclasses.replace(passes, quiet=passes.quiet or as_json), chosen, probe)
+    analysis = run(
+        recipe_of(task, changes),
+        folder or Path("runs", task.replace(":", "-")),
+        restricted=baselines.read(),
+        **measurement.arguments(),
+    )
+    show(analysis.stages, as_json, analysis.series.name)
+    print(f"report: {analysis.report}", file=sys.stderr if as_json else sys.stdout)
+
+
+_HELP = f"Run a task from training to report: {', '.join(TASKS)}, or one's own as module:Class."
+run_app.command(ANY, cls=Command, help=_HELP)(command(run_task, models=True))
+for _name, _function in _papers.COMMANDS.items():
+    run_app.command(_name)(command(_function, models=True))
+
+
+def audit(
+    source: Origin,
+    weights: Annotated[
+        bool | None, typer.Option("--weights/--no-weights", help="read the weights too; from a hub only if asked for")
+    ] = None,
+    deep: Annotated[bool, typer.Option("--deep", help="run each checkpoint on one batch too, and compare")] = False,
+    *,
+    opening: SeriesOptions,
+    own_task: OwnTask = None,
+    device: Device = "cpu",
+    executor: ExecutorName = None,
+    as_json: AsJson = False,
+) -> None:
+    """Look for missing, repeated, damaged and outlying checkpoints; exit status 1 if something is wrong."""
+    from stagewise.checkpoints._choice import only_chosen
+    from stagewise.checkpoints.audit import audit as audit_source
+    from stagewise.checkpoints.series import find
+
+    if executor and not deep:
+        raise ValueError("--executor runs checkpoints elsewhere, which --deep asks for: give both")
+    if own_task:
+        task_classes(own_task)  # which the record may name
+    found = find(_sources.seen_by(executor, source), **opening.finding())
+    checkpoints = only_chosen(found, opening.branch, opening.choice)
+    weights = (deep or not checkpoints.remote) if weights is None else weights
+    if weights or deep:
+        whole = checkpoints.of(entry for entry in checkpoints.entries if deep or not entry.ranged())
+        _sources.agree_to_cost([whole], opening.yes)
+    deep_batch = deep_of(source, checkpoints, opening.architecture, own_task, device) if deep else None
+    jobs = Path()
+    if executor:  # submitit's lie beside the tables of the source, not in its own folder
+        from stagewise.analysis import folder_of
+
+        jobs = folder_of(checkpoints).absolute()
+    with executor_named(executor, jobs) as pool:
+        if deep_batch is not None and pool is not None:
+            deep_batch = deep_batch._replace(elsewhere=partial(map_elsewhere, cast(Executor, pool)))
+        result = audit_source(checkpoints, weights=weights, deep=deep_batch)
+    print(result.to_json() if as_json else result)
+    if not result.clean:
+        raise typer.Exit(1)
+
+
+def deep_of(
+    source: str, checkpoints: "Source", architecture: str | None, own_task: list[str] | None, device: str = "cpu"
+) -> "Deep":
+    """Return the task whose batch checkpoints are run on: their run's own, the named one, or repeated random tokens."""
+    from stagewise.checkpoints.audit import Deep
+    from stagewise.checkpoints.run_folder import RUN
+    from stagewise.checkpoints.sources import architecture_of
+    from stagewise.measurement.probe_batch import usable
+    from stagewise.tasks import RepeatedTokens
+
+    models = architecture_of(checkpoints, architecture)
+    if Path(source, RUN).exists():
+        task = recipe_in(Path(source), tasks=own_task or ()).task
+    else:
+        task = only_task(own_task) or RepeatedTokens.for_model(models)
+    n = max(2, min(64, 2**22 // (task.n_ctx * models.n_outputs)))
+    return Deep(models, usable(task.probe_batch(n, seed=0)), device)

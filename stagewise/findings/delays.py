@@ -1,18 +1,23 @@
 """How much later a transition comes in one run than in another of the same batch, as after an intervention."""
 
-from collections.abc import Collection
-from typing import NamedTuple
+import dataclasses
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 import scipy
 from jaxtyping import Float
 
-from stagewise.findings._frames import resamples_of
+from stagewise.event import Event
+from stagewise.findings._frames import InWords, resamples_of, typed
+from stagewise.findings.replicates import replicates_of
+from stagewise.findings.stages import Stages
 from stagewise.statistics import LEVEL, crossing
 from stagewise.statistics._crossings import Direction, crossing_step
-from stagewise.table import Head, Role, heads_in, select, with_role
+from stagewise.table import Head, Quantities, Role, heads_in, select, with_role
 from stagewise.words import _delays as words
+from stagewise.words._delays import NOTHING
 
 HALF = 0.5
 """Part of a curve's way at which a transition is taken to have come."""
@@ -128,7 +133,7 @@ def delays(run: pd.DataFrame, other: pd.DataFrame, start: int, without: Collecti
         ValueError: the tables have neither attention to relations nor the loss.
     """
     if not with_role(run, *ATTENTION, *LOSSES):
-        raise ValueError(words.NOTHING)
+        raise ValueError(NOTHING)
     result = []
     for transition in transitions(run, start):
         mine, theirs = (_times(table, transition, start, heads) for table, heads in ((run, ()), (other, without)))
@@ -222,3 +227,93 @@ def find_delays(rows: pd.DataFrame) -> pd.DataFrame:
         known = {"transition": transition, "without": without, "seeds": len(by_seed), "never": len(by_seed) - len(came)}
         lines.append({**known, "mean": came.mean(), "lo": came.mean() - half, "hi": came.mean() + half})
     return pd.DataFrame(lines)
+
+
+EVENTS = {
+    **{"event": "int64", "kind": "str"},
+    **dict.fromkeys(("step", "lo", "hi", "other", "other_lo", "other_hi"), "float64"),
+    **dict.fromkeys(("later", "later_lo", "later_hi"), "float64"),
+}
+"""Columns of the frame of events of two runs, with their types."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Comparison(InWords):
+    """The stages of two runs, aligned. Steps are optimiser updates.
+
+    `events` has a row an event: its place in `catalogue`, its `kind`, its `step` in the first run with its 95 %
+    interval and in the second one (`other`), how many steps `later` it came there, and between which numbers if both
+    intervals hold. A head goes by its role, with its number in the first run. `unknown` says why no stages can be found
+    in a run: what it does not have may have come all the same.
+    """
+
+    runs: tuple[str, str]
+    events: pd.DataFrame
+    roles: pd.DataFrame
+    unknown: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    catalogue: tuple[Event, ...] = ()
+    quantities: Quantities = dataclasses.field(default_factory=dict)
+    axis: str = "steps"
+
+    @property
+    def names(self) -> list[str]:
+        """The events of the catalogue in words; a head that has another name in the second run by that too."""
+        return words.names(self.catalogue, self.quantities, self.roles, self.runs[1])
+
+    def words(self) -> str:
+        """Return the events in sentences: those of both runs first, then the largest differences; count the rest."""
+        return "\n".join(words.comparison(self.events, self.names, self.runs, self.unknown))
+
+    @property
+    def shared(self) -> pd.DataFrame:
+        """The events of both runs."""
+        return self.events[self.events["later"].notna()]
+
+
+def compare_stages(first: Stages, second: Stages, roles: pd.DataFrame) -> Comparison:
+    """Align boundaries and onsets of two runs, heads by roles; of several onsets those nearest in log(1 + step)."""
+    aligned = replicates_of([first, second], roles)
+    kind = [aligned.catalogue[event].unnumbered for event in aligned.findings["event"]]
+    place = {event: i for i, event in enumerate(dict.fromkeys(kind))}
+    groups = aligned.findings.groupby([place[event] for event in kind], sort=False)
+    events = typed((_event_of(pair) for _, rows in groups for pair in _pairs(rows, first.run)), EVENTS)
+    order = events["step"].fillna(events["other"]).argsort(kind="stable")
+    unknown = {one.run: one.unknown for one in (first, second) if one.unknown}
+    ordered = events.iloc[order].reset_index(drop=True)
+    return Comparison(
+        (first.run, second.run), ordered, roles, unknown, aligned.catalogue, aligned.quantities, first.axis
+    )
+
+
+Finding = dict[Any, Any]
+
+
+def _pairs(rows: pd.DataFrame, first: str) -> Iterator[tuple[Finding | None, Finding | None]]:
+    """Yield the findings of one kind that correspond, and those of one run alone."""
+    of_first, of_second = (part.to_dict("records") for part in (rows[rows["run"] == first], rows[rows["run"] != first]))
+    times = [np.log1p([row["step"] for row in part]) for part in (of_first, of_second)]
+    places = scipy.optimize.linear_sum_assignment(np.abs(np.subtract.outer(*times)))
+    pairs = dict(zip(*(place.tolist() for place in places), strict=True))
+    for i, row in enumerate(of_first):
+        yield row, of_second[pairs[i]] if i in pairs else None
+    for j, row in enumerate(of_second):
+        if j not in pairs.values():
+            yield None, row
+
+
+def _event_of(pair: tuple[Finding | None, Finding | None]) -> dict[str, Any]:
+    first, second = pair
+    named = first or second or {}
+    record = {name: named[name] for name in ("event", "kind")}
+    if first is not None:
+        record |= {name: first[name] for name in ("step", "lo", "hi")}
+    if second is not None:
+        record |= {"other": second["step"], "other_lo": second["lo"], "other_hi": second["hi"]}
+    return {**record, **dict(_later(record))}
+
+
+def _later(record: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    if {"step", "other"} <= record.keys():
+        yield "later", record["other"] - record["step"]
+        yield "later_lo", record["other_lo"] - record["hi"]
+        yield "later_hi", record["other_hi"] - record["lo"]

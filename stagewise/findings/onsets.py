@@ -14,9 +14,8 @@ from stagewise.findings._frames import typed
 from stagewise.findings._known_causes import causes_in, coincidence
 from stagewise.findings._scores import Curve, followed
 from stagewise.statistics import DEFAULT, OnsetVerdict, StageCriteria, Transition, find_transitions
-from stagewise.statistics._decisions import moved, rejection
 from stagewise.statistics._scan import forget
-from stagewise.statistics._transition import Found
+from stagewise.statistics._transition import Found, moved, rejection
 from stagewise.table import TEXT, check_table
 
 AXES = ("relation", "layer", "head")

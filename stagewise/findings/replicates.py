@@ -18,6 +18,7 @@ from stagewise.statistics import DEFAULT, LEVEL, StageCriteria, pooled
 from stagewise.statistics._constants import FEWEST_SEEDS, QUANTILE
 from stagewise.table import Quantities, plain_quantities, quantities_from
 from stagewise.words import _seeds as seed_words
+from stagewise.words import _seeds as words
 
 FINDINGS = {"run": "str", "event": "int64", "kind": "str", **dict.fromkeys(("step", "lo", "hi"), "float64")}
 """Columns of the frame of each run's findings, with their types."""
@@ -250,3 +251,23 @@ def _share(number: int, of: int) -> dict[str, float]:
     """Return a share with Clopper and Pearson's interval."""
     interval = scipy.stats.binomtest(number, of).proportion_ci(LEVEL)
     return {"share": number / of, "share_lo": float(interval.low), "share_hi": float(interval.high)}
+
+
+def milestones(stages: Stages) -> Stages:
+    """Return stages in which one onset stands for heads that agree in all else: so other sizes are aligned."""
+    onsets = stages.onsets
+    if onsets.empty:
+        return stages
+    onsets = onsets[onsets["onset"]].sort_values("t50", kind="stable")
+    ups = onsets["after"] >= onsets["before"]
+    of_heads = onsets["head"].notna()
+    axes = [name for name in onsets.columns[: onsets.columns.get_loc("verdict")] if name not in ("layer", "head")]
+    first = onsets.assign(up=ups)[of_heads].drop_duplicates([*axes, "up"]).drop(columns="up")
+    return dataclasses.replace(
+        stages, onsets=pd.concat([onsets[~of_heads], first.assign(layer=0, head=0).astype(onsets.dtypes)])
+    )
+
+
+def names(catalogue: Sequence[Event], quantities: Quantities) -> list[str]:
+    """Name the events of `milestones`."""
+    return words.names(catalogue, quantities, lambda _: "the first head")

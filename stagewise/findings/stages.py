@@ -10,7 +10,7 @@ import pandas as pd
 
 from stagewise.event import Causes
 from stagewise.findings._crossings import taken_over
-from stagewise.findings._episodes import beside, episodes_of, without_spikes
+from stagewise.findings._episodes import POWER, beside, episodes_of, levels_of, power_of, without_spikes
 from stagewise.findings._frames import InWords, Rows, by_reference, by_role, digest, from_plain, plain, typed
 from stagewise.findings._from_references import (
     POINTS,
@@ -20,11 +20,10 @@ from stagewise.findings._from_references import (
     times_of_fall,
     turning_points,
 )
-from stagewise.findings._head_labels import head_events
 from stagewise.findings._known_causes import causes_in, known
+from stagewise.findings._roles import head_events
 from stagewise.findings._scores import Curve, followed, has_scores, of_whole_model, quantities_of, rows_of_evidence
 from stagewise.findings._transitions import NEVER, RunTransition, stage_rows, transitions_of, with_stages
-from stagewise.findings._whole_model import POWER, levels_of, power_of
 from stagewise.findings._windows import Window, windows
 from stagewise.findings.onsets import TIMES, onsets_of
 from stagewise.statistics import DEFAULT, StageCriteria

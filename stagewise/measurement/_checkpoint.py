@@ -17,9 +17,8 @@ from stagewise.architecture import Architecture
 from stagewise.attention import z_hook
 from stagewise.intervention import AblateHead, Ablation, Attribution, Edit, PatchEdge, RestrictContext, ablations
 from stagewise.loss import Effect
-from stagewise.measurement._inputs import checked_readings
 from stagewise.measurement._passes import SlicePasses, asks_for_passes, cut, predicted
-from stagewise.measurement._rows import merge
+from stagewise.measurement._rows import checked_readings, merge
 from stagewise.models import Model
 from stagewise.models import _gradients as gradients
 from stagewise.models import _lean as lean

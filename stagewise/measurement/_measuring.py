@@ -10,7 +10,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType
@@ -24,23 +24,63 @@ import pyarrow.parquet as pq
 from tqdm.auto import tqdm
 
 from stagewise import models
+from stagewise.architecture import Architecture
 from stagewise.checkpoints._digest import short_digest
 from stagewise.checkpoints._table_file import PROVENANCE
 from stagewise.checkpoints.run_folder import write
 from stagewise.checkpoints.series import CheckpointSeries, State
 from stagewise.measurement._checkpoint import HOOKS, Checkpoint, Plan, readings
-from stagewise.measurement._earlier import OF_PROBES, Earlier, Rows, together
-from stagewise.measurement._forecast import Cost, forecast
-from stagewise.measurement._inputs import unmeasured
-from stagewise.measurement._parts import PASSES
+from stagewise.measurement._earlier import OF_PROBES, PASSES, Earlier, Rows, together
 from stagewise.measurement._passes import asks_for_passes, only_circuits
-from stagewise.measurement._rows import bootstrap_weights, checkpoint_labels, columns, tidy_columns
+from stagewise.measurement._rows import bootstrap_weights, checkpoint_labels, columns, tidy_columns, unmeasured
 from stagewise.models import Model
 from stagewise.models._process import threads
 from stagewise.probe import AbstractProbe, Reading
 from stagewise.processes import cores, map_elsewhere, worker_pool
 from stagewise.table import Columns, in_order, tidy
 from stagewise.task import Batch
+
+_WORTH_SAYING = 60.0
+"""Seconds of work left from which on it is said."""
+
+_MUCH = 0.2
+"""Share of the time from which on a probe's edited passes are named."""
+
+
+class Cost(NamedTuple):
+    """Seconds of a checkpoint, and each probe's part of them, by the name of its kind: see `_checkpoint._Readings`."""
+
+    seconds: float
+    of_probes: Mapping[str, float]
+
+
+def forecast(
+    cost: Cost, left: int, workers: int, probes: Sequence[AbstractProbe], architecture: Architecture
+) -> str | None:
+    """Return in a line how long the checkpoints left take about; None for less than a minute."""
+    seconds = left * cost.seconds / workers
+    if seconds < _WORTH_SAYING:
+        return None
+    checkpoints = "1 checkpoint" if left == 1 else f"{left} checkpoints"
+    line = f"the other {checkpoints} take about {in_words(seconds)}"
+    shares = {
+        type(probe).__name__: (cost.of_probes.get(type(probe).__name__, 0.0) / cost.seconds, len(edits))
+        for probe in probes
+        if (edits := set(probe.edits(architecture)))
+    }
+    much = sorted((name for name in shares if shares[name][0] >= _MUCH), key=lambda name: -shares[name][0])
+    if not much:
+        return line
+    parts = [f"{name}'s {shares[name][1]} edits {shares[name][0]:.0%}".replace("%", " %") for name in much]
+    without = " ".join(f"--without {name}" for name in much)
+    return f"{line}, of which {' and '.join(parts)}: `{without}` leaves them out"
+
+
+def in_words(seconds: int | float) -> str:
+    """Return a time in minutes, or in hours and minutes."""
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min"
+
 
 _SLOWER = (
     "edited passes run with TransformerLens's hooks, which takes several times as long: those of the library's own do "

@@ -18,7 +18,6 @@ from stagewise.architecture import Architecture
 from stagewise.intervention import AblateHead, AttributeEdges, Attribution, Edit, PatchEdge, first_layer
 from stagewise.loss import ScoredPredictions
 from stagewise.models import Model
-from stagewise.models import _edges as edges
 from stagewise.models import _gradients as gradients
 from stagewise.models._edits import Replacement
 from stagewise.models._lean import LeanPass
@@ -151,7 +150,7 @@ class SlicePasses:
             mean = inputs.mean(0, keepdim=True) if self.mean_input is None else self.mean_input
             if isinstance(request, AttributeEdges):
                 rest = self.activations, mean, self.replacement, self._clean, batch.scored, self.dtype
-                return edges.edges(request, self.model, edges.check(weights, self.model), *rest)
+                return gradients.edges(request, self.model, gradients.check(weights, self.model), *rest)
             compute = (
                 partial(gradients.by_model, self.model, batch.tokens, self._clean, batch.scored)
                 if weights is None
@@ -206,9 +205,9 @@ class SlicePasses:
         if patches and len(patches) < len(edit):
             raise ValueError("edges are patched by themselves: an edit with a `PatchEdge` holds nothing else")
         if patches:
-            weights = edges.check(self.weights, self.model)
+            weights = gradients.check(self.weights, self.model)
             with products_in(self.dtype, self.batch.scored.device):
-                residual = edges.patched(weights, self.activations, self.replacement, patches, self.batch.scored)
+                residual = gradients.patched(weights, self.activations, self.replacement, patches, self.batch.scored)
             return self._unembedded(weights, residual)
         if (lean_pass := self._lean_pass) is not None:
             with products_in(self.dtype, self.batch.scored.device):

@@ -12,14 +12,11 @@ from stagewise.checkpoints.run_folder import write
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.intervention import AttributeEdges, PatchEdge
 from stagewise.measurement._checkpoint import Plan
-from stagewise.measurement._earlier import Earlier, parts_folder
-from stagewise.measurement._inputs import check_batch, check_series
+from stagewise.measurement._earlier import PASSES, Earlier, join, join_into, parts_folder, passes_of, rows_of
 from stagewise.measurement._measuring import Measurement, measure_steps, write_part
-from stagewise.measurement._parts import PASSES, join, join_into, passes_of, rows_of
 from stagewise.measurement._passes import default_memory, enough, predicted, slices_needed
-from stagewise.measurement._printed_table import Table
-from stagewise.measurement._provenance import provenance
-from stagewise.measurement._recorded import PROBES, in_words
+from stagewise.measurement._provenance import PROBES, in_words, provenance
+from stagewise.measurement._rows import Table, check_batch, check_series
 from stagewise.models._numbers import Dtype, check_device, check_dtype
 from stagewise.probe import AbstractProbe
 from stagewise.table import declare, tidy

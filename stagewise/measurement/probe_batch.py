@@ -1,16 +1,75 @@
 """The fixed probe batch: what of a task's sequences is measured on, and the lines that say what is left out."""
 
+import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from stagewise import models
 from stagewise.architecture import Architecture
-from stagewise.checkpoints.series import CheckpointSeries
-from stagewise.measurement._baselines import trained_baselines, with_baselines
+from stagewise.checkpoints import run_folder
+from stagewise.checkpoints._table_file import read_json
+from stagewise.checkpoints.run_folder import RESTRICTED, SHARED
+from stagewise.checkpoints.series import CheckpointSeries, open_series
 from stagewise.recipe import Recipe
 from stagewise.task import AbstractTask, Batch
 from stagewise.tasks import RepeatedTokens
+from stagewise.tasks.windows import window_positions, window_scored
+
+_OF_BASELINES = 5 * 10**7
+"""Log-probabilities of windows that are in memory at once."""
+
+
+def _restricted_log_probs(series: CheckpointSeries, batch: Batch) -> Float[Tensor, "batch pos token"]:
+    """Return the last restricted-context checkpoint's log-probabilities, nats; uniform ones at unscored positions."""
+    context, d_vocab = series.architecture.config["n_ctx"], series.architecture.config["d_vocab"]
+    model = models.unloaded(series.architecture)
+    models.load(model, series.weights(series.steps[-1]))
+    log_probs = torch.full((*batch.tokens.shape, d_vocab), -math.log(d_vocab))
+    at_once = max(1, _OF_BASELINES // (batch.tokens.shape[1] * context * d_vocab))
+    for rows in torch.split(torch.arange(len(batch)), at_once):
+        part = batch[rows]
+        positions, scored = window_positions(part, context), window_scored(part, window_positions(part, context))
+        sequence = positions.sequence[:, None].expand_as(positions.position)
+        predicted, _ = models.clean_pass(model, part.tokens[sequence, positions.position], hooks=())
+        log_probs[rows[sequence[scored]], positions.position[scored]] = predicted[scored]
+    return log_probs
+
+
+def _with_baselines(batch: Batch, folders: Mapping[int, Path]) -> Batch:
+    """Return the batch with the trained baselines, by context, among its references as "trained c=2", ..."""
+    contexts = {f"trained c={c}": c for c in folders}
+    trained = {name: _restricted_log_probs(open_series(folders[c]), batch) for name, c in contexts.items()}
+    return batch.with_references(trained, contexts)
+
+
+def _trained_baselines(folder: Path) -> dict[int, Path]:
+    """Return, by context, a run folder's baselines that are trained to the end: its own, and the shared ones."""
+    unshared = {int(path.name): path for path in (folder / RESTRICTED).glob("[0-9]*")}
+    finished = {
+        c: path for c, path in {**_linked_baselines(folder), **unshared}.items() if run_folder.is_finished(path)
+    }
+    return dict(sorted(finished.items()))
+
+
+def _linked_baselines(folder: Path) -> dict[int, Path]:
+    """Return the shared baselines that a run folder refers to, by context; none where it refers to none."""
+    if not (folder / SHARED).exists():
+        return {}
+    links = read_json(folder / SHARED, "restore it, or delete it to compare with no baselines")
+    baselines = {int(c): folder / path for c, path in links.items()}
+    if missing := [str(path) for path in baselines.values() if not path.exists()]:
+        raise FileNotFoundError(
+            f"{folder / SHARED} refers to missing baselines: {', '.join(missing)}. Put them back, run the "
+            "figure's command again, or delete that file to compare with none"
+        )
+    return baselines
+
 
 _SEQUENCES = 64
 """Sequences of the probe batch of checkpoints that were trained elsewhere, which may be large."""
@@ -51,7 +110,7 @@ def batch_of_run(recipe: Recipe, folder: Path, sequences: int | None = None) -> 
     usual = _sequences(recipe.architecture, recipe.task.n_ctx, _RUN_SEQUENCES, _RUN_NUMBERS)
     n, asked = (usual, False) if sequences is None else (sequences, True)
     batch, notes = _sampled_batch(recipe.task, n, recipe.plan.seeds.evaluation, asked=asked)
-    return ProbeBatch(with_baselines(batch, trained_baselines(folder)), notes)
+    return ProbeBatch(_with_baselines(batch, _trained_baselines(folder)), notes)
 
 
 def series_batch(series: CheckpointSeries, task: AbstractTask | None = None) -> Batch:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from stagewise.attention import z_hook
 from stagewise.intervention import Edit, RestrictContext, first_layer
+from stagewise.models._bridge_loading import name_of
 from stagewise.models._edits import (
     NothingLeftError,
     Replacement,
@@ -26,7 +27,6 @@ from stagewise.models._hooked_edits import edit_hooks
 from stagewise.models._model import Bridge, Hook, Model
 from stagewise.models._native import is_native, logits_from
 from stagewise.models._numbers import products_in, same
-from stagewise.models._wrapping import name_of
 
 _Route = Literal["mask", "scores", "pattern", "z"]
 

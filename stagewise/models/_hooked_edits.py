@@ -40,5 +40,5 @@ def edit_hooks(model: Model, part: Intervention, replacement: Replacement) -> li
         ]
     if isinstance(part, AblateMLP):
         return [(mlp_hook(part.layer), lambda written, hook: replacement(part).expand_as(written).contiguous())]
-    assert isinstance(part, AblateHead), "edges are patched by `edges.patched`"
+    assert isinstance(part, AblateHead), "edges are patched by `gradients.patched`"
     return [(z_hook(part.layer), lambda z, hook: ablate(z, part.head, replacement(part), model.cfg.n_heads))]

@@ -8,13 +8,12 @@ from einops import rearrange
 from torch import Tensor
 
 from stagewise.models import _native as native
+from stagewise.models._bridge_loading import is_bridge
 from stagewise.models._config_fields import NOT_MEASURED, asked_beside
 from stagewise.models._held_attention import held_keys
-from stagewise.models._lean_weights import Layer, LeanWeights
+from stagewise.models._lean_weights import ACTIVATIONS, Layer, LeanWeights, Mlp, Norm
 from stagewise.models._model import Model
-from stagewise.models._parts import ACTIVATIONS, Mlp, Norm
 from stagewise.models._weights import in_hooked_layout, parameters
-from stagewise.models._wrapping import is_bridge
 
 
 def not_covered(model: Model) -> list[str]:

@@ -1,21 +1,158 @@
 """Readout of the residual stream: the final norm and unembedding, and each head's output, for any model kind."""
 
 import dataclasses
+import difflib
 import functools
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from stagewise.attention import z_hook
-from stagewise.models._edits import mlp_hook
-from stagewise.models._lean_reading import lean_weights
+from stagewise.attention import Circuits, circuits_of, z_hook
+from stagewise.intervention import AblateMLP, Edit, Intervention, PatchEdge, RestrictContext, ablations, first_layer
+from stagewise.models import _bridge_edits as bridge_edits
+from stagewise.models import _hooked_edits as hooked_edits
+from stagewise.models._bridge_loading import is_bridge, name_of, named_in_errors
+from stagewise.models._edits import Replacement, by_head, mlp_hook, read_for
+from stagewise.models._edits import replacement as clean_replacement
+from stagewise.models._lean_reading import lean_weights, rotary_hooks
 from stagewise.models._lean_weights import LeanWeights
 from stagewise.models._model import Model
-from stagewise.models._numbers import same
-from stagewise.models._passes import clean_pass, has_mlp
-from stagewise.models._wrapping import name_of
+from stagewise.models._numbers import Dtype, products_in, same, widened
+from stagewise.table import check_head
+
+_Z = r"blocks\.\d+\.attn\.hook_z"
+"""Names of what the heads of a layer write before it is mapped into the residual stream."""
+
+
+def clean_pass(
+    model: Model,
+    tokens: Int[Tensor, "batch pos"] | Float[Tensor, "batch pos feature"],
+    hooks: Iterable[str],
+    *,
+    regression: bool = False,
+    dtype: Dtype = "float32",
+) -> tuple[Float[Tensor, "batch pos token"], dict[str, Tensor]]:
+    """Run the model; return log-probabilities (nats), or outputs, and named activations, in float32 in any dtype."""
+    logits, activations = _run(model, tokens, set(hooks), dtype)
+    outputs = widened(logits)
+    return outputs if regression else outputs.log_softmax(-1), activations
+
+
+def activations_alone(
+    model: Model,
+    tokens: Int[Tensor, "batch pos"] | Float[Tensor, "batch pos feature"],
+    hooks: Iterable[str],
+    *,
+    dtype: Dtype = "float32",
+) -> dict[str, Tensor]:
+    """Run the model once, but for its unembedding; return the activations of the named hooks, as `clean_pass` does."""
+    names = set(hooks)
+    if not names:
+        return {}
+    if any(name.startswith("unembed") for name in names):
+        return _run(model, tokens, names, dtype)[1]
+    unembedding = getattr(model.unembed, "original_component", None) or model.unembed
+    unembedding.forward = lambda residual, *_, **__: residual[..., :1]
+    try:
+        return _run(model, tokens, names, dtype)[1]
+    finally:
+        del unembedding.forward
+
+
+def _run(
+    model: Model, tokens: Int[Tensor, "batch pos"] | Float[Tensor, "batch pos feature"], names: set[str], dtype: Dtype
+) -> tuple[Float[Tensor, "batch pos token"], dict[str, Tensor]]:
+    """Return the logits of a clean pass, and the activations of the named hooks in float32."""
+    if unknown := sorted(names - model.hook_dict.keys()):
+        raise ValueError(_absent(model, unknown))
+    with torch.inference_mode(), products_in(dtype, tokens.device), named_in_errors(model):
+        logits, cache = model.run_with_cache(tokens, names_filter=names.__contains__)
+    silent = names - set(cache.keys())
+    if missing := sorted(silent - rotary_hooks(model)):  # positions as complex numbers have no cosine and sine
+        raise ValueError(f"a pass of {name_of(model)} does not show {', '.join(missing)}, although it has such a hook")
+    activations = {name: widened(cache[name]) for name in names - silent}
+    for name in activations:
+        if re.fullmatch(_Z, name):
+            activations[name] = by_head(activations[name], model.cfg.n_heads)
+    return logits, activations
+
+
+def _absent(model: Model, unknown: Sequence[str]) -> str:
+    """Say which hooks a model does not have, and why where its layers are of another kind."""
+    start = f"{name_of(model)} has no hook {', '.join(unknown)}"
+    headless = [str(k) for k in range(model.cfg.n_layers) if z_hook(k) not in model.hook_dict]
+    if headless and all(name.startswith("blocks.") for name in unknown):
+        more = f" and {len(headless) - 3} others" if len(headless) > 3 else ""
+        return f"{start}: TransformerLens shows no attention heads in layer {', '.join(headless[:3])}{more}"
+    near = difflib.get_close_matches(unknown[0], list(model.hook_dict), n=5, cutoff=0)
+    return f"{start}; it has {', '.join(near)} and {len(model.hook_dict) - len(near)} others"
+
+
+def hooks_for(model: Model, edit: Edit) -> set[str]:
+    """Name the activations of the clean pass that `edited_pass` starts from."""
+    for part in edit:
+        _check(model, part)
+    # Shortformer positions are not part of the residual stream: every layer receives them again.
+    positions = {"hook_pos_embed"} if hooked_edits.is_shortformer(model) and not is_bridge(model) else set()
+    replaced = {name for part in ablations(edit) for name in read_for(part)}
+    return {f"blocks.{first_layer(edit)}.hook_resid_pre"} | positions | replaced
+
+
+def edited_pass(
+    model: Model,
+    edit: Edit,
+    clean: Mapping[str, Tensor],
+    *,
+    regression: bool = False,
+    replacement: Replacement | None = None,
+    tokens: Int[Tensor, "batch pos"] | Float[Tensor, "batch pos feature"] | None = None,
+    dtype: Dtype = "float32",
+) -> Float[Tensor, "batch pos token"]:
+    """Run the model with the edit, from the first layer that it touches; return log-probabilities (nats), or the
+    outputs of a regression. Models that read tokens beyond their embedding take zeros without them.
+    """
+    for part in edit:
+        _check(model, part)
+        if isinstance(part, PatchEdge):
+            raise ValueError("an edge is patched by the model's own parameters alone: `models._gradients.patched`")
+    replacement = replacement or partial(clean_replacement, clean=clean)
+    start = clean[f"blocks.{first_layer(edit)}.hook_resid_pre"]
+    with torch.inference_mode(), products_in(dtype, start.device):
+        logits: Tensor = (
+            bridge_edits.edited_logits(model, edit, clean, replacement, tokens)
+            if is_bridge(model)
+            else hooked_edits.edited_logits(model, edit, clean, replacement)
+        )
+    outputs = widened(logits)
+    return outputs if regression else outputs.log_softmax(-1)
+
+
+def _check(model: Model, part: Intervention) -> None:
+    if isinstance(part, RestrictContext):
+        return
+    if isinstance(part, PatchEdge):
+        _check(model, part.source)
+    if isinstance(part, AblateMLP):
+        if not has_mlp(model, part.layer):
+            raise ValueError(f"layer {part.layer} of {name_of(model)} has no MLP whose output could be replaced")
+    else:
+        check_head(part.layer, part.head, model.cfg.n_layers, model.cfg.n_heads)
+
+
+def has_mlp(model: Model, layer: int) -> bool:
+    """Whether a layer has an MLP, and shows what it writes."""
+    return not model.cfg.attn_only and mlp_hook(layer) in model.hook_dict
+
+
+def circuits(model: Model) -> Circuits:
+    """Return the model's weights as circuits, of every query head."""
+    from transformer_lens import FactoredMatrix
+
+    return circuits_of(model, FactoredMatrix)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

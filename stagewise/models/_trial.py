@@ -16,12 +16,12 @@ from torch import Tensor
 from stagewise.attention import z_hook
 from stagewise.intervention import AblateHead, AblateMLP, Ablation, RestrictContext
 from stagewise.models._bridge_edits import values_by_key, weighted
+from stagewise.models._bridge_loading import is_bridge, name_of, trial_tokens
 from stagewise.models._edits import NothingLeftError, mlp_hook, restrict_pattern, well_known
 from stagewise.models._held_attention import released
 from stagewise.models._model import Model
 from stagewise.models._numbers import SAME, same
-from stagewise.models._passes import clean_pass, edited_pass, has_mlp, hooks_for
-from stagewise.models._wrapping import is_bridge, name_of, trial_tokens
+from stagewise.models._readout import clean_pass, edited_pass, has_mlp, hooks_for
 
 _POSITIONS = 8
 """Positions of the sequence on which edits are tried."""

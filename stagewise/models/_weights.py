@@ -8,9 +8,8 @@ from torch import Tensor, nn
 from stagewise.models import _held_attention as held_attention
 from stagewise.models import _huggingface as huggingface
 from stagewise.models import _native as native
-from stagewise.models._bridge_loading import load_bridge, whole_state
+from stagewise.models._bridge_loading import is_bridge, load_bridge, whole_state
 from stagewise.models._model import Model
-from stagewise.models._wrapping import is_bridge
 from stagewise.table import Head
 
 CONSTANTS = (".mask", ".IGNORE", ".rotary_sin", ".rotary_cos")

@@ -1,27 +1,69 @@
-"""Curves over training: the loss, KL to references and contexts, and what families of curves share."""
+"""Curves over training: the loss, KL to references, contexts and n-gram models, and what families of curves share."""
 
-from collections.abc import Callable, Sequence
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
 
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from stagewise.findings import _scores as scores
+from stagewise.findings._crossings import Crossing
 from stagewise.findings._frames import families
+from stagewise.findings._scores import quantities_of
 from stagewise.findings.stages import Stages
-from stagewise.plot._colours import marker, ordered_colours
-from stagewise.plot._quantities import quantity_of, set_value_axis
-from stagewise.plot._step_axis import (
-    ALONE,
-    check_one_run,
-    curve,
-    label_ends,
-    new_axes,
-    panels,
-    set_step_axis,
-    shade_stages,
-)
-from stagewise.table import select
+from stagewise.plot import _step_axis as step_axis
+from stagewise.plot._step_axis import marker, ordered_colours
+from stagewise.table import Quantity, head_label, select
 from stagewise.words._times import headed
+
+_LABEL_WIDTH = 30
+"""Characters of an axis label before it continues on a second line."""
+
+_NEAR = 0.5
+"""Part of a value axis from 0 that may be empty below the curves."""
+
+
+def quantity_of(table: pd.DataFrame, probe: str, name: str) -> Quantity:
+    """Return the declaration of a quantity: as the table declares it, or this library's probe of that name."""
+    return quantities_of(table).get(probe, {}).get(name) or Quantity(name.replace("_", " "))
+
+
+def set_value_axis(ax: Axes, quantity: Quantity, width: int = _LABEL_WIDTH) -> None:
+    """Write the label with its unit on the y axis, and let the axis end where the quantity's range does. A lower end
+    far below the curves is left out: call it when they are drawn.
+    """
+    ax.set_ylabel(escaped(textwrap.fill(quantity.axis, width)))
+    (lo, hi), (least, most) = quantity.range, ax.get_ylim()
+    if lo is not None and (hi is not None or least - lo < _NEAR * (most - lo)):
+        ax.set_ylim(bottom=lo)
+    if hi is not None:
+        ax.set_ylim(top=hi)
+
+
+def axes_of(rows: pd.DataFrame) -> list[str]:
+    """Return the axes that the rows of a quantity have, layer and head first."""
+    axes = scores.axes_of(rows)
+    if "reference" in axes and "context" in axes:
+        axes.remove("context")  # that a reference's model was trained on: it describes the reference, and is no axis
+    return sorted(axes, key=lambda name: {"layer": 0, "head": 1}.get(name, 2))
+
+
+def labels_in_words(labels: dict[str, object]) -> str:
+    """Name a line by its labels on the axes of a table."""
+    labels = {name: label for name, label in labels.items() if not pd.isna(label)}  # type: ignore[call-overload]
+    words = []
+    if {"layer", "head"} <= labels.keys():
+        words.append(head_label(int(str(labels.pop("layer"))), int(str(labels.pop("head")))))
+    return ", ".join(
+        [*words, *(label if isinstance(label, str) else f"{name} {label}" for name, label in labels.items())]
+    )
+
+
+def escaped(text: str) -> str:
+    """Return text as matplotlib draws it letter by letter: a dollar begins no formula."""
+    return text.replace("$", r"\$")
+
 
 _Name = Callable[[object], str]
 
@@ -45,17 +87,17 @@ def loss_curve(
     losses = select(table, "Loss")
     name = next(name for name in _LOSSES if name in set(losses["quantity"]))
     quantity, rows = quantity_of(table, "Loss", name), losses[losses["quantity"] == name]
-    ax = prepared(new_axes(ax, height=2.4), rows, stages)
-    curve(ax, rows, quantity.label, BLACK, "o")
+    ax = prepared(step_axis.new_axes(ax, height=2.4), rows, stages)
+    step_axis.curve(ax, rows, quantity.label, BLACK, "o")
     if theory is not None:
-        curve(ax, select(theory, "Loss", name), "theory", BLACK, theory=True)
+        step_axis.curve(ax, select(theory, "Loss", name), "theory", BLACK, theory=True)
     set_value_axis(ax, quantity)
     return finish(ax, bottom=0.0 if name == "excess" and rows["value"].min() >= 0 else None)
 
 
 def scalars(table: pd.DataFrame, quantities: Sequence[tuple[str, str]], stages: Stages | None = None) -> Figure:
     """Draw numbers of the whole model, (probe, quantity), below each other."""
-    figure, axes = panels(len(quantities), 2.1 * len(quantities))
+    figure, axes = step_axis.panels(len(quantities), 2.1 * len(quantities))
     for ax, (probe, name) in zip(axes, quantities, strict=True):
         scalar(table, probe, name, stages, ax)
         ax.set_xlabel(headed("step") if ax is axes[-1] else "")
@@ -66,14 +108,14 @@ def scalar(table: pd.DataFrame, probe: str, name: str, stages: Stages | None, ax
     """Draw a number of the whole model over training."""
     rows, quantity = select(table, probe, name), quantity_of(table, probe, name)
     prepared(ax, rows, stages, small=True)
-    curve(ax, rows, ALONE, BLACK, "o")
+    step_axis.curve(ax, rows, step_axis.ALONE, BLACK, "o")
     set_value_axis(ax, quantity, width=20)
 
 
 def training_loss(metrics: pd.DataFrame, stages: Stages | None = None, ax: Axes | None = None) -> Axes:
     """Draw the loss of every training batch, nats, from the frame of training metrics (`step`, `loss`)."""
-    ax = prepared(new_axes(ax, height=2.4), metrics, stages)
-    curve(ax, metrics[["step", "loss"]].rename(columns={"loss": "value"}), "training batch", BLACK)
+    ax = prepared(step_axis.new_axes(ax, height=2.4), metrics, stages)
+    step_axis.curve(ax, metrics[["step", "loss"]].rename(columns={"loss": "value"}), "training batch", BLACK)
     ax.set_ylabel("training loss, nats")
     return finish(ax)
 
@@ -100,7 +142,7 @@ def kl_curves(
     if unknown := sorted(set(names) - set(references_measured)):
         raise ValueError(f"the table has no KL to {', '.join(unknown)}; it has {', '.join(references_measured)}")
     rows = rows[rows["reference"].isin(names)]
-    ax = family(new_axes(ax), rows, "reference", names, stages, lambda name: f"KL to {name}")
+    ax = family(step_axis.new_axes(ax), rows, "reference", names, stages, lambda name: f"KL to {name}")
     if theory is not None:
         theory_curves(ax, select(theory, "KLToReference", "kl"), "reference", ordered_colours(names))
     set_value_axis(ax, quantity_of(table, "KLToReference", "kl"))
@@ -114,7 +156,7 @@ def restricted_context(table: pd.DataFrame, stages: Stages | None = None, ax: Ax
     """
     rows = select(table, "RestrictedContextKL", "kl")
     contexts = sorted(rows["context"].unique())
-    ax = family(new_axes(ax), rows, "context", contexts, stages, lambda context: f"c = {context}")
+    ax = family(step_axis.new_axes(ax), rows, "context", contexts, stages, lambda context: f"c = {context}")
     set_value_axis(ax, quantity_of(table, "RestrictedContextKL", "kl"))
     ax.set_yscale("log")
     return finish(ax, bottom=_KL_FLOOR)
@@ -132,7 +174,7 @@ def family(
     """Draw a line for each label on an axis of the table, in ordered colours."""
     prepared(ax, rows, stages, small)
     for i, (label, colour) in enumerate(ordered_colours(labels).items()):
-        curve(ax, rows[rows[axis] == label], name(label), colour, marker(i))
+        step_axis.curve(ax, rows[rows[axis] == label], name(label), colour, marker(i))
     return ax
 
 
@@ -141,17 +183,17 @@ def theory_curves(ax: Axes, rows: pd.DataFrame, axis: str, colours: dict[object,
     for label, colour in colours.items():
         line = rows[rows[axis] == label]
         if len(line):
-            curve(ax, line, f"_theory {label}", colour, theory=True)
+            step_axis.curve(ax, line, f"_theory {label}", colour, theory=True)
 
 
 def prepared(ax: Axes, rows: pd.DataFrame, stages: Stages | None, small: bool = False) -> Axes:
     """Give the axes their steps and the stages behind them."""
-    check_one_run(rows)
+    step_axis.check_one_run(rows)
     last = [] if stages is None else stages.table["end"].tolist()
-    set_step_axis(ax, [*rows["step"], *last])
+    step_axis.set_step_axis(ax, [*rows["step"], *last])
     if small:
         ax.set_xlabel(headed("step"))
-    shade_stages(ax, stages, numbers_only=small)
+    step_axis.shade_stages(ax, stages, numbers_only=small)
     return ax
 
 
@@ -159,5 +201,37 @@ def finish(ax: Axes, bottom: float | None = None) -> Axes:
     """Set where the y axis begins, and label the lines at their ends."""
     if bottom is not None:
         ax.set_ylim(bottom, None)
-    label_ends(ax)
+    step_axis.label_ends(ax)
     return ax
+
+
+N_GRAMS = ("unigram", "bigram", "trigram")
+"""References that are n-gram models of the training text, in the order of their context."""
+
+
+def n_gram_curves(table: pd.DataFrame, crossings: Sequence[Crossing]) -> Figure:
+    """Draw KL to the n-gram models with the crossings, and the loss beside theirs where it was measured."""
+    losses = bool((table["probe"] == "LossAgainstReferences").any())
+    figure, axes = step_axis.panels(1 + losses, 3.4 + 2.8 * losses)
+    colours = ordered_colours(N_GRAMS)
+    for ax in axes:
+        for crossing in crossings:
+            if crossing.seen:
+                ax.axvspan(crossing.lo, crossing.hi, color=colours[crossing.after], alpha=0.15, linewidth=0)
+    kl_curves(table, N_GRAMS, ax=axes[0])
+    if losses:
+        axes[0].set_xlabel("")
+        _loss_curves(axes[1], table, colours)
+    return figure
+
+
+def _loss_curves(ax: Axes, table: pd.DataFrame, colours: Mapping[object, str]) -> None:
+    loss = select(table, "Loss", "cross_entropy")
+    step_axis.set_step_axis(ax, loss["step"])
+    for name in N_GRAMS:
+        rows = select(table, "LossAgainstReferences", "cross_entropy", reference=name)
+        ax.plot(rows["step"], rows["value"], color=colours[name], linewidth=1.0, label=name)
+    step_axis.curve(ax, loss, "model", BLACK, "o")
+    quantity = quantity_of(table, "Loss", "cross_entropy")
+    ax.set_ylabel(f"{quantity.label} on held-out text, {quantity.unit}")
+    step_axis.label_ends(ax)

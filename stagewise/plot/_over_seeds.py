@@ -1,21 +1,27 @@
-"""Curves of several runs: of seeds their mean with its band, each seed thin behind it; two runs over one another."""
+"""Curves of several runs: seeds with their band, two runs over one another, a family of models by its sizes."""
 
+import math
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.colors import TwoSlopeNorm
+from matplotlib.figure import Figure
 from scipy import stats
 
 from stagewise.findings import _scores as scores
-from stagewise.plot._colours import ordered_colours
-from stagewise.plot._curves import BLACK, finish
-from stagewise.plot._quantities import axes_of, quantity_of, set_value_axis
-from stagewise.plot._step_axis import curve, new_axes, set_step_axis
+from stagewise.findings._frames import rows_of
+from stagewise.findings.delays import find_delays
+from stagewise.plot._curves import BLACK, axes_of, finish, quantity_of, set_value_axis
+from stagewise.plot._step_axis import curve, marker, new_axes, ordered_colours, panels, set_step_axis
 from stagewise.statistics import LEVEL
 from stagewise.statistics._constants import FEWEST_SEEDS
-from stagewise.table import select
+from stagewise.table import Role, select
+from stagewise.words._delays import branch_in_words, end_in_words
+from stagewise.words._delays import transition as in_words
 from stagewise.words._onsets import curve_label
 
 _LINES = 8
@@ -111,3 +117,132 @@ def _lines(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
     lines = {curve_label(labels): line for labels, line in scores.by_labels(rows, axes_of(rows))}
     moved = {label: max(np.ptp(one["value"]) for _, one in line.groupby("run")) for label, line in lines.items()}
     return {label: lines[label] for label in sorted(lines, key=lambda label: -moved[label])[:_LINES]}
+
+
+_ROW = 0.32
+"""Inches of a row of events."""
+
+_APART = 0.6
+"""Part of a row over which its sizes are spread."""
+
+
+def milestones(events: pd.DataFrame, over: str, last: int | float, ax: Axes | None = None) -> Axes:
+    """Draw a row an event, a mark a size: its mean over seeds, and each seed small."""
+    order, sizes = list(dict.fromkeys(events["event"])), list(dict.fromkeys(events["size"]))
+    ax = new_axes(ax, width=7.6, height=1.0 + _ROW * len(order))
+    if over == "time":
+        set_step_axis(ax, np.concatenate([[0], events["time"], [last]]))
+    colours, gap = ordered_colours(sizes), _APART / max(len(sizes), 1)
+    for place, size in enumerate(sizes):
+        rows = events[events["size"] == size]
+        heights = np.array([order.index(name) for name in rows["event"]]) + gap * (place - (len(sizes) - 1) / 2)
+        colour = colours[size]
+        ax.scatter(rows[over], heights, s=7, color=colour, alpha=0.5, linewidth=0, label="_seeds")
+        means = rows.assign(height=heights).groupby("event", sort=False)[[over, "height"]].mean()
+        ax.scatter(means[over], means["height"], s=26, color=colour, marker=marker(place), label=str(size), zorder=3)
+    ax.set_yticks(range(len(order)), order)
+    ax.set_ylim(len(order) - 0.5, -0.5)
+    ax.grid(axis="x", color="#e4e5ec", linewidth=0.6)
+    ax.spines[["top", "right"]].set_visible(False)
+    if over == "loss":
+        ax.set_xlabel("loss, nats")
+        ax.invert_xaxis()
+    ax.legend(frameon=False, fontsize=8.5, loc="upper left", bbox_to_anchor=(1.01, 1))
+    return ax
+
+
+def losses(table: pd.DataFrame, sizes: Mapping[str, str], ax: Axes | None = None) -> Axes:
+    """Draw the loss of every run, one colour a size; the first run of each names it."""
+    rows, ax = rows_of(table, Role.LOSS), new_axes(ax, height=2.8)
+    set_step_axis(ax, rows["step"])
+    colours, named = ordered_colours(list(dict.fromkeys(sizes.values()))), set[str]()
+    for run, line in rows.groupby("run", sort=False):
+        size = sizes[str(run)]
+        curve(
+            ax, line.drop(columns=["lo", "hi"], errors="ignore"), f"_{size}" if size in named else size, colours[size]
+        )
+        named.add(size)
+    set_value_axis(ax, quantity_of(table, str(rows["probe"].iloc[0]), str(rows["quantity"].iloc[0])))
+    return finish(ax)
+
+
+_SCALE = "PuOr_r"
+"""Two colours whose lightness falls to both sides: earlier, later."""
+
+_DARK = 0.6
+"""Part of the largest delay from which on a cell is dark."""
+
+_WIDE = 16
+"""Letters of a column's name in a line."""
+
+_BESIDE = 0.06
+"""Distance between the delays of two seeds."""
+
+
+def interventions(rows: pd.DataFrame, ax: Axes | None = None) -> Axes:
+    """Draw the delays that `intervene` and `branch` return, optimiser steps: a row a transition, a column a change.
+
+    Columns are in the order of steps; of each step heads come first, then changes of the recipe and kicks. A cell holds
+    the delay with its 95 % interval; "> n" where the transition came no more within the run.
+    """
+    if rows.empty:
+        raise ValueError("there are no interventions to draw: `stagewise intervene FOLDER --hold-out L0H0 --from STEP`")
+    by = [name for name in ("step", "kick", "layer", "head") if name == "kick" or name in rows]
+    kicks = [str(row.get("kind")) == "kick" for row in rows.to_dict("records")]
+    ordered = rows.assign(kick=kicks).sort_values(by, kind="stable")
+    labels = [(textwrap.fill(branch_in_words(row), _WIDE), row["step"]) for row in ordered.to_dict("records")]
+    cells = ordered.assign(column=[f"{label}\nfrom {step}" for label, step in labels])
+    columns, names = list(dict.fromkeys(cells["column"])), list(dict.fromkeys(cells["transition"]))
+    value, lo, hi = (
+        cells.pivot(index="transition", columns="column", values=end)
+        .reindex(index=names, columns=columns)
+        .to_numpy(float)
+        for end in ("value", "lo", "hi")
+    )
+    colour_value = np.where(np.isinf(value), np.maximum(lo, 0), value)
+    largest = max(float(np.nanmax(np.abs(colour_value))), 1.0)
+    ax = new_axes(ax, 2.6 + 1.1 * len(columns), 1.0 + 0.45 * len(names))
+    norm = TwoSlopeNorm(0, -largest, largest)
+    ax.pcolormesh(colour_value, cmap=_SCALE, norm=norm, edgecolors="white", linewidth=1)
+    for i, j in np.ndindex(*value.shape):
+        colour = "white" if abs(colour_value[i, j]) > _DARK * largest else "black"
+        words = _words(float(value[i, j]), float(lo[i, j]), float(hi[i, j]))
+        ax.text(j + 0.5, i + 0.5, words, ha="center", va="center", fontsize=7.5, color=colour)
+    ax.set_xticks(np.arange(len(columns)) + 0.5, columns, fontsize=8)
+    ax.set_yticks(np.arange(len(names)) + 0.5, [in_words(name) for name in names], fontsize=8)
+    ax.invert_yaxis()
+    ax.tick_params(length=0)
+    return ax
+
+
+def delays(rows: pd.DataFrame) -> Figure:
+    """Draw a panel a transition of `find_delays`: each seed's delay, the mean and its interval, arrows for never."""
+    if rows.empty:
+        raise ValueError("there are no delays to draw: `intervene` returns them")
+    means, names = find_delays(rows), sorted(rows["without"].unique())
+    transitions = list(dict.fromkeys(rows["transition"]))
+    number = len(transitions)
+    figure, axes = panels(number, 3.4, 4.0 * number, across=number)
+    for transition, ax in zip(transitions, axes, strict=True):
+        of = rows[rows["transition"] == transition]
+        position = of["without"].map(names.index) + _BESIDE * (of["seed"] - of["seed"].mean())
+        never = np.isinf(of["value"])
+        ax.plot(position[~never], of["value"][~never], "o", color="#4477aa", alpha=0.6, markersize=4)
+        ax.plot(position[never], of["lo"][never], "^", color="#cc6677", markersize=6)
+        for mean in means[(means["transition"] == transition) & means["mean"].notna()].to_dict("records"):
+            x, value = names.index(mean["without"]) + 0.25, mean["mean"]
+            ends = [[value - mean["lo"]], [mean["hi"] - value]]
+            ax.errorbar(x, value, ends, fmt="_", color="black", capsize=3)
+        ax.axhline(0, color="#999999", linewidth=0.8)
+        ax.set_xticks(range(len(names)), [textwrap.fill(name, 12) for name in names], fontsize=8)
+        ax.set_title(in_words(transition), fontsize=9, loc="left")
+        ax.set_ylabel("delay, optimiser steps")
+    return figure
+
+
+def _words(value: float, lo: float, hi: float) -> str:
+    if math.isnan(value):
+        return ""
+    if math.isinf(value):
+        return f"> {end_in_words(lo)}"
+    return f"{value:+z.0f}\n[{end_in_words(lo)}, {end_in_words(hi)}]"

@@ -1,30 +1,23 @@
-"""Strips of heads over training, whose values are colours: what ablation does, and clusters of attention patterns."""
+"""Heads over training: strips whose values are colours, clusters of patterns, and the river of heads between kinds."""
 
 import itertools
 import math
 import textwrap
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.collections import QuadMesh
+from matplotlib.collections import LineCollection, QuadMesh
 from matplotlib.colors import ListedColormap, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from stagewise.findings.lineage import Lineage
 from stagewise.findings.stages import Stages
-from stagewise.plot._colours import head_colours, ink, ordered_colours
-from stagewise.plot._quantities import quantity_of
-from stagewise.plot._step_axis import (
-    axes_position,
-    cell_edges,
-    check_one_run,
-    new_axes,
-    panels,
-    set_step_axis,
-    shade_stages,
-)
+from stagewise.plot import _step_axis as step_axis
+from stagewise.plot._curves import quantity_of
+from stagewise.plot._step_axis import HEADS, head_colours, ink, ordered_colours
 from stagewise.table import head_label, select
 
 SCALE = "BuPu"
@@ -67,7 +60,7 @@ def ablation_matrix(
     lowest, largest = min(0.0, float(rows["value"].min())), float(rows["value"].max())
     rows = select(rows, "HeadAblation", quantity, control=control)
     wide = _by_head(rows)
-    ax = new_axes(ax, 7.6, 0.9 + _rows_height(len(wide)))
+    ax = step_axis.new_axes(ax, 7.6, 0.9 + _rows_height(len(wide)))
     mesh = cells(ax, wide, cmap=SCALE, vmin=lowest, vmax=largest)
     ax.figure.colorbar(mesh, ax=ax, pad=0.02, label=quantity_of(table, "HeadAblation", quantity).axis)
     _finish_strip(ax, wide, stages)
@@ -83,7 +76,7 @@ def ablation_with_control(
     rows = select(table, "HeadAblation", quantity, kind=kind)
     controls = rows["control"].unique().tolist()
     heads = len(rows[["layer", "head"]].drop_duplicates())
-    figure, axes = panels(len(controls), len(controls) * (1.15 + _rows_height(heads)))
+    figure, axes = step_axis.panels(len(controls), len(controls) * (1.15 + _rows_height(heads)))
     for control, ax in zip(controls, axes, strict=True):
         ablation_matrix(table, kind, quantity, control, stages=stages, ax=ax)
     return figure
@@ -107,7 +100,7 @@ def heads_over_training(table: pd.DataFrame, stages: Stages | None = None, ax: A
     heads, relations = (_by_head(largest, of).loc[sorted(most)] for of in ("value", "relation"))
     full = np.array([to_rgb(colours[name]) for name in relations.to_numpy().ravel()]).reshape(*heads.shape, 3)
     image = 1 - heads.to_numpy(float)[:, :, None] * (1 - full)
-    ax = new_axes(ax, 7.6, 1.1 + _rows_height(len(heads)))
+    ax = step_axis.new_axes(ax, 7.6, 1.1 + _rows_height(len(heads)))
     cells(ax, heads, image)
     _finish_strip(ax, heads, stages)
     patches = [Patch(color=colour, label=name) for name, colour in colours.items()]
@@ -126,14 +119,14 @@ def beyond_uniform(table: pd.DataFrame) -> pd.DataFrame:
 def clusters(table: pd.DataFrame, stages: Stages | None = None, ax: Axes | None = None) -> Axes:
     """Draw which cluster each head's attention belongs to at each step."""
     wide = _by_head(select(table, "PatternClusters", "cluster"))
-    ax = new_axes(ax, 7.6, 0.9 + _rows_height(len(wide)))
-    edges, number = cell_edges(wide.columns.to_numpy()), len(_CLUSTER_COLOURS)
+    ax = step_axis.new_axes(ax, 7.6, 0.9 + _rows_height(len(wide)))
+    edges, number = step_axis.cell_edges(wide.columns.to_numpy()), len(_CLUSTER_COLOURS)
     cells(ax, wide % number, cmap=ListedColormap(_CLUSTER_COLOURS), vmin=-0.5, vmax=number - 0.5)
     _finish_strip(ax, wide, stages)
     for row, labels in enumerate(wide.to_numpy(float)):
         starts = [0, *(np.flatnonzero(np.diff(labels)) + 1), len(labels)]
         for start, end in itertools.pairwise(starts):
-            left, right = (axes_position(ax, edges[place], row)[0] for place in (start, end))
+            left, right = (step_axis.axes_position(ax, edges[place], row)[0] for place in (start, end))
             if right - left > 0.02:  # room for a number
                 middle, text, at = (left + right) / 2, str(int(labels[start])), ax.get_yaxis_transform()
                 ax.text(middle, row, text, transform=at, ha="center", va="center", fontsize=8.5)
@@ -143,14 +136,14 @@ def clusters(table: pd.DataFrame, stages: Stages | None = None, ax: Axes | None 
 def centroids(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
     """Draw the mean profile of each cluster: its attention mass at each offset and on each relation."""
     rows = select(table, "PatternClusters", "centroid")
-    check_one_run(rows)
+    step_axis.check_one_run(rows)
     features = rows["feature"].drop_duplicates().tolist()
     wide = rows.pivot(index="cluster", columns="feature", values="value")[features]
     names = [textwrap.fill(name.removeprefix("offset "), WRAPPED) for name in features]
     relations = [i for i, name in enumerate(features) if not name.startswith("offset ")]
     longest = max((len(line) for i in relations for line in names[i].splitlines()), default=0)
     slanted = CHARACTER * longest > PROFILES / len(features)
-    ax = new_axes(ax, 7.6, 0.9 + 0.34 * len(wide) + slanted * CHARACTER * longest)
+    ax = step_axis.new_axes(ax, 7.6, 0.9 + 0.34 * len(wide) + slanted * CHARACTER * longest)
     mesh = ax.pcolormesh(wide.to_numpy(float), cmap=SCALE, vmin=0, vmax=1, edgecolor="white", linewidth=0.5)
     ax.invert_yaxis()
     ax.set_xticks(np.arange(len(features)) + 0.5, names)
@@ -169,7 +162,7 @@ def centroids(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
 def cells(ax: Axes, wide: pd.DataFrame, values: np.ndarray | None = None, **colours: Any) -> QuadMesh:
     """Draw a frame of rows over steps as cells, an image where they are many; `values` in place of the frame's own."""
     return ax.pcolormesh(
-        cell_edges(wide.columns.to_numpy()), np.arange(len(wide) + 1) - 0.5,
+        step_axis.cell_edges(wide.columns.to_numpy()), np.arange(len(wide) + 1) - 0.5,
         wide.to_numpy(float) if values is None else values, rasterized=wide.size > VECTOR_CELLS, edgecolor="face",
         linewidth=0.2, **colours,
     )  # fmt: skip
@@ -177,8 +170,8 @@ def cells(ax: Axes, wide: pd.DataFrame, values: np.ndarray | None = None, **colo
 
 def over_cells(ax: Axes, steps: np.ndarray, stages: Stages | None) -> None:
     """Give cells over training their step axis, and draw the boundaries of stages over them."""
-    set_step_axis(ax, steps)
-    shade_stages(ax, stages, numbers_only=True)
+    step_axis.set_step_axis(ax, steps)
+    step_axis.shade_stages(ax, stages, numbers_only=True)
     for line in ax.get_lines():
         line.set(zorder=3, color="#222222", linestyle=(0, (3, 2)))
 
@@ -189,7 +182,7 @@ def _rows_height(heads: int) -> float:
 
 
 def _by_head(rows: pd.DataFrame, of: str = "value") -> pd.DataFrame:
-    check_one_run(rows)
+    step_axis.check_one_run(rows)
     return rows.pivot(index=["layer", "head"], columns="step", values=of).sort_index()
 
 
@@ -203,3 +196,87 @@ def _finish_strip(ax: Axes, wide: pd.DataFrame, stages: Stages | None) -> None:
     colours = head_colours(wide.index.to_frame(index=False))
     for tick, head in zip(ax.get_yticklabels(), named, strict=True):
         tick.set(color=ink(colours[head]), fontweight="bold")
+
+
+_GAP = 0.9
+"""Between the beds of two kinds, in heads."""
+
+_TALLEST = 7.0
+"""Inches."""
+
+_DRAWN = 40
+"""Heads that are drawn as lines of their own colour and named; more are thin and grey."""
+
+
+def river(lineage: Lineage, stages: Stages | None = None, ax: Axes | None = None) -> Axes:
+    """Draw every head as a line over training that runs in the bed of its kind; a bed is as wide as it has heads."""
+    labels = lineage.members.pivot(index=["layer", "head"], columns="step", values="kind").sort_index()
+    bottoms, heights, top = _beds_of(labels.to_numpy())
+    ax = step_axis.new_axes(ax, 7.6, float(np.clip(0.9 + 0.28 * top, 1.6, _TALLEST)))
+    steps = labels.columns.to_numpy(float)
+    step_axis.set_step_axis(ax, steps)
+    step_axis.shade_stages(ax, stages)
+    ax.set_ylim(top + 0.5, -0.5 - _GAP / 2)
+    for i, (kind, bottom) in enumerate(bottoms.items()):
+        count = (labels.to_numpy() == kind).sum(0)
+        colour = HEADS[i % len(HEADS)]
+        ax.fill_between(
+            steps, bottom - 0.5, bottom - 0.5 + count, where=count > 0, step="mid", color=colour, alpha=0.18,
+            linewidth=0,
+        )  # fmt: skip
+    _draw_heads(ax, steps, heights, labels, lineage)
+    _name_beds(ax, bottoms, lineage.kinds)
+    ax.set_yticks([])
+    ax.spines["left"].set_visible(False)
+    return ax
+
+
+class _Beds(NamedTuple):
+    """The beds of kinds: where each begins, where each head runs in them [head, step], and where the last one ends."""
+
+    bottoms: dict[int, float]
+    heights: np.ndarray
+    top: float
+
+
+def _beds_of(labels: np.ndarray) -> _Beds:
+    """Return the beds of kinds in the order of their numbers; heads run in them in the order of the heads."""
+    bottoms, heights, bottom, top = {}, np.empty(labels.shape), 0.0, 0.0
+    for kind in np.unique(labels):
+        of = labels == kind
+        heights[of] = bottom + (of.cumsum(0) - 1)[of]
+        bottoms[int(kind)], top = bottom, bottom + int(of.sum(0).max())
+        bottom = top + _GAP
+    return _Beds(bottoms, heights, top)
+
+
+def _draw_heads(ax: Axes, steps: np.ndarray, heights: np.ndarray, labels: pd.DataFrame, lineage: Lineage) -> None:
+    heads = [(int(layer), int(head)) for layer, head in labels.index]
+    few = len(heads) <= _DRAWN
+    colours = head_colours(lineage.members)
+    lines = LineCollection(
+        [np.column_stack([steps, line]) for line in heights],
+        colors=[colours[head] if few else "#666666" for head in heads], linewidths=1.5 if few else 0.5,
+    )  # fmt: skip
+    ax.add_collection(lines)
+    if few:
+        for head, line in zip(heads, heights, strict=True):
+            ax.text(
+                -0.008, line[0], head_label(*head), transform=ax.get_yaxis_transform(), ha="right", va="center",
+                fontsize=8, color=ink(colours[head]),
+            )  # fmt: skip
+
+
+def _name_beds(ax: Axes, bottoms: dict[int, float], kinds: pd.DataFrame) -> None:
+    """Write each kind's number and name at the right end, moved apart where they would overlap."""
+    (low, high), rows = sorted(ax.get_ylim()), kinds.to_dict("records")
+    middles = [bottoms[row["kind"]] + (row["heads"] - 1) / 2 for row in rows]
+    places = step_axis.spread(
+        [(high - middle) / (high - low) for middle in middles],
+        1.2 * step_axis.LABEL_SIZE / step_axis.size_in_points(ax)[1],
+    )
+    for i, (place, row) in enumerate(zip(places, rows, strict=True)):
+        ax.text(
+            step_axis.LABEL_LEFT, place, f"{row['kind']}: {row['name']}", transform=ax.transAxes, va="center",
+            fontsize=step_axis.LABEL_SIZE, color=ink(HEADS[i % len(HEADS)]),
+        )  # fmt: skip

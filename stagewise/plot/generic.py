@@ -1,4 +1,4 @@
-"""Any quantity of any probe over training: a line for each combination of labels, or a map where an axis is long."""
+"""Any quantity of any probe over training: lines for labels, or a map or profiles where an axis is long."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -6,16 +6,64 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from stagewise.findings.stages import Stages
-from stagewise.plot._colours import GREY, HEADS, head_colours, marker
-from stagewise.plot._curves import BLACK, prepared
-from stagewise.plot._profiles import profile
-from stagewise.plot._quantities import axes_of, escaped, labels_in_words, quantity_of, set_value_axis
-from stagewise.plot._step_axis import ALONE, check_one_run, curve, label_ends, panels
+from stagewise.plot import _step_axis as step_axis
+from stagewise.plot._curves import BLACK, axes_of, escaped, labels_in_words, prepared, quantity_of, set_value_axis
 from stagewise.plot._strips import SCALE, cells, over_cells
-from stagewise.table import Quantity, heads_in, maps_in, select
+from stagewise.table import Head, Quantity, head_label, heads_in, maps_in, select
+from stagewise.words._times import at
+
+_CHECKPOINTS = 5
+"""Lines of a figure."""
+
+_COLUMNS = 3
+
+
+def loss_by_position(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
+    """Draw the loss at every position, nats, a line a checkpoint.
+
+    Source: Olsson et al. (2022), arXiv:2209.11895, the loss by token index.
+    """
+    rows = select(table, "LossByPosition", "cross_entropy")
+    ax = _profile(step_axis.new_axes(ax, height=2.8), rows, "position")
+    set_value_axis(ax, quantity_of(table, "LossByPosition", "cross_entropy"))
+    step_axis.label_ends(ax)
+    return ax
+
+
+def offset_profiles(table: pd.DataFrame, heads: list[Head]) -> Figure:
+    """Draw how much each head attends to each offset = query - key, a line a checkpoint, a panel a head."""
+    rows, label = select(table, "OffsetProfile", "mass"), quantity_of(table, "OffsetProfile", "mass").axis
+    across = min(_COLUMNS, len(heads))
+    height = 2.1 * math.ceil(len(heads) / across)
+    figure, grid = step_axis.panels(len(heads), height, 2.6 * across + 0.9, across, sharey=True)
+    top = min(1.05 * rows["value"].max(), 1)
+    for i, ((layer, head), ax) in enumerate(zip(heads, grid, strict=True)):
+        _profile(ax, rows[(rows["layer"] == layer) & (rows["head"] == head)], "offset")
+        ax.set_title(head_label(layer, head), loc="left", fontsize=9)
+        ax.set(ylim=(0, top), ylabel=label if i % across == 0 else "")
+        if i == min(across, len(heads)) - 1:
+            step_axis.label_ends(ax)
+    return figure
+
+
+def _profile(ax: Axes, rows: pd.DataFrame, axis: str) -> Axes:
+    """Draw values along an axis of the table, a line for each of five checkpoints, the first and the last with them."""
+    step_axis.check_one_run(rows)
+    shown = step_axis.evenly(sorted(int(step) for step in rows["step"].unique()), _CHECKPOINTS)
+    for step, colour in zip(shown, step_axis.ordered_colours(shown).values(), strict=True):
+        line = rows[rows["step"] == step].sort_values(axis)
+        step_axis.curve(ax, line.assign(step=line[axis]), at(step), colour)
+    ax.set_xlabel(axis)
+    if (rows[axis] % 1 == 0).all():
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
+
 
 COLOURED = 8
 """Lines of a figure that are coloured and labelled."""
@@ -58,7 +106,7 @@ def quantity(
         ValueError: the table has no such rows, none with a finite value, or those of several runs.
     """
     rows = finite_rows(table, probe, name)
-    check_one_run(rows)
+    step_axis.check_one_run(rows)
     if "map" in rows:
         return _images(rows, quantity_of(table, probe, name), words)
     if rows.empty:
@@ -110,16 +158,16 @@ def lines_in(rows: pd.DataFrame, axis: str = "") -> list[_Curve]:
 
 
 def _lines(rows: pd.DataFrame, what: Quantity, axis: str, stages: Stages | None, words: _Words) -> Figure:
-    figure, (ax,) = panels(1, 2.8)
+    figure, (ax,) = step_axis.panels(1, 2.8)
     prepared(ax, rows, stages)
     lines = lines_in(rows, axis)
     for _, line in lines[COLOURED : COLOURED + GREYS]:
-        ax.plot(line["step"], line["value"], color=GREY, linewidth=0.8, label="_other", zorder=1)
+        ax.plot(line["step"], line["value"], color=step_axis.GREY, linewidth=0.8, label="_other", zorder=1)
     colours = _colours(lines[:COLOURED], rows)
     for i, ((labels, line), colour) in enumerate(zip(lines[:COLOURED], colours, strict=True)):
-        curve(ax, line, _label(words(labels)), colour, marker(i))
+        step_axis.curve(ax, line, _label(words(labels)), colour, step_axis.marker(i))
     set_value_axis(ax, what)
-    label_ends(ax)
+    step_axis.label_ends(ax)
     return figure
 
 
@@ -128,20 +176,20 @@ def _colours(lines: Sequence[_Curve], rows: pd.DataFrame) -> list[str]:
     if len(lines) == 1 and not lines[0][0]:
         return [BLACK]
     if set(axes_of(rows)) == {"layer", "head"}:
-        colours = head_colours(rows)
+        colours = step_axis.head_colours(rows)
         return [colours[heads_in(line)[0]] for _, line in lines]
-    return [HEADS[i % len(HEADS)] for i in range(len(lines))]
+    return [step_axis.HEADS[i % len(step_axis.HEADS)] for i in range(len(lines))]
 
 
 def _label(text: str) -> str:
     # matplotlib takes a label that begins with an underscore for a hidden one.
     short = text if len(text) <= _LABEL else f"{text[: _LABEL - 1]}…"
-    return escaped(f" {short}" if short.startswith("_") else short or ALONE)
+    return escaped(f" {short}" if short.startswith("_") else short or step_axis.ALONE)
 
 
 def _maps(rows: pd.DataFrame, what: Quantity, axis: str, stages: Stages | None, words: _Words) -> Figure:
     lines = lines_in(rows, axis)[:PANELS]
-    figure, axes = panels(len(lines), 1.95 * len(lines) + 0.35)
+    figure, axes = step_axis.panels(len(lines), 1.95 * len(lines) + 0.35)
     least, most = what.range[0], float(rows["value"].max())
     limits = (float(rows["value"].min() if least is None else least), most)
     for (labels, line), ax in zip(lines, axes, strict=True):
@@ -164,7 +212,7 @@ def _images(rows: pd.DataFrame, what: Quantity, words: _Words) -> Figure:
     images, axes = maps_in(last), axes_of(rows)
     moved = np.abs(images - maps_in(first)).mean((1, 2)) if len(first) == len(last) else np.zeros(len(last))
     chosen = np.sort(np.argsort(-moved, kind="stable")[:PANELS])
-    figure, grid = panels(len(chosen), 2.6 * math.ceil(len(chosen) / 3), across=3)
+    figure, grid = step_axis.panels(len(chosen), 2.6 * math.ceil(len(chosen) / 3), across=3)
     least, most = float(images[chosen].min()), float(images[chosen].max())
     for place, ax in zip(chosen, grid, strict=True):
         image = ax.imshow(images[place], cmap=SCALE, interpolation="none", vmin=least, vmax=most)
@@ -176,10 +224,10 @@ def _images(rows: pd.DataFrame, what: Quantity, words: _Words) -> Figure:
 
 def _profiles(rows: pd.DataFrame, what: Quantity, axis: str, stages: Stages | None, words: _Words) -> Figure:
     lines = lines_in(rows, axis)[:PANELS]
-    figure, axes = panels(len(lines), 2.2 * len(lines) + 0.3)
+    figure, axes = step_axis.panels(len(lines), 2.2 * len(lines) + 0.3)
     for (labels, line), ax in zip(lines, axes, strict=True):
-        profile(ax, line, axis)
+        _profile(ax, line, axis)
         ax.set_title(escaped(words(labels)), loc="left", fontsize=9)
         set_value_axis(ax, what)
-        label_ends(ax)
+        step_axis.label_ends(ax)
     return figure

@@ -1,18 +1,18 @@
-"""Curves of heads over training: attention, specialisation, entropy, what they write, any score of theirs."""
+"""Curves of heads over training: attention, entropy, what they write, any score of theirs, learning coefficients."""
 
 from collections.abc import Mapping, Sequence
 
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from stagewise.event import HEAD_KINDS
 from stagewise.findings.stages import Stages
-from stagewise.plot._colours import head_colours, ink, marker, ordered_colours
-from stagewise.plot._curves import family, finish, prepared, theory_curves
-from stagewise.plot._quantities import axes_of, quantity_of, set_value_axis
-from stagewise.plot._step_axis import check_one_run, curve, label_ends, new_axes, set_step_axis
+from stagewise.plot import _step_axis as step_axis
+from stagewise.plot._curves import BLACK, axes_of, family, finish, prepared, quantity_of, set_value_axis, theory_curves
+from stagewise.plot._step_axis import panels
 from stagewise.statistics import DEFAULT
-from stagewise.table import Head, head_label, select
+from stagewise.table import Head, Quantity, head_label, select
 from stagewise.words._times import headed
 
 
@@ -30,10 +30,10 @@ def head_masses(
     """
     relations = select(table, "AttentionTo", "mass")["relation"].unique().tolist()
     rows = select(table, "AttentionTo", "mass", layer=layer, head=head)
-    ax = family(new_axes(ax, 3.8, 2.7), rows, "relation", relations, stages, small=True)
+    ax = family(step_axis.new_axes(ax, 3.8, 2.7), rows, "relation", relations, stages, small=True)
     if theory is not None:
         predicted = select(theory, "AttentionTo", "mass", layer=layer, head=head)
-        theory_curves(ax, predicted, "relation", ordered_colours(relations))
+        theory_curves(ax, predicted, "relation", step_axis.ordered_colours(relations))
     _name_head(ax, table, (layer, head))
     set_value_axis(ax, quantity_of(table, "AttentionTo", "mass"))
     return finish(ax)
@@ -47,7 +47,7 @@ def specialisation(table: pd.DataFrame, stages: Stages | None = None, ax: Axes |
     rows = select(table, "HeadSpecialisation")
     quantities = {name: quantity_of(table, "HeadSpecialisation", name) for name in ("competition", "coverage")}
     rows = rows[rows["quantity"].isin(quantities)]
-    ax = new_axes(ax, height=2.6)
+    ax = step_axis.new_axes(ax, height=2.6)
     family(ax, rows, "quantity", list(quantities), stages, lambda name: quantities[str(name)].label)
     set_value_axis(ax, quantities["coverage"])
     ax.set_ylabel("index")
@@ -61,7 +61,7 @@ def entropy(
 
     Source: Zhai et al. (2023), arXiv:2303.06296.
     """
-    return head_scores(table, "AttentionEntropy", "entropy", heads, stages, new_axes(ax, height=2.6))
+    return head_scores(table, "AttentionEntropy", "entropy", heads, stages, step_axis.new_axes(ax, height=2.6))
 
 
 def head_scores(
@@ -78,11 +78,11 @@ def head_scores(
         ValueError: the table has no such rows, or has several of a head at a step, as on each relation.
     """
     rows = select(table, probe, quantity)
-    ax = prepared(new_axes(ax, height=2.8), rows, stages)
+    ax = prepared(step_axis.new_axes(ax, height=2.8), rows, stages)
     _check_one_a_head(rows, f"{probe} {quantity}")
-    of_head, colours = _by_head(rows), head_colours(table)
+    of_head, colours = _by_head(rows), step_axis.head_colours(table)
     for i, head in enumerate(heads or of_head):
-        curve(ax, of_head[head], head_label(*head), colours[head], marker(i))
+        step_axis.curve(ax, of_head[head], head_label(*head), colours[head], step_axis.marker(i))
     set_value_axis(ax, quantity_of(table, probe, quantity))
     return finish(ax)
 
@@ -104,7 +104,7 @@ def value_alignment(
     everything = select(table, "ValueAlignment", quantity)
     rows = select(table, "ValueAlignment", quantity, layer=layer, head=head)
     features = everything["feature"].unique().tolist()
-    ax = family(new_axes(ax, 3.8, 2.7), rows, "feature", features, stages, small=True)
+    ax = family(step_axis.new_axes(ax, 3.8, 2.7), rows, "feature", features, stages, small=True)
     ax.axhline(0, color="#888888", linewidth=0.7, label="_zero")
     _name_head(ax, table, (layer, head))
     ax.set_ylabel(quantity_of(table, "ValueAlignment", quantity).axis)
@@ -122,28 +122,28 @@ def head_curves(table: pd.DataFrame, batch: str, named: float = DEFAULT.named) -
         batch: what they were measured on, for the titles.
         named: the mass from which a head has a kind's name.
     """
-    check_one_run(table)
+    step_axis.check_one_run(table)
     ylabel = quantity_of(table, "AttentionTo", "mass").axis
     panels = {}
     for kind, relation in HEAD_KINDS.items():
         ax = _curves_of_all_heads(select(table, "AttentionTo", "along", relation=relation), named)
         ax.set(xlabel=headed("step"), ylabel=ylabel)
         ax.set_title(f"{kind}: {batch}", loc="left", fontsize=10)
-        label_ends(ax)
+        step_axis.label_ends(ax)
         panels[f"{kind} {batch}"] = ax
     return panels
 
 
 def _curves_of_all_heads(rows: pd.DataFrame, threshold: float) -> Axes:
     """Draw a line a head; those that come to half of the threshold, or none does, the largest, are labelled."""
-    ax = new_axes(None, 3.8, 2.7)
-    set_step_axis(ax, rows["step"])
+    ax = step_axis.new_axes(None, 3.8, 2.7)
+    step_axis.set_step_axis(ax, rows["step"])
     ax.axhline(threshold, color="#888888", linewidth=0.8, linestyle=":", label="_threshold")
-    largest, colours = rows.groupby(["layer", "head"])["value"].max(), head_colours(rows)
+    largest, colours = rows.groupby(["layer", "head"])["value"].max(), step_axis.head_colours(rows)
     for i, (head, line) in enumerate(_by_head(rows).items()):
         is_labelled = largest[head] >= min(threshold / 2, largest.max())
         label = head_label(*head) if is_labelled else f"_{head_label(*head)}"
-        curve(ax, line, label, colours[head], marker(i))
+        step_axis.curve(ax, line, label, colours[head], step_axis.marker(i))
     ax.set_ylim(0, 1.1 * max(threshold, rows["value"].max()))
     return ax
 
@@ -172,5 +172,49 @@ def _check_one_a_head(rows: pd.DataFrame, name: str) -> None:
 
 
 def _name_head(ax: Axes, table: pd.DataFrame, head: Head) -> None:
-    colour = ink(head_colours(table)[head])
+    colour = step_axis.ink(step_axis.head_colours(table)[head])
     ax.set_title(head_label(*head), loc="left", color=colour, fontweight="bold", fontsize=10, pad=16)
+
+
+_PROBE = "LearningCoefficient"
+
+_HEADS = 12
+"""Heads that are drawn: those whose coefficient moved most."""
+
+_BELOW = 0.5
+"""Part of the largest coefficient to which an axis goes below 0, where a coefficient is of no minimum."""
+
+
+def learning_coefficients(table: pd.DataFrame, stages: Stages | None = None) -> Figure:
+    """Draw local learning coefficients: the model's, its drift dashed; below it those of single heads, if any.
+
+    Where some are positive the axis ends a little below 0: far from a minimum, as at the start of training, they are
+    negative by far and have no such meaning. All are in the table.
+    """
+    whole, drift = select(table, _PROBE, "whole_model"), select(table, _PROBE, "drift")
+    heads = table[(table["probe"] == _PROBE) & (table["quantity"] == "of_head")]
+    number = 2 if len(heads) else 1
+    figure, (first, *others) = panels(number, 2.6 * number)
+    prepared(first, whole, stages)
+    first.axhline(0, color=step_axis.GREY, linewidth=0.6, zorder=1)
+    step_axis.curve(first, drift, "drift", step_axis.GREY, theory=True)
+    step_axis.curve(first, whole, "whole model", BLACK, "o")
+    _finish(first, whole, quantity_of(table, _PROBE, "whole_model"))
+    for ax in others:
+        prepared(ax, heads, stages)
+        first.set_xlabel("")
+        ax.axhline(0, color=step_axis.GREY, linewidth=0.6, zorder=1)
+        colours = step_axis.head_colours(heads)
+        for number, (layer, head) in enumerate(moved_most(heads, _HEADS)):
+            rows = heads[(heads["layer"] == layer) & (heads["head"] == head)]
+            step_axis.curve(ax, rows, head_label(layer, head), colours[layer, head], step_axis.marker(number))
+        _finish(ax, heads, quantity_of(table, _PROBE, "of_head"))
+    return figure
+
+
+def _finish(ax: Axes, rows: pd.DataFrame, quantity: Quantity) -> None:
+    set_value_axis(ax, quantity)
+    ends = [rows[name].dropna() for name in ("value", "hi") if name in rows]
+    if (top := max(float(end.max()) for end in ends if len(end))) > 0 and ax.get_ylim()[0] < -_BELOW * top:
+        ax.set_ylim(-_BELOW * top, 1.1 * top)
+    finish(ax)

@@ -14,8 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from PIL import Image
 
-from stagewise.plot._colours import head_colours
-from stagewise.plot._step_axis import check_one_run, evenly, new_axes
+from stagewise.plot._step_axis import check_one_run, evenly, head_colours, new_axes
 from stagewise.table import Head, maps_in, select
 from stagewise.words._times import at
 

@@ -7,17 +7,9 @@ from matplotlib.figure import Figure
 from stagewise.event import labels_of
 from stagewise.findings._scores import curves_of
 from stagewise.findings.stages import Stages
-from stagewise.plot._colours import GREY, head_colours, marker
-from stagewise.plot._quantities import escaped, quantity_of, set_value_axis
-from stagewise.plot._step_axis import (
-    check_one_run,
-    curve,
-    label_ends,
-    panels,
-    set_step_axis,
-    shade_stages,
-    step_axis_label,
-)
+from stagewise.plot import _step_axis as step_axis
+from stagewise.plot._curves import escaped, quantity_of, set_value_axis
+from stagewise.plot._step_axis import GREY, head_colours, marker
 from stagewise.words._onsets import curve_label
 
 _KINDS = 6
@@ -38,13 +30,13 @@ def onset_curves(table: pd.DataFrame, stages: Stages) -> Figure:
     """
     if stages.onsets.empty:
         raise ValueError("no score was examined: measure a quantity of which up or down is progress, as AttentionTo's")
-    check_one_run(table)
+    step_axis.check_one_run(table)
     kinds = kinds_shown(stages.onsets)
-    figure, axes = panels(len(kinds), 2.4 * len(kinds))
+    figure, axes = step_axis.panels(len(kinds), 2.4 * len(kinds))
     for ax, (_, rows) in zip(axes, kinds, strict=True):
         _panel(ax, table, rows, stages)
         ax.set_xlabel("")
-    axes[-1].set_xlabel(step_axis_label())
+    axes[-1].set_xlabel(step_axis.step_axis_label())
     return figure
 
 
@@ -57,8 +49,8 @@ def kinds_shown(onsets: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
 
 
 def _panel(ax: Axes, table: pd.DataFrame, rows: pd.DataFrame, stages: Stages) -> None:
-    set_step_axis(ax, table["step"])
-    shade_stages(ax, stages, numbers_only=True)
+    step_axis.set_step_axis(ax, table["step"])
+    step_axis.shade_stages(ax, stages, numbers_only=True)
     colours = head_colours(rows)
     with_onset = rows[rows["onset"]][:_LABELLED]
     # A line is named by its labels on all axes but the relation, which the panel names; it may have several onsets.
@@ -75,13 +67,13 @@ def _panel(ax: Axes, table: pd.DataFrame, rows: pd.DataFrame, stages: Stages) ->
     for i, ((name, onsets), line) in enumerate(zip(groups, curves[len(moved) :], strict=True)):
         head = onsets.iloc[0]
         colour = "#222222" if pd.isna(head["head"]) else colours[int(head["layer"]), int(head["head"])]
-        curve(ax, line, str(name) or quantity.label, colour, marker(i))
+        step_axis.curve(ax, line, str(name) or quantity.label, colour, marker(i))
         for row in onsets.to_dict("records"):
             _interval(ax, row["t50_lo"], row["t50_hi"], (row["before"] + row["after"]) / 2, colour)
     set_value_axis(ax, quantity)
     if not pd.isna(first["relation"]):
         ax.set_ylabel(f"{ax.get_ylabel()}\n({escaped(str(first['relation']))})")
-    label_ends(ax)
+    step_axis.label_ends(ax)
 
 
 def _interval(ax: Axes, lo: float, hi: float, level: float, colour: str) -> None:

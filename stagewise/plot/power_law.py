@@ -1,4 +1,4 @@
-"""The collapse: every run's measured time against the fitted power law's; a good fit lies on the diagonal."""
+"""Forecasts against what came: a power law's collapse, and the end of a plateau with its interval."""
 
 import numpy as np
 import pandas as pd
@@ -6,9 +6,10 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from stagewise.plot._colours import ink, marker, ordered_colours
-from stagewise.plot._step_axis import new_axes
-from stagewise.statistics import PowerLaw
+from stagewise.plot._curves import BLACK
+from stagewise.plot._step_axis import GREY, OKABE_ITO, ink, marker, new_axes, ordered_colours, set_linear_step_axis
+from stagewise.statistics import Forecast, PowerLaw
+from stagewise.statistics._forecast import Level
 
 
 def collapse(
@@ -88,3 +89,29 @@ def _draw(ax: Axes, group: pd.DataFrame, label: str, colour: str, mark: str) -> 
             censored["fitted"], censored["lo"], 0.25 * censored["lo"], lolims=True, fmt=mark, color=ink(colour),
             markerfacecolor="none", markersize=4.8, elinewidth=0.9,
         )  # fmt: skip
+
+
+def early_warning(readings: pd.DataFrame, forecast: Forecast, level: Level, ax: Axes | None = None) -> Axes:
+    """Draw a curve up to where the forecast was made in black, the rest in grey, and the forecast on a linear axis.
+
+    The line is the forecast, the band its 95 % interval, cut off at the last step shown; the horizontal band is the
+    level at which the plateau ends.
+
+    Args:
+        readings: rows of one curve, one a step: `step`, `value`; those after the forecast too, where there are any.
+        forecast: from `predict_onset`.
+        level: that it was made for.
+    """
+    ax, rows = new_axes(ax, height=2.8), readings.sort_values("step")
+    seen = rows["step"] <= forecast.until
+    finite = [end for end in (forecast.step, forecast.until) if np.isfinite(end)]
+    last = max(float(rows["step"].max()), 1.05 * max(finite))
+    ax.axhspan(*level, color="#eceef4", linewidth=0, zorder=0)
+    ax.axvspan(forecast.lo, min(forecast.hi, last), color=OKABE_ITO[0], alpha=0.18, linewidth=0, label="_interval")
+    ax.plot(rows["step"][~seen], rows["value"][~seen], color=GREY, linewidth=1.4, label="_came")
+    ax.plot(rows["step"][seen], rows["value"][seen], color=BLACK, linewidth=1.6, label="_seen")
+    ax.axvline(forecast.until, color=BLACK, linewidth=0.8, linestyle=":", label="_until")
+    if np.isfinite(forecast.step):
+        ax.axvline(forecast.step, color=OKABE_ITO[0], linewidth=1.4, label="_forecast")
+    set_linear_step_axis(ax, last)
+    return ax

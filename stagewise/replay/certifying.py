@@ -15,8 +15,7 @@ from stagewise.measurement.probe_batch import load_batch
 from stagewise.plan import ClampHead
 from stagewise.recipe import Recipe
 from stagewise.replay._branches import Branch, check_start, compare, opened, own_table, rows_of
-from stagewise.replay._changes import changed_run, in_orders, left_out, named_classes
-from stagewise.replay._matched_controls import controls_of, with_controls
+from stagewise.replay._changes import changed_run, controls_of, in_orders, left_out, named_classes, with_controls
 from stagewise.replay.densifying import recipe_at
 from stagewise.table import head_label
 from stagewise.training import Dtype

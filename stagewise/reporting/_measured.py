@@ -13,20 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from stagewise.checkpoints._data_files import read_json, read_parquet
-from stagewise.checkpoints._table_file import TableFile, chosen
-from stagewise.checkpoints.run_folder import (
-    BATCH,
-    COEFFICIENTS,
-    COMPARISONS,
-    EXAMPLE,
-    INTERVENTIONS,
-    METRICS,
-    REPEATED,
-    RUN,
-    read_record,
-    table_file,
-)
+from stagewise.checkpoints import run_folder
+from stagewise.checkpoints._table_file import TableFile, chosen, read_json, read_parquet
 from stagewise.findings._frames import families, names_of
 from stagewise.findings.batch_familiarity import LOSSES, BatchFamiliarity, familiarity_of_run
 from stagewise.findings.lineage import Lineage
@@ -128,25 +116,25 @@ class _BatchOutline(NamedTuple):
 
 def read_measured(folder: Path, executor: concurrent.futures.Executor | None = None) -> Measured:
     """Read a measured run, find its stages, and know where relations lie: from a record of its batch, or its task."""
-    run, file = read_record(folder), table_file(folder)
+    run, file = run_folder.read_record(folder), run_folder.table_file(folder)
     future = None if executor is None else executor.submit(load_lineage, folder)
-    if (folder / BATCH).exists():
-        run[RECORDED] = read_json(folder / BATCH, f"measure again, with `stagewise measure {folder}`")
-    outline, example = _outline_of(run), folder / EXAMPLE
+    if (folder / run_folder.BATCH).exists():
+        run[RECORDED] = read_json(folder / run_folder.BATCH, f"measure again, with `stagewise measure {folder}`")
+    outline, example = _outline_of(run), folder / run_folder.EXAMPLE
     return Measured(
         run=run,
-        metrics=_rows_if_any(folder / METRICS, "delete it to report without the training loss"),
+        metrics=_rows_if_any(folder / run_folder.METRICS, "delete it to report without the training loss"),
         table=file.outline,
         stages=load_stages(folder, executor=executor),
         relations=outline.relations,
         first_query=outline.first_query,
-        repeated=_rows_if_any(folder / REPEATED, "measure it anew"),
+        repeated=_rows_if_any(folder / run_folder.REPEATED, "measure it anew"),
         references=outline.references,
         whole=file,
         lineage=load_lineage(folder) if future is None else future.result(),
-        interventions=_rows_if_any(folder / INTERVENTIONS, "delete it, and run `stagewise intervene` again"),
-        comparisons=_rows_if_any(folder / COMPARISONS, "delete it, and run `stagewise trajectory` again"),
-        coefficients=_rows_if_any(folder / COEFFICIENTS, "delete it, and run `stagewise llc` again"),
+        interventions=_rows_if_any(folder / run_folder.INTERVENTIONS, "delete it, and run `stagewise intervene` again"),
+        comparisons=_rows_if_any(folder / run_folder.COMPARISONS, "delete it, and run `stagewise trajectory` again"),
+        coefficients=_rows_if_any(folder / run_folder.COEFFICIENTS, "delete it, and run `stagewise llc` again"),
         example=read_json(example, f"delete {example} to report without it") if example.exists() else None,
     )
 
@@ -159,9 +147,9 @@ def axis_in(
         raise ValueError(f"an axis is one of {', '.join(AXES)}; got {axis!r}")
     if axis == "steps":
         return None
-    outline = table_file(folder).outline
+    outline = run_folder.table_file(folder).outline
     if tokens_per_step is None and not ("tokens" in outline and outline["tokens"].notna().any()):
-        planned = _planned(read_record(folder)) if (folder / RUN).exists() else None
+        planned = _planned(run_folder.read_record(folder)) if (folder / run_folder.RUN).exists() else None
         tokens_per_step = otherwise if planned is None else planned
     return token_axis(outline, tokens_per_step)
 
@@ -197,7 +185,7 @@ def _batch_record(batch: "Batch", provenance: Mapping[str, Any] | None = None) -
 
 def write_batch(folder: Path, batch: "Batch", provenance: Mapping[str, Any] | None = None) -> None:
     """Write beside the table of a folder what a report needs to know of the probe batch: then it rebuilds no task."""
-    write_text(folder / BATCH, json.dumps(_batch_record(batch, provenance)))
+    write_text(folder / run_folder.BATCH, json.dumps(_batch_record(batch, provenance)))
 
 
 def _outline_of(run: Mapping[str, Any]) -> _BatchOutline:

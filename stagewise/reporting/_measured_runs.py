@@ -1,32 +1,37 @@
-"""Several measured runs, read for a page on all of them: their names, their evidence, their stages, their heads."""
+"""Several measured runs on one page: what any page on them reads, and the report on the seeds of one training."""
 
 import dataclasses
+import html
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import matplotlib.style
 import pandas as pd
 from matplotlib.axes import Axes
 
+from stagewise import plot
 from stagewise.checkpoints.run_folder import table_file
 from stagewise.findings._roles import head_roles, with_roles
 from stagewise.findings._scores import evidence, quantities_of
 from stagewise.findings.batch_familiarity import BatchFamiliarity
 from stagewise.findings.replicates import Replicates, replicates_of
 from stagewise.findings.stages import Stages
-from stagewise.plot._quantities import quantity_of
+from stagewise.plot._curves import quantity_of
+from stagewise.plot._over_seeds import bands_of
 from stagewise.reporting._figure import LOOK, Plot, figure_html, identifier
-from stagewise.reporting._html import Page
+from stagewise.reporting._html import AbstractShown, Page, wording
 from stagewise.reporting._measured import axis_in
-from stagewise.reporting._prose import NONE, html_table, in_words, stage_rows
+from stagewise.reporting._prose import NONE, html_table, in_words, number, stage_rows
 from stagewise.reporting._viewer import cursor_over
 from stagewise.reporting.page import Part, page_html, write_page
-from stagewise.saved_findings import familiarity_in, load_stages
+from stagewise.saved_findings import familiarity_in, load_stages, save_replicates
+from stagewise.statistics._constants import FEWEST_SEEDS
 from stagewise.table import Head, declare, head_label, select
+from stagewise.words import _seeds as seed_words
 from stagewise.words._familiarity import CAVEAT, qualified, warned
 from stagewise.words._grammar import capital, count
-from stagewise.words._times import in_counts
+from stagewise.words._times import counted_in, in_counts, interval, written
 
 FOREIGN = "The probe batch is foreign to these models"
 """Headline of a page on runs where it is so of one."""
@@ -165,3 +170,82 @@ def _stages(folder: Path, name: str) -> Stages:
     if stages is None:
         raise ValueError(f"{folder} has neither references nor scores over four checkpoints: leave it out")
     return dataclasses.replace(stages, run=name)
+
+
+EVENTS = ("what", "seeds", "step, mean over seeds", "another seed", "sd between seeds, log steps")
+RANGE, INTERVAL = "their range", "its 95&nbsp;% t interval over seeds"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class SeedReport(AbstractShown):
+    """The results of several seeds side by side, heads by their roles; the familiarity of a run on its task is None."""
+
+    stages: tuple[Stages, ...]
+    replicates: Replicates
+    table: pd.DataFrame
+    report: Path
+    familiarities: tuple[BatchFamiliarity | None, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{seeds_in_words(self.stages, self.replicates, self.familiarities)}\nreport: {self.report}"
+
+
+def report_seeds(
+    folders: Sequence[str | Path], out: str | Path, axis: str = "steps", tokens_per_step: int | None = None
+) -> SeedReport:
+    """Write one report on the measured runs of several seeds, and return what it shows."""
+    places, out = [Path(folder) for folder in folders], Path(out)
+    if len(places) < 2:
+        raise ValueError(f"seeds side by side are two runs or more, got {', '.join(map(str, places)) or 'none'}")
+    seeds = read_runs(places, axis, tokens_per_step)
+    with counted_in(axis):
+        return _written(seeds, out)
+
+
+def _written(seeds: MeasuredRuns, out: Path) -> SeedReport:
+    replicates, aligned = over_seeds(seeds)
+    save_replicates(replicates, out)
+    stages, events = seeds.stages, replicates.events
+    numbers = sorted({len(one.table) for one in stages})
+    spread = " to ".join(map(str, dict.fromkeys((numbers[0], numbers[-1]))))
+    boundaries = events[events["recurs"] & (events["kind"] == "boundary")]
+    first = seed_words.events(boundaries if len(boundaries) else events, len(stages), replicates.names)[0]
+    page = write_runs(
+        out,
+        seeds,
+        _parts(stages, replicates, aligned, out),
+        of="seed",
+        name=f"{len(stages)} seeds",
+        headline=f"{spread} stages in each seed, {count(int(events['recurs'].sum()), 'event')} in half of them or more",
+        finding=f"{len(stages)} seeds have {spread} stages each. {capital(first)}.",
+        words=html.escape(f"The seeds: {', '.join(one.run for one in stages)}."),
+    )
+    return SeedReport(stages, replicates, aligned, page, seeds.familiarities)
+
+
+def _parts(stages: Sequence[Stages], replicates: Replicates, table: pd.DataFrame, out: Path) -> Iterator[Part]:
+    names = replicates.names
+    lines = "".join(f"<li>{html.escape(line)}</li>" for line in seed_words.order(replicates.order, names))
+    recurring = replicates.events[replicates.events["recurs"]].to_dict("records")
+    events = html_table(EVENTS, (_event_row(row, names[row["event"]]) for row in recurring))
+    yield Part(
+        "over-seeds",
+        "What recurs over seeds",
+        f'{events}{wording("seeds", "intervals")}<h3>In which order</h3><ul class="sentences">{lines}</ul>',
+    )
+    yield stages_part("seed", stages)
+    if len(replicates.roles):
+        runs = list(dict.fromkeys(replicates.roles["run"]))
+        roles = [[head_label(*pair), *heads] for pair, heads in heads_by_role(replicates.roles, runs).items()]
+        yield Part(
+            "roles", "Heads by their roles", f"<p>{wording('seeds', 'roles')}</p>{html_table(['role', *runs], roles)}"
+        )
+    caption = wording("seeds", "curves", band=INTERVAL if len(stages) >= FEWEST_SEEDS else RANGE)
+    yield from curve_parts(table, out, "seeds", plot.over_seeds, caption, bands_of)
+
+
+def _event_row(row: dict[Any, Any], name: str) -> list[object]:
+    when, new = seed_words.between(row), "cannot be told"
+    if row["told"]:
+        when, new = interval(row["step"], row["lo"], row["hi"]), f"{written(row['new_lo'])} to {written(row['new_hi'])}"
+    return [name, row["seeds"], when, new, number(row["between"])]

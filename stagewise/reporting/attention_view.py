@@ -1,14 +1,25 @@
-"""The attention of one checkpoint on one sequence, as circuitsvis shows it."""
+"""Attention on one sequence: of a checkpoint in circuitsvis, and of each boundary of stages for the report."""
 
+import dataclasses
+import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from stagewise import models
+from stagewise.checkpoints.run_folder import EXAMPLE
 from stagewise.checkpoints.series import CheckpointSeries
+from stagewise.findings.stages import Stages
+from stagewise.measurement.engine import measure
+from stagewise.plot.maps import patterns
 from stagewise.probe import pattern_hooks
-from stagewise.reporting._viewer import DIGITS
-from stagewise.table import head_label
-from stagewise.task import Batch
+from stagewise.probes import MeanPattern
+from stagewise.reporting._html import write_text
+from stagewise.reporting._viewer import CIRCUITSVIS_VALUES, DIGITS, boundary_checkpoints, moved_most
+from stagewise.table import head_label, heads_in
+from stagewise.task import AbstractTask, Batch
 from stagewise.tasks import RepeatedTokens
 
 
@@ -69,3 +80,38 @@ def _as_text(tokens: Sequence[int], tokenizer: Any, vocabulary: Sequence[str] | 
     if missing := sorted({token for token in tokens if token >= len(vocabulary)}):
         raise ValueError(f"the vocabulary has {len(vocabulary)} tokens, and the sequence holds token {missing[0]}")
     return [vocabulary[token] for token in tokens]
+
+
+POSITIONS = 64
+"""Positions of the sequence that are shown, from its start."""
+
+
+def write_example(
+    folder: Path,
+    series: CheckpointSeries,
+    stages: Stages | None,
+    task: AbstractTask | None = None,
+    batch: Batch | None = None,
+    device: str = "cpu",
+) -> None:
+    """Write the attention in one sequence, of the task, the batch or repeated tokens, of the heads that moved most."""
+    if batch is None:
+        task = task or RepeatedTokens.for_model(series.architecture)
+        batch = task.probe_batch(1, seed=0)
+    one = batch[:1]
+    boundaries = boundary_checkpoints(series.steps, stages)
+    steps = tuple(sorted({series.steps[0], *boundaries}))
+    few = dataclasses.replace(series, steps=steps, source=series.source and series.source.only(steps))
+    table = measure(few, [MeanPattern(POSITIONS)], one, device=device, resamples=0, progress=False)
+    heads, maps = heads_in(table), np.stack([patterns(table, step, None) for step in steps])
+    places = moved_most(maps[[0, -1]], CIRCUITSVIS_VALUES // (maps[0, 0].size * len(boundaries)))
+    (tokens,) = one.tokens[:, : maps.shape[-1]]
+    ids = list(range(len(tokens))) if tokens.is_floating_point() else tokens.tolist()
+    words = [str(each) for each in ids] if task is None or tokens.is_floating_point() else task.as_text(ids)
+    rounded = maps[:, places].astype(float).round(DIGITS)
+    page = {
+        "tokens": words,
+        "heads": [head_label(*heads[place]) for place in places],
+        "attention": {str(step): rounded[steps.index(step)].tolist() for step in boundaries},
+    }
+    write_text(folder / EXAMPLE, json.dumps(page))

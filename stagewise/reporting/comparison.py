@@ -12,8 +12,8 @@ import pandas as pd
 
 from stagewise import plot
 from stagewise.checkpoints.run_folder import read_record
-from stagewise.findings._comparison import Comparison, compare_stages
 from stagewise.findings._roles import paired_roles
+from stagewise.findings.delays import Comparison, compare_stages
 from stagewise.plain_text import file_part
 from stagewise.reporting._html import AbstractShown, wording
 from stagewise.reporting._measured_runs import (
@@ -26,7 +26,7 @@ from stagewise.reporting._measured_runs import (
 )
 from stagewise.reporting._prose import NONE, html_table, number, settings_rows
 from stagewise.reporting.page import Part
-from stagewise.words._comparison import later
+from stagewise.words._delays import later
 from stagewise.words._grammar import capital, count
 from stagewise.words._times import counted_in, interval
 

@@ -4,7 +4,6 @@ from ._criteria import StageCriteria as StageCriteria
 from ._crossings import Interval as Interval
 from ._crossings import crossing as crossing
 from ._crossings import emergence_interval as emergence_interval
-from ._curve import Curve as Curve
 from ._forecast import Forecast as Forecast
 from ._forecast import forecast as forecast
 from ._law_terms import NoLaw as NoLaw
@@ -16,6 +15,7 @@ from ._noise.residual import Noise as Noise
 from ._pooled import pooled as pooled
 from ._power_law import PowerLaw as PowerLaw
 from ._power_law import fit_power_law as fit_power_law
+from ._transition import Curve as Curve
 from ._transition import Transition as Transition
 from ._transitions import find_transitions as find_transitions
 from ._turning_points import Turn as Turn

@@ -3,9 +3,9 @@
 import numpy as np
 
 from stagewise.statistics import _constants as c
-from stagewise.statistics._likelihood_ratio import p_value
 from stagewise.statistics._noise.residual import KINDS
 from stagewise.statistics._scan import Bases, Fits, Squares, best_fits, coefficients, design, smooth_columns
+from stagewise.statistics._transition import p_value
 
 
 def superfluous(curve: np.ndarray, basis: Bases, floor: np.ndarray, full: Fits, rows: np.ndarray) -> list[float]:

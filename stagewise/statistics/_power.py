@@ -6,8 +6,7 @@ import numpy as np
 
 from stagewise.statistics._constants import DOUBLINGS, FACTOR, OFTEN, PLACES
 from stagewise.statistics._criteria import StageCriteria
-from stagewise.statistics._decisions import rejection
-from stagewise.statistics._transition import Transition
+from stagewise.statistics._transition import Transition, rejection
 from stagewise.statistics._transitions import find_transitions
 
 

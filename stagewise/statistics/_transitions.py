@@ -10,15 +10,12 @@ import scipy
 
 from stagewise.statistics import _constants as c
 from stagewise.statistics._criteria import DEFAULT
-from stagewise.statistics._curve import Unit
-from stagewise.statistics._decisions import rejection
-from stagewise.statistics._likelihood_ratio import p_value
 from stagewise.statistics._noise.residual import KINDS, without_outliers
 from stagewise.statistics._pairs import superfluous
 from stagewise.statistics._refinement import Context, Refined, refine, resampled
 from stagewise.statistics._scan import Bases, Fits, bases, coefficients, design, floors, smooth_fits, transition_fits
 from stagewise.statistics._shapes import Shapes, alike
-from stagewise.statistics._transition import Found, Transition, prominence
+from stagewise.statistics._transition import Found, Transition, Unit, p_value, prominence, rejection
 
 ANY_SIZE = dataclasses.replace(DEFAULT, smallest=0.0)
 """The criteria of an onset without that of its size, which depends on the curve's unit."""

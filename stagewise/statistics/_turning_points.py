@@ -6,10 +6,10 @@ import numpy as np
 
 from stagewise.statistics import _constants as c
 from stagewise.statistics._criteria import DEFAULT, StageCriteria
-from stagewise.statistics._curve import Curve, thinned
 from stagewise.statistics._noise.differences import correlated_noise, correlation, monotone, noise, smoothed
 from stagewise.statistics._noise.fading import Stretch, noise_like
 from stagewise.statistics._noise.residual import SMOOTH, restricted_likelihoods, without_outliers
+from stagewise.statistics._transition import Curve, thinned
 from stagewise.statistics._verdicts import TurnVerdict
 
 

@@ -1,14 +1,195 @@
 """The relations between positions that hold in any sequence of tokens: previous token, induction and others."""
 
+import ast
+import operator
 import re
 from collections.abc import Callable, Iterable, Mapping
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from stagewise.text._relation_expressions import GRAMMAR, is_expression, relation_of
-from stagewise.text._structures import CHOICES, STRUCTURES, choose, structure
+WORDS = ("query", "key", "token", "and", "or")
+"""The positions that attend and are attended to, counted from 0; `token[position]`; and what joins comparisons."""
+
+GRAMMAR = "an expression of query, key, token[...], and, or, as 'token[key - 1] == token[query]'"
+"""The form of an expression, in messages."""
+
+_ARITHMETIC: Mapping[type, Callable[[Any, Any], Any]] = {
+    **{ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul},
+    **{ast.Mod: operator.mod, ast.FloorDiv: operator.floordiv},
+}
+_COMPARISONS: Mapping[type, Callable[[Any, Any], Any]] = {
+    **{ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt},
+    **{ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge},
+}
+
+
+class _Value(NamedTuple):
+    """A whole number for each query and key, and where there is one: beside the sequence there is no token."""
+
+    numbers: Int[Tensor, "..."]
+    exists: Bool[Tensor, "..."]
+
+
+def _whole(numbers: Int[Tensor, "..."]) -> _Value:
+    return _Value(numbers, torch.ones_like(numbers, dtype=torch.bool))
+
+
+def _is_expression(text: str) -> bool:
+    """Whether a text holds one of the words for positions, and so is meant as an expression."""
+    return any(sign in text for sign in ("==", "<", ">", "!=", "[")) and any(word in text for word in WORDS[:3])
+
+
+def _relation_of(text: str, tokens: Int[Tensor, "batch pos"]) -> Bool[Tensor, "batch query key"]:
+    """Return the keys, from each query, of which an expression is true; those behind the query are never among them.
+
+    It is comparisons of whole numbers, joined by `and` and `or`: `query` and `key` are positions, `token[...]` is the
+    token at one; with + - * // % and brackets. A comparison with a token beside the sequence is false.
+    """
+    try:
+        tree = ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, RecursionError, MemoryError, ValueError) as reason:
+        raise ValueError(f"the relation {text!r} is not {GRAMMAR}: {reason}") from reason
+    position = torch.arange(tokens.shape[1], device=tokens.device)
+    places = {"query": position[None, :, None], "key": position[None, None, :]}
+    found = _Reader(text, tokens, places).truth(tree)
+    return (found & (places["key"] <= places["query"])).expand(*tokens.shape, tokens.shape[1])
+
+
+class _Reader(NamedTuple):
+    """An expression's text, the tokens, and the positions by their words."""
+
+    text: str
+    tokens: Int[Tensor, "batch pos"]
+    places: Mapping[str, Int[Tensor, "one query key"]]
+
+    def truth(self, node: ast.expr) -> Bool[Tensor, "..."]:
+        """Return where comparisons are true."""
+        if isinstance(node, ast.BoolOp):
+            join = operator.and_ if isinstance(node.op, ast.And) else operator.or_
+            first, *others = map(self.truth, node.values)
+            for other in others:
+                first = join(first, other)
+            return first
+        if isinstance(node, ast.Compare) and all(type(each) in _COMPARISONS for each in node.ops):
+            values = [self.value(each) for each in (node.left, *node.comparators)]
+            found = torch.ones(1, 1, 1, dtype=torch.bool, device=self.tokens.device)
+            for compare, (left, right) in zip(node.ops, pairwise(values), strict=True):
+                found = found & _COMPARISONS[type(compare)](left.numbers, right.numbers) & left.exists & right.exists
+            return found
+        raise self.refused(node)
+
+    def value(self, node: ast.expr) -> _Value:
+        """Return a position, a token, a number, or what is computed of these."""
+        if isinstance(node, ast.Constant) and type(node.value) is int and abs(node.value) < 2**31:
+            return _Value(torch.tensor(node.value), torch.tensor(True))
+        if isinstance(node, ast.Name) and node.id in self.places:
+            return _Value(self.places[node.id], torch.tensor(True))
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+            return self._computed(operator.sub, _whole(torch.tensor(0)), self.value(node.operand))
+        if isinstance(node, ast.BinOp) and type(node.op) in _ARITHMETIC:
+            return self._computed(_ARITHMETIC[type(node.op)], self.value(node.left), self.value(node.right))
+        if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id == "token":
+            return self._token(self.value(node.slice))
+        raise self.refused(node)
+
+    def _computed(self, function: Callable[[Any, Any], Any], one: _Value, other: _Value) -> _Value:
+        exists = one.exists & other.exists
+        if function in (operator.mod, operator.floordiv):
+            exists = exists & (other.numbers != 0)
+            other = other._replace(numbers=other.numbers.where(other.numbers != 0, torch.tensor(1)))
+        return _Value(function(one.numbers, other.numbers), exists)
+
+    def _token(self, at: _Value) -> _Value:
+        n, length = self.tokens.shape
+        inside = (at.numbers >= 0) & (at.numbers < length)
+        places = at.numbers.clamp(0, length - 1)
+        places = places.view((1,) * (3 - places.ndim) + places.shape).expand(n, -1, -1)
+        read = self.tokens.gather(1, places.reshape(n, -1)).view(places.shape)
+        return _Value(read, at.exists & inside)
+
+    def refused(self, node: ast.expr) -> ValueError:
+        """Return the error for a part that is none of the language's."""
+        part = ast.unparse(node)
+        return ValueError(f"the relation {self.text!r} is not {GRAMMAR}: {part!r} is no part of one")
+
+
+_Keys = Bool[Tensor, "batch query key"]
+
+STRUCTURES = ("opening bracket", "innermost bracket", "bracket depth", "same segment", "place in segment before")
+"""Relations of tokens that open, close or separate, which follow the name: "opening bracket 5 9", "same segment 3"."""
+
+CHOICES = ("latest", "earliest", "largest", "smallest", "commonest", "rarest")
+"""Words before a relation that choose among its keys: by position, by token, and by its count up to the query."""
+
+
+def _choose(word: str, keys: _Keys, tokens: Int[Tensor, "batch pos"]) -> _Keys:
+    """Return the keys that are, of those from the same query, the latest, the largest, the rarest, ...; ties stay."""
+    if word in ("latest", "earliest"):
+        measure = torch.arange(tokens.shape[1], device=tokens.device).expand(keys.shape)
+    elif word in ("largest", "smallest"):
+        measure = tokens[:, None].expand(keys.shape)
+    else:
+        measure = (tokens[:, :, None] == tokens[:, None]).cumsum(1)
+    measure = measure if word in ("latest", "largest", "commonest") else -measure
+    measure = measure.masked_fill(~keys, torch.iinfo(torch.int64).min)
+    return keys & (measure == measure.amax(-1, keepdim=True))
+
+
+def _structure(name: str, tokens: Int[Tensor, "batch pos"]) -> _Keys | None:
+    """Return a relation of `STRUCTURES` with its tokens; None where it is none.
+
+    Brackets, one pair of tokens or more: `opening bracket` is, from a closing one, the one that it closes, `innermost
+    bracket`, from every query, the latest that is still open, `bracket depth` all earlier keys that are as deep. A
+    separator ends a segment: `same segment` is its earlier keys, `place in segment before` the key as many positions
+    behind the start of the segment before.
+    """
+    match = re.fullmatch(rf"({'|'.join(STRUCTURES)})((?: -?\d+)+)", name)
+    if match is None:
+        return None
+    kind, given = match[1], [int(each) for each in match[2].split()]
+    brackets = "bracket" in kind
+    if (brackets and len(given) % 2) or (not brackets and len(given) != 1):
+        raise ValueError(f"{kind} takes {'pairs of tokens' if brackets else 'one token'}, got {name!r}")
+    if not brackets:
+        return _SEGMENTS[kind](tokens == given[0])
+    found = torch.zeros(*tokens.shape, tokens.shape[1], dtype=torch.bool, device=tokens.device)
+    if kind == "bracket depth":
+        opens, closes = (torch.isin(tokens, tokens.new_tensor(given[side::2])).long() for side in range(2))
+        return _same(_before(opens - closes), 0)
+    for opening, closing in zip(given[::2], given[1::2], strict=True):
+        opens, closes = tokens == opening, tokens == closing
+        level = _before(opens.long() - closes.long())
+        inner = _choose("latest", _same(level, 1) & opens[:, None], tokens)
+        found |= inner & closes[:, :, None] if kind == "opening bracket" else inner
+    return found if kind == "opening bracket" else _choose("latest", found, tokens)
+
+
+def _before(values: Int[Tensor, "batch pos"]) -> Int[Tensor, "batch pos"]:
+    """Return the sum of the values before each position."""
+    return values.cumsum(1) - values
+
+
+def _same(values: Int[Tensor, "batch pos"], less: int) -> _Keys:
+    """Return the earlier keys whose value is the query's, or by so much less."""
+    return (values[:, :, None] - less == values[:, None]).tril(-1)
+
+
+def _place_before(ends: Bool[Tensor, "batch pos"]) -> _Keys:
+    position = torch.arange(ends.shape[1], device=ends.device)
+    last = torch.where(ends, position, -1).cummax(1).values
+    place = position - torch.nn.functional.pad(last, (1, 0), value=-1)[:, :-1]
+    return _same(_before(ends.long()), 1) & (place[:, :, None] == place[:, None])
+
+
+_SEGMENTS: Mapping[str, Callable[[Bool[Tensor, "batch pos"]], _Keys]] = {
+    "same segment": lambda ends: _same(_before(ends.long()), 0),
+    "place in segment before": _place_before,
+}
+
 
 Relation = Bool[Tensor, "batch query key"]
 Relations = Iterable[str] | Mapping[str, str | Relation | Callable[[Int[Tensor, "batch pos"]], Relation]]
@@ -48,12 +229,12 @@ def token_relation(name: str, tokens: Int[Tensor, "batch pos"], skipped: int = -
         return (key == 0).expand(len(tokens), length, -1)
     choice, _, chosen_from = name.partition(" ")
     if choice in CHOICES:
-        return choose(choice, token_relation(chosen_from, tokens, skipped), tokens)
-    if (keys := structure(name, tokens)) is not None:
+        return _choose(choice, token_relation(chosen_from, tokens, skipped), tokens)
+    if (keys := _structure(name, tokens)) is not None:
         return keys
     offsets = {"self": "offset 0", "previous token": "offset 1"}
-    if is_expression(name):
-        return relation_of(name, tokens)
+    if _is_expression(name):
+        return _relation_of(name, tokens)
     if (match := re.fullmatch(r"offset (\d+)", offsets.get(name, name))) is None:
         others = f"{', '.join((*RELATIONS, *STRUCTURES))}, offset N, as offset 31, and {GRAMMAR}"
         raise ValueError(f"there is no relation {name!r}; there are {others}")

@@ -1,9 +1,11 @@
-"""Every sentence about stages and turning points, from the rows that hold them."""
+"""Every sentence about stages, turning points and heads, from the rows that hold them."""
+
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
 
-from stagewise.event import DIFFUSE, Causes
+from stagewise.event import DIFFUSE, HEAD_KINDS, Causes
 from stagewise.statistics import DEFAULT, OnsetVerdict, StageCriteria, TurnVerdict
 from stagewise.table import head_label
 from stagewise.words._grammar import count, more
@@ -12,14 +14,17 @@ from stagewise.words._onsets import (
     Context,
     Row,
     cause,
+    half_way,
+    head,
     largest,
+    no_onset,
     no_onsets,
     not_judged,
     onsets,
     timed,
     with_causes,
 )
-from stagewise.words._times import at, interval, span, written
+from stagewise.words._times import at, interval, span, unit, written
 
 NO_STAGES = "no stages can be found: there are no scores over at least four checkpoints"
 
@@ -159,3 +164,105 @@ def onset_stage(began_here: pd.DataFrame, context: Context, *, spread: bool = Fa
     times = began_here["t50"]
     over = f"one after another, {span(times.iloc[0], times.iloc[-1])}: " if spread else ""
     return over + "; ".join([*phrases, *more(len(began_here) - len(shown))])
+
+
+def heads(onsets: pd.DataFrame, last: int, criteria: StageCriteria = DEFAULT) -> str:
+    """Say which heads of each kind there are, since when, and which kind surely came first."""
+    parts, first = [], {}
+    for kind in HEAD_KINDS:
+        of_kind = onsets[onsets["kind"] == kind]
+        named = of_kind[of_kind["named"]].sort_values("t50", kind="stable").to_dict("records")
+        if named:
+            first[kind] = named[0]
+            since = ", ".join(f"{head(row)} ({half_way(row)})" for row in named)
+            parts.append(f"{kind} heads, and the {unit()} at which each had risen half-way: {since}")
+        else:
+            *_, best = of_kind.sort_values("largest").to_dict("records")
+            parts.append(f"no {kind} head by {at(last)} (the largest mass is {best['largest']:.2f}, of {head(best)})")
+    return " ".join([f"{'; '.join(parts)}.", *_which_first(first, onsets, criteria)])
+
+
+def _which_first(first: Mapping[str, Row], onsets: pd.DataFrame, criteria: StageCriteria) -> list[str]:
+    if not first:
+        return []
+    early, *others = sorted(first, key=lambda kind: float(first[kind]["t50"]))
+    if not others:
+        (late,) = (kind for kind in HEAD_KINDS if kind != early)
+        if onsets.loc[onsets["kind"] == late, "largest"].max() >= criteria.named:
+            return []
+        return [f"So {early} heads come before {late} heads, if any form."]
+    (late,) = others
+    if first[early]["t50_hi"] <= first[late]["t50_lo"]:
+        return [f"So {early} heads come before {late} heads."]
+    return [f"Which kind came first cannot be decided: the intervals of {early} and {late} heads overlap."]
+
+
+def head_rows(onsets: pd.DataFrame, batch: str) -> list[list[object]]:
+    """Return the report's cells on one batch: heads with a name, and the best one of each kind."""
+    best = onsets.groupby("kind")["largest"].transform("max")
+    shown = onsets[onsets["named"] | (onsets["largest"] == best)]
+    order = shown["kind"].map(list(HEAD_KINDS).index)
+    return [
+        [
+            *(batch, row["kind"], head(row), f"{row['before']:.2f}", f"{row['largest']:.2f}", f"{row['last']:.2f}"),
+            half_way(row) if row["onset"] else f"no onset: {no_onset(row)}",
+        ]
+        for row in shown.assign(order=order).sort_values(["order", "t50"], kind="stable").to_dict("records")
+    ]
+
+
+NO_PATTERNS = (
+    "the table has no patterns of heads: measure one of PatternClusters.profile, OffsetProfile.mass, AttentionTo.mass"
+)
+
+EVENTS = {
+    "birth": "{heads} {leave} the common pattern: kind {after} is born",
+    "split": "{heads} {leave} kind {before}: kind {after} splits off",
+    "change": "{heads} {turn} from kind {before} to a pattern of {own}, kind {after}",
+    "merge": "kind {before} merges into kind {after}: {heads} {join} it",
+    "death": "kind {before} dies: {heads} {turn} back to the common pattern, kind {after}",
+    "swap": "{heads} change places between kinds {before}",
+    "move": "{heads} {turn} from kind {before} to kind {after}",
+}
+"""Event -> what is said of it."""
+
+
+def event(row: Row, names: Mapping[int, str]) -> str:
+    """Return the event in words."""
+    before, after = (
+        " and ".join(f"{kind} ({names[int(kind)]})" for kind in row[side].split()) for side in ("before", "after")
+    )
+    heads = row["heads"].split()
+    one = len(heads) == 1
+    verbs = {verb: f"{verb}s" if one else verb for verb in ("leave", "turn", "join")}
+    shown = ", ".join(heads[:LISTED]) + (f" and {len(heads) - LISTED} more" if len(heads) > LISTED else "")
+    return EVENTS[row["event"]].format(
+        before=before, after=after, heads=shown, own="its own" if one else "their own", **verbs
+    )
+
+
+def events(frame: pd.DataFrame, kinds: pd.DataFrame) -> list[str]:
+    """Return the events with their times, one a line; also that there was none."""
+    if frame.empty:
+        return ["no kind is born, splits, merges, changes or dies"]
+    shown = frame.head(2 * LISTED)
+    lines = [
+        f"{span(row['last_step_before'], row['first_step_after'])}: {text}"
+        for row, text in zip(shown.to_dict("records"), each_event(shown, kinds), strict=True)
+    ]
+    return [*lines, *more(len(frame) - len(lines), "events")]
+
+
+def each_event(frame: pd.DataFrame, kinds: pd.DataFrame) -> list[str]:
+    """Say of each event what happened; `kinds` has the names."""
+    names = dict(zip(kinds["kind"].tolist(), kinds["name"].tolist(), strict=True))
+    return [event(row, names) for row in frame.to_dict("records")]
+
+
+def kinds(frame: pd.DataFrame) -> list[str]:
+    """Say which kinds there are, from when to when, and of how many heads."""
+    return [
+        f"kind {row['kind']} ({row['name']}): {span(row['first_step'], row['last_step'])}, "
+        f"up to {count(row['heads'], 'head')}"
+        for row in frame.head(2 * LISTED).to_dict("records")
+    ]

@@ -1,6 +1,11 @@
 """Columns as a loop of training collects them; of a log that goes back to an earlier step the later values count."""
 
+import io
+import json
+import re
+from collections.abc import Callable
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -87,3 +92,141 @@ def test_text_is_numbers_where_each_entry_is_one() -> None:
     assert from_text(pd.Series(["1,000", "tensor(0.5)"])).tolist() == [1000, 0.5]
     assert from_text(pd.Series(["12.5%", "50%"])).tolist() == [0.125, 0.5]
     assert from_text(pd.Series(["1.5", "-"])).tolist() == ["1.5", "-"]
+
+
+LOG_TABLES_STEPS = [0, 500, *range(1000, 20_000, 1000)]
+LOSS = [round(4 - 3 / (1 + np.exp(-(step - 9000) / 900)), 3) for step in LOG_TABLES_STEPS]
+LOG_TABLES_LOG = pd.DataFrame({"step": LOG_TABLES_STEPS, "loss": LOSS})
+
+
+def csv(**how: object) -> bytes:
+    """What pandas writes of the log."""
+    return LOG_TABLES_LOG.to_csv(index=False, **how).encode()  # type: ignore[call-overload, no-any-return]
+
+
+def savetxt(**how: str) -> bytes:
+    """What NumPy writes of the log."""
+    file = io.BytesIO()
+    np.savetxt(file, LOG_TABLES_LOG.to_numpy(), **how)
+    return file.getvalue()
+
+
+def german(step: int, loss: float) -> str:
+    """A row as a spreadsheet in German saves it."""
+    return f"{step:,};{loss}".translate({ord(","): ".", ord("."): ","})
+
+
+WRITTEN: dict[str, tuple[str, bytes]] = {
+    "UTF-16, of Excel": ("log.csv", LOG_TABLES_LOG.to_csv(index=False).encode("utf-16")),
+    "UTF-16, of PowerShell": (
+        "log.txt",
+        "".join(f"step {s} loss {v}\r\n" for s, v in LOG_TABLES_LOG.values).encode("utf-16"),
+    ),
+    "Latin-1 beside numbers": ("log.csv", LOG_TABLES_LOG.assign(note="é").to_csv(index=False).encode("latin-1")),
+    "units in brackets": ("log.csv", csv(header=["Step [#]", "loss"])),
+    "units in a row": ("log.csv", csv().replace(b"step,loss\n", b"step,loss\n#,nats\n")),
+    "names again, after a stop": ("log.csv", csv().replace(b"\n9000,", b"\nstep,loss\n9000,")),
+    "a comment of percents": ("log.csv", b"% lr 0.1\n" + csv()),
+    "spaces": ("log.csv", csv(sep=" ")),
+    "a frame as it is printed": ("log.txt", LOG_TABLES_LOG.to_string(index=False).encode()),
+    "bars": ("log.csv", csv(sep="|")),
+    "savetxt": ("log.txt", savetxt(header="step loss")),
+    "savetxt, commas": ("log.csv", savetxt(header="step,loss", delimiter=",")),
+    "German": ("log.csv", "\n".join(["step;loss", *(german(int(s), v) for s, v in LOG_TABLES_LOG.values)]).encode()),
+    "decimal commas behind whole numbers": ("log.csv", csv(sep=";", decimal=",", float_format="%.3f")),
+    "thousands between tabs": (
+        "log.tsv",
+        "\n".join(["step\tloss", *(f"{int(s):,}\t{v}" for s, v in LOG_TABLES_LOG.values)]).encode(),
+    ),
+    "numbers as text in JSON": ("log.jsonl", LOG_TABLES_LOG.astype(str).to_json(orient="records", lines=True).encode()),
+    "TensorBoard's download": (
+        "log.json",
+        json.dumps([[1.7e9 + s, int(s), v] for s, v in LOG_TABLES_LOG.values]).encode(),
+    ),
+    "a history beside settings": (
+        "log.json",
+        json.dumps({"history": LOG_TABLES_LOG.to_dict("records"), "args": {"lr": 0.1}}).encode(),
+    ),
+    "columns beside settings": (
+        "log.json",
+        json.dumps({**LOG_TABLES_LOG.to_dict("list"), "args": {"lr": 0.1}}).encode(),
+    ),
+    "rows by their steps": ("log.json", LOG_TABLES_LOG.set_index("step").to_json(orient="index").encode()),
+}
+"""A file of the log -> its name, and what is in it."""
+
+
+@pytest.mark.filterwarnings("ignore:log.txt. the step is")
+@pytest.mark.parametrize("way", WRITTEN)
+def test_a_log_is_read_however_it_is_written(way: str, tmp_path: Path) -> None:
+    name, content = WRITTEN[way]
+    (tmp_path / name).write_bytes(content)
+    table = read_log(tmp_path / name)
+    assert table["step"].tolist() == LOG_TABLES_STEPS
+    np.testing.assert_allclose(table["value"], LOSS, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("name", "write", "reason"),
+    [
+        (
+            "log.feather",
+            LOG_TABLES_LOG.to_feather,
+            "log.feather is no text: save its columns of steps and values as .csv",
+        ),
+        ("log.npz", lambda path: np.savez(path, **LOG_TABLES_LOG), "log.npz is no text"),
+        ("log.csv.gz", LOG_TABLES_LOG.to_csv, "log.csv.gz is no text"),
+        (
+            "log.csv",
+            lambda path: LOG_TABLES_LOG.to_csv(path, header=False, index=False),
+            "its first line holds numbers: write",
+        ),
+        (
+            "log.csv",
+            lambda path: LOG_TABLES_LOG[:0].to_csv(path, index=False),
+            "there are no rows of numbers yet; the columns",
+        ),
+        ("log.csv", lambda path: path.write_text(""), "No columns to parse"),
+    ],
+)
+def test_what_holds_no_such_columns_is_refused_with_what_to_do(
+    name: str, write: Callable[[Path], object], reason: str, tmp_path: Path
+) -> None:
+    write(tmp_path / name)
+    with pytest.raises(ValueError, match=re.escape(reason)):
+        read_log(tmp_path / name)
+
+
+def test_a_last_line_that_is_cut_off_is_left_out_and_named(tmp_path: Path) -> None:
+    text = LOG_TABLES_LOG.to_json(orient="records", lines=True)
+    (tmp_path / "log.jsonl").write_text(text[:-10])
+    with pytest.warns(UserWarning, match=r"the last line is cut off, and left out: '\{\"step\":19000"):
+        assert read_log(tmp_path / "log.jsonl")["step"].tolist() == LOG_TABLES_STEPS[:-1]
+    (tmp_path / "log.jsonl").write_text(text[10:])
+    with pytest.raises(ValueError, match="holds no columns of curves that can be read"):
+        read_log(tmp_path / "log.jsonl")
+
+
+@pytest.mark.parametrize("values", [False, True], ids=["columns", "a row a value"])
+def test_rows_on_other_data_are_other_curves(values: bool, tmp_path: Path) -> None:
+    both = pd.concat(
+        [LOG_TABLES_LOG.assign(split="train"), LOG_TABLES_LOG[::5].assign(split="val", loss=9.0)]
+    ).sort_values("step")
+    if values:
+        both = both.melt(["step", "split"], var_name="metric")
+    both.to_json(tmp_path / "log.jsonl", orient="records", lines=True)
+    curves = {name: rows["value"].tolist() for name, rows in read_log(tmp_path / "log.jsonl").groupby("quantity")}
+    assert curves == {"train/loss": LOSS, "val/loss": [9.0] * len(LOG_TABLES_LOG[::5])}
+
+
+def test_phases_that_follow_each_other_are_one_curve() -> None:
+    phases = ["warmup" if step < 9000 else "main" for step in LOG_TABLES_STEPS]
+    assert read_log(LOG_TABLES_LOG.assign(phase=phases))["quantity"].unique().tolist() == ["loss"]
+
+
+def test_steps_that_begin_anew_in_each_epoch_are_no_resumed_run() -> None:
+    anew = pd.concat([LOG_TABLES_LOG.iloc[:1], *(LOG_TABLES_LOG.iloc[1:] for _ in range(3))]).assign(
+        epoch=[0, *sorted([0, 1, 2] * 20)]
+    )
+    with pytest.raises(ValueError, match="the steps in 'step' begin anew in each epoch"):
+        read_log(anew)

@@ -18,7 +18,7 @@ from stagewise.checkpoints._outliers import (
     rate_jumps,
     vanished,
 )
-from stagewise.checkpoints._weight_path import paths_of
+from stagewise.checkpoints._sketches import paths_of
 from tests.checkpoints.walks import KINDS, Series, common_of, series, sketches_of
 
 every_kind = pytest.mark.parametrize("kind", KINDS)

@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 from stagewise.analysis import folder_of
 from stagewise.architectures import minimal
 from stagewise.checkpoints._checksums import LIST
-from stagewise.checkpoints._data_files import read_parquet
+from stagewise.checkpoints._table_file import read_parquet
 from stagewise.checkpoints.run_folder import (
     ANALYSIS,
     FORMAT,

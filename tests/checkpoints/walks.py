@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from stagewise.checkpoints._sketches import Sketch, sketched
-from stagewise.checkpoints._weight_path import WeightPath, common_path, paths_of
+from stagewise.checkpoints._sketches import Sketch, WeightPath, common_path, paths_of, sketched
 
 KINDS = ("drift", "walk", "noise")
 Series = list[dict[str, Tensor]]

@@ -4,8 +4,8 @@ import pytest
 from typer.testing import CliRunner
 
 from stagewise.cli import _verbs
-from stagewise.cli._densify import densify
 from stagewise.cli._findings import compare, lineage, stages
+from stagewise.cli._replays import densify
 from stagewise.cli.app import app
 
 

@@ -1,6 +1,7 @@
-"""Where what the command line names is measured."""
+"""What a remote series costs is told before its weights are downloaded, and much of it needs a yes."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -8,13 +9,123 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from stagewise.analysis import folder_of
+from stagewise.analysis import analyse, folder_of
+from stagewise.checkpoints import hub as hubs
 from stagewise.checkpoints.run_folder import TABLE, table_file
 from stagewise.checkpoints.series import open_series
 from stagewise.checkpoints.sources import Source
+from stagewise.cli import _sources
 from stagewise.cli._sources import measured_folder
 from stagewise.cli.app import app
+from stagewise.probes import Loss, OVCopying
 from tests.checkpoints.test_formats import adapter_of
+
+WEIGHTS = "model.safetensors"
+STEPS = (0, 10, 20, 30, 40)
+
+
+@pytest.fixture
+def hub(
+    local_hub: Callable[..., Any],
+    saved: Callable[..., dict[str, bytes]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Any:
+    served = local_hub({f"step{step}": saved("GPT2", seed) for seed, step in enumerate(STEPS)})
+    here = partial(hubs.Hub, endpoint=served.endpoint, cache=tmp_path / "cache")
+    monkeypatch.setattr("stagewise.checkpoints.series.Hub", here)
+    monkeypatch.setattr("stagewise.probes.default_probes.default_probes", lambda *_: [Loss()])
+    return served
+
+
+def call(tmp_path: Path, *arguments: str, answer: str = "") -> tuple[int, str]:
+    verb, *options = arguments
+    places = () if verb == "audit" else ("--out", str(tmp_path / "out"), "--quiet")
+    result = CliRunner().invoke(app, [verb, "owner/model", *options, *places], input=answer)
+    return result.exit_code, " ".join(result.output.split())
+
+
+def downloaded(hub: Any) -> set[str]:
+    return {asked.split()[1].split("/")[0] for asked in hub.asked if asked.startswith("GET") and WEIGHTS in asked}
+
+
+@pytest.mark.parametrize("verb", [["report"], ["measure"], ["audit", "--deep"], ["llc"], ["trajectory"]])
+def test_much_is_refused_in_a_script_and_no_weights_are_downloaded(
+    verb: list[str], hub: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stagewise.cli._sources.MUCH_BYTES", 10**5)
+    status, printed = call(tmp_path, *verb)
+    size = sum(len(files[WEIGHTS]) for files in hub.files.values())
+    assert status == 2
+    assert f"owner/model: 5 checkpoints, {size / 1e9:.2f} GB to download" in printed
+    assert "--yes starts it; --checkpoints 20" in printed
+    assert downloaded(hub) == set()
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_choice_is_measured_alone_and_what_is_cached_costs_nothing(hub: Any, tmp_path: Path) -> None:
+    status, printed = call(tmp_path, "measure", "--checkpoints", "3")
+    assert status == 0, printed
+    assert "owner/model: 3 checkpoints, 0.00 GB to download, about 1 min of measuring here" in printed
+    assert downloaded(hub) == {"step0", "step10", "step40"}
+    assert list(table_file(tmp_path / "out").read()["step"].unique()) == [0, 10, 40]
+    entries = open_series("owner/model").source
+    assert entries is not None
+    assert [entry.download() > 0 for entry in entries.entries] == [False, False, True, True, False]
+
+
+def test_with_a_yes_it_starts(hub: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stagewise.cli._sources.MUCH_BYTES", 10**5)
+    monkeypatch.setattr("stagewise.cli._sources.TIMED_BYTES", 10**5)
+    status, printed = call(tmp_path, "measure", "--yes", "--steps", "0:20:10")
+    assert status == 0, printed
+    assert "(about 1 min on this line)" in printed
+    assert downloaded(hub) == {"step0", "step10", "step20"}
+
+
+def test_a_person_is_asked(hub: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stagewise.cli._sources.MUCH_SECONDS", 0)
+    monkeypatch.setattr("stagewise.cli._sources._person_is_there", lambda: True)
+    status, printed = call(tmp_path, "measure", answer="n\n")
+    assert (status, "Go on?" in printed, downloaded(hub)) == (1, True, set())
+    status, printed = call(tmp_path, "measure", answer="y\n")
+    assert (status, len(downloaded(hub))) == (0, 5)
+
+
+def test_probes_of_weights_alone_cost_what_they_read(hub: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stagewise.probes.default_probes.default_probes", lambda *_: [OVCopying()])
+    monkeypatch.setattr("stagewise.checkpoints._ranges.HEADER", 512)
+    monkeypatch.setattr("stagewise.checkpoints._ranges.NEAR", 0)
+    told = list[int]()
+    told_by = _sources._download
+    monkeypatch.setattr(_sources, "_download", lambda *of: told.append(told_by(*of)) or told[-1])  # type: ignore[func-returns-value]
+    status, printed = call(tmp_path, "measure")
+    assert status == 0, printed
+    weights = [files[WEIGHTS] for files in hub.files.values()]
+    headers = [8 + int.from_bytes(content[:8], "little") for content in (*weights, weights[0])]  # one before the line
+    configs = sum(len(files["config.json"]) * hub.asked[f"GET {name}/config.json"] for name, files in hub.files.items())
+    assert hub.sent == pytest.approx(told[0] + sum(headers) + configs, rel=0.05)
+    assert told[0] < 0.8 * sum(map(len, weights))
+
+
+def test_a_choice_of_both_kinds_is_refused(hub: Any, tmp_path: Path) -> None:
+    status, printed = call(tmp_path, "measure", "--checkpoints", "3", "--steps", "0:20:10")
+    assert (status, "give one of the two" in printed) == (2, True)
+
+
+def test_a_cache_and_its_size_are_chosen(hub: Any, tmp_path: Path) -> None:
+    place, size = tmp_path / "elsewhere", len(hub.files["step0"][WEIGHTS])
+    status, printed = call(tmp_path, "measure", "--cache", str(place), "--cache-size", f"{2 * size // 1000}KB")
+    assert status == 0, printed
+    held = sum(path.stat().st_size for path in place.rglob("*") if path.is_file() and not path.is_symlink())
+    assert size < held < 3.2 * size
+
+
+def test_in_python_too(hub: Any, tmp_path: Path) -> None:
+    found = analyse("owner/model", tmp_path / "out", steps=3, progress=False)
+    assert found.series.steps == (0, 10, 40)
+    with pytest.raises(ValueError, match="is open: give steps to `open_series`"):
+        analyse(found.series, tmp_path / "out", steps=2)
 
 
 def test_checkpoints_are_measured_where_report_writes_their_table(
@@ -60,7 +171,7 @@ def test_seeds_that_are_measured_are_taken_as_they_are(tmp_path: Path, monkeypat
         taken.append(given)
         return SimpleNamespace(report="page")
 
-    monkeypatch.setattr("stagewise.reporting._seeds.report_seeds", report_seeds)
+    monkeypatch.setattr("stagewise.reporting._measured_runs.report_seeds", report_seeds)
     for name in ("a", "b"):
         (tmp_path / name / TABLE).parent.mkdir(parents=True)
         (tmp_path / name / TABLE).touch()

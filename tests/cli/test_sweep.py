@@ -1,15 +1,27 @@
 """`stagewise sweep`: a run folder a setting, a table of all, nothing done twice."""
 
 import concurrent.futures
+import contextlib
 import glob
+import logging
+import os
+import shutil
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
 import torch
+from pandas.testing import assert_frame_equal
 from typer.testing import CliRunner
 
-from stagewise.checkpoints.run_folder import RESUME
+from stagewise.checkpoints.run_folder import COMPARISONS, RESUME, table_file
+from stagewise.cli._sweep import JOBS, _parameters, executor_named
 from stagewise.cli.app import app
 from stagewise.recipe import Recipe
 
@@ -102,3 +114,167 @@ def test_runs_of_one_shape_are_trained_together_and_the_others_by_themselves(
     assert (code, finished) == (2, ["1_of_3", "2_of_3"]), printed
     assert "of the runs that were trained together, 1 diverged:" in printed, printed
     assert "plan.learning_rate=1e30: blocks.0.attn.W_Q is not finite at step" in printed
+
+
+def double(x: int) -> int:
+    return 2 * x
+
+
+def test_nothing_named_is_left_to_the_sweep(tmp_path: Path) -> None:
+    with executor_named(None, tmp_path) as executor:
+        assert executor is None
+
+
+@pytest.mark.parametrize("text", ["slurm", "dask", "dask:", ""])
+def test_another_name_is_refused(text: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="--executor is dask:ADDRESS, or submitit"), executor_named(text, tmp_path):
+        pass
+
+
+def test_the_address_of_a_scheduler_is_taken(tmp_path: Path) -> None:
+    distributed = pytest.importorskip("distributed", reason="the extra `cluster` is not installed")
+    with (
+        distributed.LocalCluster(n_workers=1, processes=False, dashboard_address=None) as cluster,
+        executor_named(f"dask:{cluster.scheduler_address}", tmp_path) as executor,
+    ):
+        assert executor is not None
+        assert executor.submit(double, 4).result() == 8
+
+
+@pytest.mark.usefixtures("few_sequences", "unchecked")
+def test_checkpoints_are_measured_on_a_cluster(
+    small_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    distributed = pytest.importorskip("distributed", reason="the extra `cluster` is not installed")
+    for name in ("here", "there"):
+        shutil.copytree(small_folder, tmp_path / name)
+    monkeypatch.chdir(tmp_path)
+    assert measured("here") == 0
+    with distributed.LocalCluster(n_workers=1, processes=False, dashboard_address=None) as cluster:
+        assert measured("there", "--executor", f"dask:{cluster.scheduler_address}") == 0
+    assert_frame_equal(table_file(Path("here")).read(), table_file(Path("there")).read().assign(run="here"))
+
+
+@pytest.mark.usefixtures("few_sequences", "unchecked")
+def test_checkpoints_are_compared_and_audited_on_a_cluster(
+    small_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    distributed = pytest.importorskip("distributed", reason="the extra `cluster` is not installed")
+    shutil.copytree(small_folder, tmp_path / "run")
+    monkeypatch.chdir(tmp_path)
+    here = [called(*each) for each in (["trajectory", "run", "--quiet"], ["audit", "run", "--deep", "--json"])]
+    table = pd.read_parquet(Path("run", COMPARISONS))
+    with distributed.LocalCluster(n_workers=1, processes=False, dashboard_address=None) as cluster:
+        there = ("--executor", f"dask:{cluster.scheduler_address}")
+        assert called("audit", "run", "--deep", "--json", *there) == here[1]
+        called("trajectory", "run", "--quiet", *there)
+    assert_frame_equal(pd.read_parquet(Path("run", COMPARISONS)), table)
+    assert "--executor runs checkpoints elsewhere, which --deep asks for" in called("audit", "run", *there, status=2)
+
+
+def called(*arguments: str, status: int = 0) -> str:
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == status, result.output
+    return " ".join(result.output.split())
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("few_sequences", "unchecked")
+def test_the_checkpoints_of_a_lost_worker_are_measured_by_another(small_folder: Path, tmp_path: Path) -> None:
+    distributed = pytest.importorskip("distributed", reason="the extra `cluster` is not installed")
+    for name in ("here", "there"):
+        shutil.copytree(small_folder, tmp_path / name / "run")
+    assert measured(str(tmp_path / "here" / "run")) == 0
+    options = {"n_workers": 3, "threads_per_worker": 1, "dashboard_address": None, "silence_logs": logging.CRITICAL}
+    with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as client:
+        workers = [*client.run(os.getpid).values()]
+        killer = threading.Thread(target=kill_when_measuring, args=(tmp_path / "there" / "run", workers[0]))
+        killer.start()
+        assert measured(str(tmp_path / "there" / "run"), "--executor", f"dask:{cluster.scheduler_address}") == 0
+        killer.join()
+        assert workers[0] not in client.run(os.getpid).values()
+    assert_frame_equal(table_file(tmp_path / "here" / "run").read(), table_file(tmp_path / "there" / "run").read())
+
+
+def kill_when_measuring(folder: Path, worker: int) -> None:
+    """Kill a worker once rows of any checkpoint are there: it has begun one by then."""
+    while not list(folder.glob("tables/parts/*/step-*.parquet")):
+        time.sleep(0.01)
+    os.kill(worker, signal.SIGKILL)
+
+
+def measured(*arguments: str) -> int:
+    result = CliRunner().invoke(app, ["measure", *arguments, "--only", "Loss", "--only", "AttentionTo", "--quiet"])
+    assert result.exit_code == 0, result.output
+    return result.exit_code
+
+
+def test_parameters_of_submitit_are_passed_on_and_jobs_lie_hidden_in_the_sweeps_folder(tmp_path: Path) -> None:
+    pytest.importorskip("submitit", reason="the extra `cluster` is not installed")
+    with executor_named("submitit:timeout_min=7", tmp_path) as executor:
+        assert executor is not None
+        job = executor.submit(double, 4)
+    assert job.result() == 8
+    assert [path.name for path in tmp_path.iterdir()] == [JOBS]
+    assert glob.glob(f"{tmp_path}/*/") == []
+    bad = executor_named("submitit:timeout", tmp_path)
+    with pytest.raises(ValueError, match=r"key=value,key=value,...; got 'timeout'"), bad:
+        pass
+
+
+def test_what_is_not_installed_is_named_with_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "submitit", None)
+    missing = executor_named("submitit", tmp_path)
+    with pytest.raises(ValueError, match=r"submitit is not installed: pip install 'stagewise\[cluster\]'"), missing:
+        pass
+
+
+@pytest.mark.usefixtures("few_sequences", "unchecked")
+def test_several_sources_share_the_workers_of_one_executor(
+    small_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tasks of one source are done only once those of the other are there too."""
+    sources, steps = [tmp_path / "a", tmp_path / "b"], 4
+    for source in sources:
+        shutil.copytree(small_folder, source)
+    monkeypatch.chdir(tmp_path)
+    waiting, opened = threading.Barrier(2 * steps, timeout=60), list[str | None]()
+
+    @contextlib.contextmanager
+    def threads(name: str | None, _: Path) -> Iterator[concurrent.futures.Executor]:
+        opened.append(name)
+        with concurrent.futures.ThreadPoolExecutor(2 * steps, initializer=waiting.wait) as pool:
+            yield pool
+
+    monkeypatch.setattr("stagewise.cli._sources.executor_named", threads)
+    called("report", "a", "b", "--only", "Loss", "--quiet", "--executor", "mine")
+    assert opened == ["mine"]
+    assert [len(table_file(each).read()["step"].unique()) for each in sources] == [steps, steps]
+
+
+@pytest.mark.usefixtures("few_sequences", "unchecked")
+def test_the_tasks_of_other_sources_are_cancelled_where_one_fails(
+    small_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = list[concurrent.futures.Future[Any]]()
+
+    class FirstFails(concurrent.futures.Executor):
+        """Runs nothing; once the tasks of both sources are there, the first one fails."""
+
+        def submit(self, *_: Any, **__: Any) -> concurrent.futures.Future[Any]:
+            asked.append(concurrent.futures.Future())
+            if len(asked) == 8:
+                asked[0].set_exception(ValueError("the worker was not right"))
+            return asked[-1]
+
+    monkeypatch.setattr("stagewise.cli._sources.executor_named", lambda *_: contextlib.nullcontext(FirstFails()))
+    for name in ("a", "b"):
+        shutil.copytree(small_folder, tmp_path / name)
+    monkeypatch.chdir(tmp_path)
+    refused = called("report", "a", "b", "--only", "Loss", "--quiet", "--executor", "mine", status=2)
+    assert "the worker was not right" in refused
+    assert [future.cancelled() for future in asked] == [False, *[True] * 7]
+
+
+def test_parameters_of_submitit_are_numbers_or_text() -> None:
+    assert _parameters("slurm_partition=cpu,timeout_min=60") == {"slurm_partition": "cpu", "timeout_min": 60}

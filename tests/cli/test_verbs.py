@@ -15,6 +15,7 @@ from stagewise import models
 from stagewise.architecture import Architecture
 from stagewise.checkpoints._table_file import TableFile
 from stagewise.checkpoints.run_folder import RUN, TABLE, read_run, read_table
+from stagewise.cli._names import TASKS
 from stagewise.cli.app import app
 from stagewise.words._familiarity import CAVEAT
 
@@ -255,3 +256,74 @@ def test_one_of_several_branches_is_chosen_by_its_name(tmp_path: Path) -> None:
     assert (code, "give `branch` (--branch), one of 'stage1', 'stage2'" in words) == (2, True)
     assert call(*arguments, "--branch", "stage1")[0] == 0
     assert set(read_table(tmp_path / "out")["step"]) == {1, 9}
+
+
+PAPERS = ("incremental", "scan-and-snap", "emergence", "wikitext-baseline")
+
+
+def call_of_run(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(app, list(arguments))
+    return result.exit_code, result.output
+
+
+def test_a_figure_that_there_is_none_of_is_named_with_those_that_there_are(tmp_path: Path) -> None:
+    code, printed = call_of_run("run", "incremental", "--figure", "99", "--folder", str(tmp_path / "none"), "--quiet")
+    assert code == 2
+    assert "there is no figure 99 here; there are 1, 2, 3, 4L, 4R, 5, 6, 7, 8, 9, 11, 12" in printed
+    assert not (tmp_path / "none").exists()
+
+
+def test_papers_and_tasks_are_listed() -> None:
+    code, printed = call_of_run("run", "--help")
+    assert code == 0
+    assert all(name in printed for name in (*PAPERS, *TASKS))
+
+
+@pytest.mark.parametrize("name", [*PAPERS, "markov", "mine:MyTask"])
+def test_a_name_that_is_no_paper_has_the_options_of_a_task(name: str) -> None:
+    code, printed = call_of_run("run", name, "--help")
+    assert code == 0
+    assert ("--preset" in printed) is (name not in PAPERS)
+    assert re.search(rf"Usage: \S+ run {name} \[OPTIONS\] *\n", printed)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["recall", "--contexts", "1,x"], "--contexts takes whole numbers, as in 1,2,4; got '1,x'"),
+        (["wikitext", "--contexts", "1", "--no-restricted"], "give one of the two"),
+        (["incremental", "--figure", "1", "--setting", "huge"], "in setting 'huge'"),
+    ],
+)
+def test_what_cannot_be_run_is_refused_before_a_folder_is_made(
+    arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, letters: str
+) -> None:
+    monkeypatch.setenv("STAGEWISE_WIKITEXT", letters)
+    code, printed = call_of_run("run", *arguments, "--folder", str(tmp_path / "run"), "--quiet")
+    assert (code, message in printed) == (2, True), printed
+    assert not (tmp_path / "run").exists()
+
+
+def call_of_audit(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(app, list(arguments))
+    return result.exit_code, result.output
+
+
+def test_an_audit_ends_with_status_1_where_something_is_wrong(checkpoints: Path) -> None:
+    code, printed = call_of_audit("audit", str(checkpoints))
+    assert (code, "nothing is wrong" in printed) == (0, True)
+    (checkpoints / "checkpoint-20" / "model.safetensors").write_bytes(b"")
+    code, printed = call_of_audit("audit", str(checkpoints), "--json")
+    assert code == 1
+    assert [found["kind"] for found in json.loads(printed)["findings"]] == ["damaged"]
+    assert call_of_audit("audit", str(checkpoints), "--no-weights")[0] == 0
+
+
+def test_a_deep_audit_runs_the_models_and_asks_what_they_are(checkpoints: Path) -> None:
+    code, printed = call_of_audit("audit", str(checkpoints), "--deep")
+    assert (code, "nothing is wrong" in printed) == (0, True)
+    for config in checkpoints.glob("*/config.json"):
+        config.unlink()
+    assert call_of_audit("audit", str(checkpoints))[0] == 0
+    code, printed = call_of_audit("audit", str(checkpoints), "--deep")
+    assert (code, "architecture" in printed) == (2, True)

@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from stagewise.checkpoints.run_folder import TABLE, write
-from stagewise.findings.lineage import FRAMES, Lineage, find_lineage
+from stagewise.findings.lineage import FRAMES, Lineage, _moves_of, _without_passing, _without_short, find_lineage
 from stagewise.saved_findings import LINEAGE, _read_saved, load_lineage
 from stagewise.table import tidy
 from tests.fixtures.profiles import profile_rows
@@ -63,3 +64,40 @@ def test_a_table_without_patterns_is_refused() -> None:
     rows = pd.DataFrame({"run": ["a"], "step": [0], "probe": ["Loss"], "quantity": ["excess"], "value": [1.0]})
     with pytest.raises(ValueError, match=r"no patterns of heads: measure one of PatternClusters\.profile"):
         find_lineage(rows)
+
+
+CASES = {
+    "birth": ([0, 0, 0], [0, 0, 1], (2,)),
+    "split": ([1, 1, 0], [1, 2, 0], (1,)),
+    "change": ([1, 0, 0], [2, 0, 0], (0,)),
+    "merge": ([1, 2, 2], [1, 1, 1], (1, 2)),
+    "death": ([1, 0, 0], [0, 0, 0], (0,)),
+    "move": ([1, 1, 0], [1, 0, 0], (1,)),
+    "swap": ([1, 2, 0], [2, 1, 0], (0, 1)),
+}
+"""Event -> kinds of three heads before and after, and the heads that move; kind 0 is what all started with."""
+
+
+@pytest.mark.parametrize("event", CASES)
+def test_an_event_is_named_by_what_becomes_of_the_kinds(event: str) -> None:
+    before, after, heads = CASES[event]
+    ((t, move),) = _moves_of(np.array([before, before, after, after]), lambda _, kind: kind == 0)
+    assert (t, move.event, move.heads) == (2, event, heads)
+
+
+def test_kinds_that_are_one_half_way_have_changed_places() -> None:
+    labels = np.array([[1, 2], [1, 2], [1, 1], [1, 1], [2, 1], [2, 1]])
+    ((t, move),) = _moves_of(labels, lambda *_: False)
+    assert (t, move.event, move.before, move.heads) == (4, "swap", (1, 2), (0, 1))
+
+
+def test_a_permutation_of_three_is_one_swap() -> None:
+    ((_, move),) = _moves_of(np.array([[0, 1, 2, 2], [1, 2, 0, 2]]), lambda *_: False)
+    assert (move.event, move.heads) == ("swap", (0, 1, 2))
+
+
+def test_a_head_keeps_its_label_on_short_visits_and_passing_kinds_go() -> None:
+    short = _without_short(np.array([[0], [0], [1], [0], [2], [2]]), 2)
+    assert short.ravel().tolist() == [0, 0, 0, 0, 2, 2]
+    passing = _without_passing(np.array([[0], [0], [1], [1], [2], [2]]))
+    assert passing.ravel().tolist() == [0, 0, 2, 2, 2, 2]

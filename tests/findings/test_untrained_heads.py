@@ -4,7 +4,7 @@ import pytest
 
 from stagewise import models, tasks
 from stagewise.checkpoints.series import CheckpointSeries
-from stagewise.findings._head_labels import UNDECIDED, head_labels
+from stagewise.findings._roles import UNDECIDED, head_labels
 from stagewise.measurement.engine import measure
 from stagewise.presets import recipe_for
 from stagewise.probes import AttentionTo, HeadSpecialisation

@@ -10,13 +10,11 @@ import pytest
 import torch
 from torch import nn
 
-from stagewise.checkpoints._data_files import read_json
-from stagewise.checkpoints._table_file import TableFile
+from stagewise.checkpoints._table_file import TableFile, read_json
 from stagewise.checkpoints.run_folder import TABLE
 from stagewise.checkpoints.series import CheckpointSeries, open_series
-from stagewise.measurement._earlier import _SETTINGS, parts_folder
-from stagewise.measurement._parts import PASSES
-from stagewise.measurement._recorded import recorded_dtype
+from stagewise.measurement._earlier import _SETTINGS, PASSES, parts_folder
+from stagewise.measurement._provenance import recorded_dtype
 from stagewise.measurement.engine import measure
 from stagewise.models import has_hooked_transformer
 from stagewise.probe import AbstractProbe

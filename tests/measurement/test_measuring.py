@@ -12,12 +12,14 @@ import pandas as pd
 import pytest
 import torch
 
+from stagewise.architecture import Architecture
 from stagewise.architectures import minimal
 from stagewise.checkpoints.series import CheckpointSeries, State, open_series
 from stagewise.measurement._checkpoint import Plan
+from stagewise.measurement._measuring import Cost, forecast
 from stagewise.measurement.engine import measure
 from stagewise.probe import AbstractProbe, Reading, View
-from stagewise.probes import HeadAblation, Loss
+from stagewise.probes import HeadAblation, Loss, RestrictedContextKL
 from stagewise.recipe import Recipe, TrainPlan
 from stagewise.schedules import linear
 from stagewise.tasks import MarkovChain
@@ -48,7 +50,7 @@ def test_two_workers_give_the_rows_of_one_in_the_same_order_and_say_what_they_ta
 ) -> None:
     request.getfixturevalue(fixture)  # two processes, or this one in their place
     series = open_series(folder)
-    monkeypatch.setattr("stagewise.measurement._forecast._WORTH_SAYING", 0)
+    monkeypatch.setattr("stagewise.measurement._measuring._WORTH_SAYING", 0)
     several = measure(series, PROBES, BATCH, workers=2)
     assert capsys.readouterr().err.count(OTHERS) == 1
     pd.testing.assert_frame_equal(several, measure(series, PROBES, BATCH, progress=False))
@@ -114,7 +116,7 @@ def test_what_the_others_take_is_said_once_after_the_first(
         measure(open_series(folder), PROBES, BATCH, folder=tmp_path, **named)
         return capsys.readouterr().err.count(OTHERS)
 
-    monkeypatch.setattr("stagewise.measurement._forecast._WORTH_SAYING", 0)
+    monkeypatch.setattr("stagewise.measurement._measuring._WORTH_SAYING", 0)
     assert said(progress=False, resamples=10) == 0
     assert said(resamples=20) == 1
     assert said(resamples=20) == 0  # all rows are there
@@ -156,3 +158,39 @@ def test_what_workers_are_handed_holds_the_batch_once() -> None:
     architecture = minimal(TASK.d_vocab, TASK.n_ctx, 2)
     whole, sliced = (len(pickle.dumps(Plan(architecture, PROBES, BATCH, slices))) for slices in (1, 6))
     assert sliced == whole
+
+
+SIZES = Architecture({"n_layers": 12, "d_model": 8, "n_heads": 12, "d_head": 4, "n_ctx": 24, "d_vocab": 32})
+FORECAST_PROBES = [Loss(), RestrictedContextKL((1, 2, 4)), HeadAblation(kinds=("mean",))]
+
+
+def said(loss: float, contexts: float, ablation: float, left: int = 60, workers: int = 1) -> str | None:
+    of_probes = {"Loss": loss, "RestrictedContextKL": contexts, "HeadAblation": ablation}
+    return forecast(Cost(10.0, of_probes), left, workers, FORECAST_PROBES, SIZES)
+
+
+def test_less_than_a_minute_is_not_worth_a_line() -> None:
+    assert said(1, 1, 8, left=5) is None
+    assert said(1, 1, 8, left=6) is not None
+    assert said(1, 1, 8, left=6, workers=2) is None
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [
+        ((1, 1, 8), "10 min, of which HeadAblation's 144 edits 80 %: `--without HeadAblation` leaves them out"),
+        ((1, 5, 3), "RestrictedContextKL's 3 edits 50 % and HeadAblation's 144 edits 30 %: `--without RestrictedCont"),
+        ((9, 0, 1), "the other 60 checkpoints take about 10 min"),
+    ],
+)
+def test_the_probes_whose_edits_take_much_are_named(seconds: tuple[float, float, float], expected: str) -> None:
+    line = said(*seconds)
+    assert line is not None
+    assert expected in line
+    assert ("of which" in line) == (seconds[0] < 9)
+
+
+def test_workers_share_the_time() -> None:
+    line = said(1, 1, 8, workers=2)
+    assert line is not None
+    assert "about 5 min" in line

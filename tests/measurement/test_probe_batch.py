@@ -1,5 +1,6 @@
 """Probe batches: no sequence is dropped for a relation that it does not have, and what is left out is said."""
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -8,11 +9,23 @@ import torch
 import stagewise
 from stagewise import models
 from stagewise.architectures import full
+from stagewise.checkpoints.series import open_series
 from stagewise.measurement.engine import measure
-from stagewise.measurement.probe_batch import _FEWEST, _MORE, _sampled_batch, usable
+from stagewise.measurement.probe_batch import (
+    _FEWEST,
+    _MORE,
+    _restricted_log_probs,
+    _sampled_batch,
+    _with_baselines,
+    usable,
+)
 from stagewise.probes import AttentionProgress, AttentionTo, HeadSpecialisation, Loss, PatternClusters
+from stagewise.recipe import Recipe, TrainPlan
+from stagewise.restricted_training import _train_restricted
 from stagewise.task import Batch
+from stagewise.tasks import RepeatedTokens
 from stagewise.tasks.tokens import Tokens
+from stagewise.tasks.windows import restricted_recipe
 from stagewise.text.token_relations import RELATIONS
 
 VOCABULARY, LENGTH = 31, 8
@@ -85,3 +98,37 @@ def test_a_relation_is_measured_as_on_its_own_sequences_alone(memory: int | None
     assert rows["value"].tolist() == pytest.approx(expected["value"].tolist(), abs=1e-6)
     assert set(rows["n"].dropna()) == {20}
     assert set(table.loc[table["probe"] == "Loss", "n"]) == {40}
+
+
+TASK = RepeatedTokens(16, length=8)
+PLAN = TrainPlan(steps=3, batch_size=4)
+RECIPE = Recipe(TASK, full(16, TASK.n_ctx, n_heads=2, d_model=8, d_mlp=8), PLAN)
+
+
+@pytest.mark.parametrize("context", [2, 5])
+def test_a_baseline_says_what_it_says_of_the_last_tokens_alone(context: int, tmp_path: Path) -> None:
+    series = open_series(_train_restricted(restricted_recipe(RECIPE, context), tmp_path / "run"))
+    batch = dataclasses.replace(TASK.probe_batch(3, seed=0), references={})
+    everywhere = dataclasses.replace(batch, scored=torch.ones_like(batch.scored))
+    log_probs = _restricted_log_probs(series, everywhere)
+    model = models.build(series.architecture)
+    models.load(model, series.weights(3))
+    for query in range(TASK.n_ctx):
+        start = max(0, query + 1 - context)
+        alone, _ = models.clean_pass(model, batch.tokens[:, start : query + 1], hooks=())
+        torch.testing.assert_close(log_probs[:, query], alone[:, -1], atol=1e-5, rtol=0)
+
+
+def test_slices_of_the_batch_give_the_same_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    series = open_series(_train_restricted(restricted_recipe(RECIPE, 2), tmp_path / "run"))
+    batch = TASK.probe_batch(5, seed=0)
+    whole = _restricted_log_probs(series, batch)
+    monkeypatch.setattr("stagewise.measurement.probe_batch._NUMBERS", 1)
+    torch.testing.assert_close(_restricted_log_probs(series, batch), whole, atol=1e-5, rtol=0)
+
+
+def test_baselines_stand_before_the_references_with_their_context(tmp_path: Path) -> None:
+    folder = _train_restricted(restricted_recipe(RECIPE, 2), tmp_path / "run")
+    batch = _with_baselines(TASK.probe_batch(2, seed=0), {2: folder})
+    assert next(iter(batch.references)) == "trained c=2"
+    assert (batch.contexts, batch.nested) == ({"trained c=2": 2}, ())

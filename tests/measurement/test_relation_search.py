@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from stagewise.checkpoints.series import CheckpointSeries
-from stagewise.measurement.relation_search import explain_attention, propose_relations
+from stagewise.measurement.relation_search import _general, _pointed_at, explain_attention, propose_relations
 from stagewise.task import Batch
 from stagewise.text.token_relations import token_relation
 
@@ -151,3 +151,24 @@ def test_each_head_of_a_checkpoint_has_a_row(small_run: CheckpointSeries) -> Non
     tokens = torch.randint(4, (16, small_run.architecture.config["n_ctx"] + 1), generator=torch.Generator())
     table = propose_relations(small_run, Batch.from_tokens(tokens), step=2)
     assert table[["layer", "head"]].to_numpy().tolist() == [[0, 0], [0, 1]]
+
+
+TOKENS = torch.tensor([[1, 4, 1, 5, 2, 2, 6, 1, 7, 2]]).repeat(4, 1)
+
+
+def test_every_candidate_is_a_relation_that_has_a_name() -> None:
+    names = list(_general(TOKENS))
+    assert len(names) == len(set(names)) > 30
+    for name in names:
+        assert token_relation(name, TOKENS).shape == (4, 10, 10)
+
+
+def test_only_tokens_that_are_in_balance_are_brackets() -> None:
+    assert {name for name in _general(TOKENS) if name.startswith("opening")} == {"opening bracket 1 2"}
+
+
+def test_attention_points_at_its_offset_its_token_and_its_difference() -> None:
+    excess = torch.zeros(4, 10, 1, 10)
+    excess[:, 8, 0, 6] = 1.0
+    expected = {"offset 2", "key == 6", "token[key] == 6", "token[key - 1] == 2", "token[key] == token[query] - 1"}
+    assert expected <= set(_pointed_at(excess, TOKENS))

@@ -8,7 +8,8 @@ import torch
 from torch import nn
 
 from stagewise import models
-from stagewise.models import _wrapping as wrapping
+from stagewise.architecture import Architecture
+from stagewise.models import _bridge_loading as bridge_loading
 from stagewise.models._model import Bridge
 from tests.models.small_families import LENGTH, VOCAB, families
 
@@ -37,12 +38,13 @@ def assert_alike(one: Any, other: Any, tokens: torch.Tensor = TOKENS) -> None:
 def wrappings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The models that are wrapped to load a checkpoint."""
     seen: list[str] = []
+    wrap = bridge_loading.wrapped
 
     def wrapped(model: Any) -> Bridge:
         seen.append(type(model).__name__)
-        return wrapping.wrapped(model)
+        return wrap(model)
 
-    monkeypatch.setattr("stagewise.models._bridge_loading.wrapped", wrapped)
+    monkeypatch.setattr(bridge_loading, "wrapped", wrapped)
     return seen
 
 
@@ -103,3 +105,33 @@ def test_every_family_is_copied_or_wrapped_rightly(wrappings: list[str]) -> None
         copied += len(wrappings) <= 2
         assert len(wrappings) <= 2, name
     assert copied > 60
+
+
+def test_a_bridge_that_computes_something_else_is_refused() -> None:
+    """Falcon with ALiBi, in 3.9 and in 4.3: its bridge scales the positions as it scales the scores."""
+    from transformers import FalconConfig
+
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 32}
+    with pytest.raises(ValueError, match="FalconForCausalLM does not give the model's logits: they differ by"):
+        models.build(Architecture(FalconConfig(**sizes, alibi=True).to_dict()))
+
+
+def test_a_bridge_around_a_model_gives_the_models_own_logits(hugging_face: Callable[..., nn.Module]) -> None:
+    tokens = bridge_loading.trial_tokens(32)
+    with torch.no_grad():
+        expected = hugging_face("GPT2")(tokens).logits
+        bridge = bridge_loading.wrapped(hugging_face("GPT2"))
+        torch.testing.assert_close(bridge(tokens), expected, atol=1e-4, rtol=0)
+    assert bridge_loading.is_bridge(bridge)
+    assert not bridge_loading.is_bridge(hugging_face("GPT2"))
+    bridge_loading._check(bridge, tokens, expected)
+    with pytest.raises(ValueError, match=f"they differ by {expected.std():.2g}"):
+        bridge_loading._check(bridge, tokens, expected + expected.std())
+    apart = expected.index_fill(2, torch.tensor([3]), torch.nan)  # nothing to compare with
+    bridge_loading._check(bridge, tokens, apart)
+
+
+def test_trial_tokens_lie_in_the_vocabulary_and_differ() -> None:
+    assert len(bridge_loading.trial_tokens(32).unique()) == 6
+    assert len(bridge_loading.trial_tokens(7, 8).unique()) == 7  # no period of the vocabulary's own
+    assert bridge_loading.trial_tokens(3).unique().tolist() == [0, 1, 2]

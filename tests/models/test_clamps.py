@@ -1,11 +1,13 @@
 """Clamps: what is held does not move, everything else trains as if it were not there."""
 
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from stagewise import architectures, models
 from stagewise.architecture import Architecture
@@ -14,7 +16,7 @@ from stagewise.init import GaussianInit
 from stagewise.loss import training_loss
 from stagewise.measurement.engine import measure
 from stagewise.models import _native as native
-from stagewise.models._clamps import _HELD, Clamps, targets
+from stagewise.models._clamps import _HELD, Clamps, of_head, targets, trained
 from stagewise.models._held_attention import held_keys
 from stagewise.plan import ClampHead, TrainPlan
 from stagewise.probes import AttentionTo, HeadAblation, RestrictedContextKL
@@ -32,7 +34,7 @@ MINIMAL = architectures.minimal(4, TASK.n_ctx, n_heads=3)
 PLAN = TrainPlan(steps=8, batch_size=6, learning_rate=0.05, save=range(8), states=(4,))
 
 
-def trained(
+def clamped_run(
     folder: Path, clamp: ClampHead | None, made: Architecture = FULL, plan: TrainPlan = PLAN
 ) -> CheckpointSeries:
     clamps = None if clamp is None else (clamp,)
@@ -45,7 +47,7 @@ def equal(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
 
 @pytest.fixture(scope="module")
 def free(tmp_path_factory: pytest.TempPathFactory) -> CheckpointSeries:
-    return trained(tmp_path_factory.mktemp("free"), None)
+    return clamped_run(tmp_path_factory.mktemp("free"), None)
 
 
 def clamp_of(kind: str, layer: int, head: int, start: int) -> ClampHead:
@@ -57,7 +59,7 @@ def clamp_of(kind: str, layer: int, head: int, start: int) -> ClampHead:
 def test_a_clamped_run_is_the_free_one_up_to_its_start_and_another_after_it(
     kind: str, free: CheckpointSeries, tmp_path: Path
 ) -> None:
-    clamped = trained(tmp_path, clamp_of(kind, 1, 0, 3))
+    clamped = clamped_run(tmp_path, clamp_of(kind, 1, 0, 3))
     assert free.weights(3).keys() == clamped.weights(3).keys()
     same = [equal(dict(free.weights(step)), dict(clamped.weights(step))) for step in range(9)]
     assert same == [True] * 4 + [False] * 5
@@ -68,7 +70,7 @@ def test_a_clamped_run_is_the_free_one_up_to_its_start_and_another_after_it(
 @pytest.mark.parametrize("kind", ["out", "weights", "pattern", "uniform"])
 def test_what_is_held_stays_and_the_other_head_trains(kind: str, optimiser: str, tmp_path: Path) -> None:
     plan = dataclasses.replace(PLAN, optimiser=optimiser, momentum=0.9, weight_decay=0.1)  # type: ignore[arg-type]
-    series = trained(tmp_path, ClampHead(0, 1, 3, kind), plan=plan)  # type: ignore[arg-type]
+    series = clamped_run(tmp_path, ClampHead(0, 1, 3, kind), plan=plan)  # type: ignore[arg-type]
     start, after, last = (series.weights(step) for step in (3, 4, 8))
     for part in _HELD[kind]:
         name = f"blocks.0.attn.{part}"
@@ -88,12 +90,12 @@ def test_a_head_held_at_uniform_attends_evenly_and_one_held_out_writes_nothing(
 ) -> None:
     tokens = TASK.sample(5, seed=1).tokens
     model = models.build(made)
-    models.load(model, trained(tmp_path / "uniform", ClampHead(1, 1, 2, "uniform"), made).weights(8))
+    models.load(model, clamped_run(tmp_path / "uniform", ClampHead(1, 1, 2, "uniform"), made).weights(8))
     _, found = models.clean_pass(model, tokens, ["blocks.1.attn.hook_pattern"])
     length = tokens.shape[1]
     even = torch.ones(length, length).tril() / torch.arange(1, length + 1)[:, None]
     torch.testing.assert_close(found["blocks.1.attn.hook_pattern"][:, 1], even.expand(5, -1, -1))
-    models.load(model, trained(tmp_path / "out", ClampHead(1, 1, 2), made).weights(8))
+    models.load(model, clamped_run(tmp_path / "out", ClampHead(1, 1, 2), made).weights(8))
     clean, _ = models.clean_pass(model, tokens, [])
     weights = models.weights(model)
     for part in ("W_Q", "b_Q"):  # whatever it attends to, nothing comes of it
@@ -137,7 +139,7 @@ def test_a_kick_moves_the_values_that_heads_share_where_w_o_does_not_train() -> 
 def test_heads_that_are_one_by_symmetry_stay_one_but_for_those_that_a_clamp_parts(kind: str, tmp_path: Path) -> None:
     made = architectures.minimal(4, TASK.n_ctx, 3, architectures.OneHotInit(query_scale=0.0))
     plan = dataclasses.replace(PLAN, optimiser="sgd", learning_rate=1.0, weight_decay=0.0, clip=None)
-    series = trained(tmp_path, clamp_of(kind, 0, 1, 3), made, plan)
+    series = clamped_run(tmp_path, clamp_of(kind, 0, 1, 3), made, plan)
     model = models.build(made)
     models.load(model, dict(series.weights(3)))
     Clamps(model, [clamp_of(kind, 0, 1, 3)]).begin(3)
@@ -159,13 +161,13 @@ def test_a_clamped_run_that_was_interrupted_resumes_with_the_same_bits(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clamp = clamp_of(kind, 0, 0, 3)
-    whole = trained(tmp_path / "whole", clamp)
+    whole = clamped_run(tmp_path / "whole", clamp)
     for stopped in (3, 5):
         with monkeypatch.context() as patch:
             patch.setattr("stagewise.training._check_model", stop_at(stopped))
             with pytest.raises(KeyboardInterrupt):
-                trained(tmp_path / "cut", clamp)
-    resumed = trained(tmp_path / "cut", clamp)
+                clamped_run(tmp_path / "cut", clamp)
+    resumed = clamped_run(tmp_path / "cut", clamp)
     assert all(equal(dict(whole.weights(step)), dict(resumed.weights(step))) for step in range(9))
 
 
@@ -179,7 +181,7 @@ def stop_at(step: int) -> object:
 
 def test_a_head_that_the_model_does_not_have_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"no head L2H0: the model has 2 layers of 2 heads"):
-        trained(tmp_path, ClampHead(2, 0, 3))
+        clamped_run(tmp_path, ClampHead(2, 0, 3))
     assert not tmp_path.joinpath("run.json").exists()
 
 
@@ -194,7 +196,7 @@ def test_after_its_start_a_head_held_at_a_relation_attends_to_that_and_before_it
     made: Architecture, tmp_path: Path
 ) -> None:
     layer = made.n_layers - 1
-    series, batch = trained(tmp_path, clamp_of("relation", layer, 1, 3), made), TASK.probe_batch(6, 0)
+    series, batch = clamped_run(tmp_path, clamp_of("relation", layer, 1, 3), made), TASK.probe_batch(6, 0)
     model, name = models.build(made), f"blocks.{layer}.attn.hook_pattern"
     relation = batch.relations["I(2)"]
     starts = relation.any(-1)
@@ -207,7 +209,7 @@ def test_after_its_start_a_head_held_at_a_relation_attends_to_that_and_before_it
 
 
 def test_every_probe_reads_a_held_head_with_lean_passes_and_with_hooks(tmp_path: Path) -> None:
-    series, batch = trained(tmp_path, clamp_of("relation", 1, 1, 3))[3:], TASK.probe_batch(30, 0)
+    series, batch = clamped_run(tmp_path, clamp_of("relation", 1, 1, 3))[3:], TASK.probe_batch(30, 0)
     probes = [AttentionTo(), RestrictedContextKL(), HeadAblation()]
     tables = [measure(series, probes, batch, by_hooks=by_hooks, progress=False) for by_hooks in (False, True)]
     for quantity in ("mass", "along"):
@@ -242,3 +244,54 @@ def test_a_relation_that_cannot_be_held_is_refused_and_those_that_can_are_named(
     for wrong in ({"kind": "relation"}, {"relation": "I(1)"}):
         with pytest.raises(ValueError, match='of the kind "relation" names one, and no other does'):
             ClampHead(0, 0, 3, **wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", ["LN and MLP", "grouped queries", "rotary", "half rotary", "attention only"])
+def test_moving_a_heads_numbers_moves_its_output_and_no_other_heads(kind: str, subject: Callable[..., Any]) -> None:
+    one = subject(kind, 2)
+    masks = of_head(one.built, 0, 1)
+    sharing = {0, 1} if kind == "grouped queries" else {1}
+    assert len(masks) == 7
+    name, written = "blocks.0.attn.hook_z", "blocks.1.hook_resid_pre"
+    _, before = models.clean_pass(one.built, one.tokens, [name, written])
+    state, named = models.weights(one.built), models.parameters(one.built)
+    try:
+        with torch.no_grad():
+            for parameter, mask in masks.items():
+                named[parameter].add_(torch.rand(mask.shape, generator=torch.Generator().manual_seed(0)) * mask)
+        _, after = models.clean_pass(one.built, one.tokens, [name, written])
+    finally:
+        models.load(one.built, state)
+    moved = (after[name] - before[name]).abs().amax((0, 1, 3))
+    assert {head for head, change in enumerate(moved.tolist()) if change > 1e-6} == sharing
+    assert not torch.equal(after[written], before[written])
+
+
+def test_the_heads_of_a_layer_have_all_of_its_attention_but_the_output_bias(subject: Callable[..., Any]) -> None:
+    one = subject("LN and MLP", 2)
+    named = models.parameters(one.built)
+    total = sum(mask.int() for head in range(4) for mask in [*of_head(one.built, 1, head).values()][:1])
+    assert isinstance(total, torch.Tensor)
+    assert (total == 1).all()
+    heads = sum(int(mask.sum()) for head in range(4) for mask in of_head(one.built, 1, head).values())
+    attention = [weight for name, weight in named.items() if name.startswith("blocks.1.attn.")]
+    assert heads == sum(weight.numel() for weight in attention) - one.built.cfg.d_model
+
+
+def test_a_head_that_is_not_there_and_a_model_of_other_names_are_refused(subject: Callable[..., Any]) -> None:
+    with pytest.raises(ValueError, match="there is no head L0H4: the model has 2 layers of 4 heads"):
+        of_head(subject("LN and MLP", 2).built, 0, 4)
+    with pytest.raises(ValueError, match="single heads of GPT2LMHeadModel are not told apart"):
+        of_head(subject("GPT2").built, 0, 0)
+
+
+@pytest.mark.parametrize("kind", ["GPT2", "GPTNeoX", "Llama", "Gemma2", "GPTJ", "Bloom", "OPT", "Mixtral"])
+def test_of_a_bridge_all_that_hugging_faces_model_has_is_trained_once(
+    kind: str, subject: Callable[..., Any], hugging_face: Callable[..., nn.Module]
+) -> None:
+    one = subject(kind)
+    named = list(trained(one.built).values())
+    logits = one.built(one.tokens)
+    gradients = torch.autograd.grad(logits.square().sum(), named, allow_unused=True)
+    used = sum(len(gradient.flatten()) for gradient in gradients if gradient is not None)
+    assert used == sum(parameter.numel() for parameter in hugging_face(kind).parameters())

@@ -1,5 +1,7 @@
 """Estimates from gradients: those of finite differences, from the lean pass and from the model itself alike."""
 
+import itertools
+import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -9,11 +11,15 @@ import torch
 from torch import Tensor
 
 from stagewise import models
-from stagewise.intervention import AblateHead, Ablation, AttributeHeads
+from stagewise.architecture import Architecture
+from stagewise.init import GaussianInit
+from stagewise.intervention import AblateHead, Ablation, AttributeEdges, AttributeHeads, PatchEdge
 from stagewise.loss import ScoredPredictions
 from stagewise.models import _gradients as gradients
 from stagewise.models import _lean as lean
 from stagewise.models._edits import replacement
+from stagewise.models._lean_reading import rotary_hooks
+from tests.models.conftest import Make
 
 SMALL = 0.004
 """Share of the way to z', and away from it, that is gone: so little that few ReLUs change sides."""
@@ -73,3 +79,142 @@ def test_estimates_are_the_finite_differences_of_a_small_step(any_kind: str, sub
         assert (estimates - expected).abs().quantile(MOST) < LINEAR * expected.abs().max()
     assert [parameter.requires_grad for parameter in run.built.parameters()] == trained
     assert all(parameter.grad is None for parameter in run.built.parameters())
+
+
+FLOAT32 = 1e-5
+SIZES = {"n_layers": 3, "n_heads": 2, "d_model": 8, "d_head": 4, "d_mlp": 6, "act_fn": "gelu", "n_ctx": 5, "d_vocab": 7}
+KINDS: dict[str, dict[str, Any]] = {
+    "LN": {"normalization_type": "LN"},
+    "no norm": {"normalization_type": None, "attn_only": True},
+    "rotary, shared keys": {"positional_embedding_type": "rotary", "n_key_value_heads": 1},
+}
+
+
+class RunOfEdges:
+    """A model, its clean pass, and what edges are computed from."""
+
+    def __init__(self, kind: str, scale: float = 0.4) -> None:
+        self.model = models.build(Architecture({**SIZES, **KINDS[kind]}, GaussianInit(scale)))
+        self.tokens = torch.randint(0, 7, (4, 5), generator=torch.Generator().manual_seed(0))
+        hooks = {*gradients.hooks_for_attribution(self.model), *(f"blocks.{n}.hook_resid_pre" for n in range(3))}
+        log_probs, self.clean = models.clean_pass(self.model, self.tokens, hooks)
+        self.scored = torch.ones(4, 5, dtype=torch.bool)
+        self.predictions = ScoredPredictions.of(log_probs, self.tokens.roll(-1, 1), self.scored)
+        self.weights = gradients.check(lean.agreeing_weights(self.model, self.clean, log_probs), self.model)
+
+    def edges(self, request: AttributeEdges, share: float = 1.0) -> Tensor:
+        mean = self.clean[gradients.INPUT].mean(0, keepdim=True)
+
+        def partly(part: Ablation) -> Tensor:
+            assert isinstance(part, AblateHead)
+            z = self.clean[f"blocks.{part.layer}.attn.hook_z"][:, :, part.head]
+            return z + share * (replacement(part, self.clean) - z)
+
+        rest = self.clean, mean, partly, self.predictions, self.scored
+        return gradients.edges(request, self.model, self.weights, *rest)
+
+    def patched(self, *edit: PatchEdge) -> Tensor:
+        with torch.no_grad():
+            replaced = partial(replacement, clean=self.clean)
+            return gradients.patched(self.weights, self.clean, replaced, edit, self.scored)
+
+    @property
+    def clean_end(self) -> Tensor:
+        """What comes out of the last layer in the clean pass."""
+        with torch.no_grad():
+            _, activations = models.clean_pass(self.model, self.tokens, ["blocks.2.hook_resid_post"])
+        return activations["blocks.2.hook_resid_post"][self.scored]
+
+
+@pytest.mark.one_of(3)
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_estimate_is_the_slope_of_the_exact_change(kind: str) -> None:
+    run, share = RunOfEdges(kind), 0.01
+    estimated = run.edges(AttributeEdges())
+    slope = (run.edges(AttributeEdges(exact=True), share) - run.edges(AttributeEdges(exact=True), -share)) / (2 * share)
+    torch.testing.assert_close(estimated, slope, atol=2e-3 * float(estimated.abs().max()), rtol=0.05)
+    later = torch.tensor([[source < layer for source in range(3)] for layer in range(3)])
+    assert not estimated.movedim(3, 2)[:, ~later].any()
+    assert (estimated.movedim(3, 2)[:, later].abs().amax((0, 2, 3, 4)) > 0).all()
+
+
+@pytest.mark.parametrize("copy", [0, 1, 2])
+def test_an_exact_edge_is_the_reading_head_alone_given_another_input(copy: int) -> None:
+    run = RunOfEdges("LN")
+    found = run.edges(AttributeEdges(exact=True))
+    source, reader = (0, 1), (1, 0)
+    z = run.clean["blocks.0.attn.hook_z"][:, :, source[1]]
+    change = (z.mean(0) - z) @ models.weights(run.model)["blocks.0.attn.W_O"][source[1]]
+
+    def read(name: str) -> Tensor:
+        """A head's queries, keys or values in a pass whose stream in front of the layer is changed: by the model."""
+        hooks = [("blocks.1.hook_resid_pre", lambda x, hook: x + change)]
+        kept: list[Tensor] = []
+        hooks.append((f"blocks.1.attn.hook_{name}", lambda x, hook: kept.append(x)))
+        run.model.run_with_hooks(run.tokens, fwd_hooks=hooks)
+        return kept[0][:, :, reader[1]]
+
+    name = "qkv"[copy]
+    other = read(name)
+
+    def put(x: Tensor, hook: Any) -> Tensor:
+        x = x.clone()
+        x[:, :, reader[1]] = other
+        return x
+
+    with torch.no_grad():
+        logits = run.model.run_with_hooks(run.tokens, fwd_hooks=[(f"blocks.1.attn.hook_{name}", put)])
+    expected = run.predictions.loss(logits[run.scored]) - run.predictions.loss(run.model(run.tokens)[run.scored])
+    measured = found[:, reader[0], reader[1], source[0], source[1], copy]
+    torch.testing.assert_close(measured, expected.detach(), atol=FLOAT32, rtol=1e-3)
+
+
+def test_integrated_gradients_of_one_step_are_those_of_the_clean_pass() -> None:
+    run = RunOfEdges("LN")
+    one, several = run.edges(AttributeEdges(1)), run.edges(AttributeEdges(4))
+    torch.testing.assert_close(one, run.edges(AttributeEdges()))
+    assert not torch.allclose(one, several, rtol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("kind", "named"),
+    {
+        "Bloom": "computes with: ALiBi positions. Leave EdgeAttribution out for this model",
+        "Gemma2": "computes with: norms behind attention. Leave",  # and attention in windows, which is no hindrance
+        "Mixtral": "computes with: parts of its own, such as experts",
+        "shortformer": "computes with: shortformer positions. Leave",
+    }.items(),
+)
+def test_a_model_whose_heads_get_no_inputs_of_their_own_is_refused_for_what_it_has(
+    kind: str, named: str, subject: Make
+) -> None:
+    one = subject(kind, 2)
+    names = {"blocks.0.hook_resid_pre", *rotary_hooks(one.built)}
+    log_probs, clean = models.clean_pass(one.built, one.tokens, names)
+    with pytest.raises(ValueError, match=re.escape(named)):
+        gradients.check(lean.agreeing_weights(one.built, clean, log_probs), one.built)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_patched_edge_changes_the_loss_by_the_exact_effect_of_the_edge(kind: str) -> None:
+    run = RunOfEdges(kind)
+    exact = run.edges(AttributeEdges(exact=True))
+    clean = run.predictions.loss(run.weights.unembedded(run.clean_end))
+    for by, (layer, head), (source_layer, source) in itertools.product("QKV", [(1, 0), (2, 1)], [(0, 0), (0, 1)]):
+        edge = PatchEdge(layer, head, by, AblateHead(source_layer, source, "mean"))  # type: ignore[arg-type]
+        loss = run.predictions.loss(run.weights.unembedded(run.patched(edge)))
+        torch.testing.assert_close(
+            loss - clean, exact[:, layer, head, source_layer, source, "QKV".index(by)], atol=FLOAT32, rtol=1e-4
+        )
+
+
+def test_all_edges_from_a_head_to_the_last_layer_are_its_mean_in_what_that_layer_reads() -> None:
+    run, source = RunOfEdges("no norm"), AblateHead(1, 0, "mean")
+    every = [PatchEdge(2, head, by, source) for head in range(2) for by in ("Q", "K", "V")]
+    z = run.clean["blocks.1.attn.hook_z"][:, :, 0]
+    change = (z.mean(0) - z) @ models.weights(run.model)["blocks.1.attn.W_O"][0]
+    moved = [("blocks.2.hook_resid_pre", lambda x, hook: x + change)]
+    logits = run.model.run_with_hooks(run.tokens, fwd_hooks=moved)
+    W_U = models.weights(run.model)["unembed.W_U"]
+    expected = logits.flatten(0, 1) - change.flatten(0, 1) @ W_U  # the stream itself keeps what the head wrote
+    torch.testing.assert_close(run.weights.unembedded(run.patched(*every)), expected, atol=FLOAT32, rtol=1e-4)

@@ -1,18 +1,31 @@
 """The training pass against the hooked model: same logits, same gradients, or the model itself."""
 
+import dataclasses
 import typing
 from typing import Any, cast
 
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 
+from stagewise import models
 from stagewise import models as model
 from stagewise.architecture import Architecture
+from stagewise.architectures import full, minimal
 from stagewise.init import GaussianInit
-from stagewise.models._first_layer_tables import FirstLayer
+from stagewise.models import _training_pass as module
 from stagewise.models._held_attention import hold
-from stagewise.models._training_pass import TrainingPass, training_pass
+from stagewise.models._training_pass import (
+    FirstLayer,
+    TrainingPass,
+    attended_by_tables,
+    causal_attention,
+    causal_mask,
+    first_layer,
+    looked_up,
+    training_pass,
+)
 
 FLOAT32 = 1e-5
 """Logits of order one, sums in another order."""
@@ -207,3 +220,117 @@ def test_the_way_is_that_of_the_batch_that_is_trained_on_not_of_the_example() ->
     built = build({"normalization_type": None})
     assert way_of(fused(built, TOKENS, batch_size=1)) == "residual stream"
     assert way_of(fused(built, TOKENS[:1], batch_size=400)) == "rows"
+
+
+FLOAT32_FIRST_LAYER_TABLES = 1e-5
+"""Sums of a few dozen numbers of order one, in another order."""
+
+
+def normal(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+TOKENS_FIRST_LAYER_TABLES = torch.randint(4, (3, 6), generator=torch.Generator().manual_seed(1))
+W_E, POSITIONS = normal(4, 7, seed=2), normal(6, 7, seed=3)
+
+
+def test_a_looked_up_product_is_that_of_the_embedded_sequence() -> None:
+    weight, bias = normal(5, 7, seed=4), normal(5, seed=5)
+    expected = (W_E[TOKENS_FIRST_LAYER_TABLES] + POSITIONS) @ weight.T + bias
+    torch.testing.assert_close(
+        looked_up(W_E, POSITIONS, TOKENS_FIRST_LAYER_TABLES, weight, bias),
+        expected,
+        atol=FLOAT32_FIRST_LAYER_TABLES,
+        rtol=FLOAT32_FIRST_LAYER_TABLES,
+    )
+
+
+@pytest.mark.parametrize("queries", [1, 4, 6])
+def test_attention_by_tables_is_that_of_projected_positions(queries: int) -> None:
+    weights = {f"W_{name}": normal(2, 7, 3, seed=ord(name)) for name in "QKV"}
+    weights |= {f"b_{name}": normal(2, 3, seed=ord(name) + 1) for name in "QKV"}
+    write, x = normal(2, 3, 5, seed=6).requires_grad_(), normal(3, queries, 5, seed=7)
+    for weight in weights.values():
+        weight.requires_grad_()
+    rows = torch.cat([W_E, POSITIONS])
+    q, k, v = (
+        torch.einsum("bpm,hmd->bhpd", W_E[TOKENS_FIRST_LAYER_TABLES] + POSITIONS, weights[f"W_{name}"])
+        + weights[f"b_{name}"][:, None]
+        for name in "QKV"
+    )
+    later = torch.ones(6, 6, dtype=torch.bool).triu(1)
+    pattern = (q @ k.transpose(-1, -2) / 1.3).masked_fill(later, -torch.inf).softmax(-1)
+    expected = x + torch.einsum("bhqk,bhkd,hdo->bqo", pattern, v, write)[:, 6 - queries :]
+    found = attended_by_tables(x, rows, TOKENS_FIRST_LAYER_TABLES, weights, write, 1.3)
+    torch.testing.assert_close(found, expected, atol=FLOAT32_FIRST_LAYER_TABLES, rtol=FLOAT32_FIRST_LAYER_TABLES)
+    of_each = [write, *weights.values()]
+    gradients = (torch.autograd.grad((each**2).mean(), of_each) for each in (found, expected))
+    for one, other in zip(*gradients, strict=True):
+        torch.testing.assert_close(one, other, atol=FLOAT32_FIRST_LAYER_TABLES, rtol=10 * FLOAT32_FIRST_LAYER_TABLES)
+
+
+def chosen(architecture: Architecture, batch_size: int = 512, **change: Any) -> str:
+    config = {**architecture.config, **change}
+    cfg = models.build(dataclasses.replace(architecture, config=config, init=Architecture(config).init)).cfg
+    return first_layer(cfg, cfg.n_ctx, batch_size)
+
+
+def test_tables_are_taken_where_they_are_narrower_than_the_projections() -> None:
+    wired = minimal(24, 21)
+    assert chosen(wired) == "tables to the outputs"
+    assert chosen(wired, n_layers=2, d_model=40) == "tables"
+    assert chosen(wired, n_layers=2) == "rows"  # it writes more numbers than a head has
+    assert chosen(wired, d_head=22) == "rows"
+    assert chosen(wired, batch_size=11) == "residual stream"
+    assert chosen(full(16, 20)) == "residual stream"  # with norms
+
+
+FLOAT32_CAUSAL_ATTENTION = 1e-5
+"""Sums of a few dozen numbers of order one, in another order."""
+
+
+@pytest.mark.parametrize("short", [0, 10_000], ids=["kernel", "products"])
+@pytest.mark.parametrize("queries", [1, 3, 9])
+def test_the_last_queries_see_the_keys_up_to_their_own_position(
+    queries: int, short: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_SHORT", short)
+    q, k, v = torch.randn(3, 2, 4, 9, 5, generator=torch.Generator().manual_seed(0))
+    z = causal_attention(q[:, :, 9 - queries :], k, v, scale=1.7)
+    for position in range(9 - queries, 9):
+        scores = (k[:, :, : position + 1] * q[:, :, position : position + 1]).sum(-1) / 1.7
+        expected = (scores.softmax(-1)[..., None] * v[:, :, : position + 1]).sum(2)
+        torch.testing.assert_close(
+            z[:, :, position - 9], expected, atol=FLOAT32_CAUSAL_ATTENTION, rtol=FLOAT32_CAUSAL_ATTENTION
+        )
+
+
+def test_the_way_depends_on_the_shape_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[int] = []
+    kernel = F.scaled_dot_product_attention
+
+    def counted(q: torch.Tensor, *rest: Any, **named: Any) -> torch.Tensor:
+        taken.append(len(q))
+        return kernel(q, *rest, **named)
+
+    monkeypatch.setattr(F, "scaled_dot_product_attention", counted)
+    for batch, width in [(1, 80), (1, 81), (8, 80), (8, 81)]:
+        q, k, v = torch.randn(3, batch, 1, 10, width)
+        causal_attention(q, k, v, scale=1.0)
+    assert taken == [1, 8]
+
+
+def test_a_mask_made_in_inference_mode_serves_training() -> None:
+    q, k, v = torch.randn(3, 2, 1, 13, 90)  # wide enough for torch's kernel, which saves the mask
+    last = q[:, :, 6:].clone().requires_grad_()
+    with torch.inference_mode():
+        expected = causal_attention(q[:, :, 6:], k, v, scale=1.0).clone()
+    z = causal_attention(last, k, v, scale=1.0)
+    z.sum().backward()
+    torch.testing.assert_close(z.detach(), expected)
+    assert last.grad is not None
+
+
+def test_the_mask_hides_the_keys_that_come_later() -> None:
+    hidden = causal_mask(2, 3, torch.zeros(1))
+    assert hidden.tolist() == [[0, 0, -torch.inf], [0, 0, 0]]

@@ -14,9 +14,9 @@ from stagewise.intervention import AblateHead, AblateMLP, RestrictContext
 from stagewise.models import _bridge_edits as bridge_edits
 from stagewise.models import _edits as edits
 from stagewise.models import _hooked_edits as hooked_edits
-from stagewise.models import _passes as passes
+from stagewise.models import _readout as passes
 from stagewise.models import _trial as trial
-from stagewise.models._wrapping import trial_tokens
+from stagewise.models._bridge_loading import trial_tokens
 
 Make = Callable[..., Any]
 KINDS = (AblateHead, AblateMLP, RestrictContext)

@@ -11,7 +11,7 @@ from PIL import Image, ImageSequence
 
 from stagewise import plot
 from stagewise.plot import attention_film
-from stagewise.plot._colours import head_colours
+from stagewise.plot._step_axis import head_colours
 from stagewise.plot.maps import _blend
 
 

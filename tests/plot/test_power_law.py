@@ -9,7 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.container import ErrorbarContainer
 from matplotlib.lines import Line2D
 
-from stagewise.plot.power_law import collapse
+from stagewise.plot.power_law import collapse, early_warning
+from stagewise.statistics import Forecast
 from stagewise.statistics._power_law import fit_log_linear
 
 RUNS = pd.DataFrame({"T": [64.0, 128.0, 256.0, 64.0, 128.0, 256.0], "d": [4, 4, 4, 16, 16, 16]})
@@ -41,3 +42,21 @@ def test_runs_without_a_time_or_a_column_are_refused() -> None:
         collapse(RUNS[["T", "d"]], law)
     with pytest.raises(ValueError, match="no column 'seed'"):
         collapse(RUNS, law, colour_by="seed")
+
+
+READINGS = pd.DataFrame({"step": np.arange(0, 110, 10), "value": np.linspace(0, 1, 11)})
+
+
+def test_the_cut_parts_what_was_seen_from_what_came() -> None:
+    lines = {
+        str(line.get_label()): line for line in early_warning(READINGS, Forecast(40, 70, 60, 90), (0.4, 0.6)).lines
+    }
+    assert np.array_equal(lines["_seen"].get_xdata(), READINGS["step"][:5])
+    assert np.array_equal(lines["_came"].get_xdata(), READINGS["step"][5:])
+    assert np.array_equal(lines["_forecast"].get_xdata(), [70, 70])
+
+
+def test_an_end_that_is_not_foretold_has_no_line_and_the_axis_an_end() -> None:
+    ax = early_warning(READINGS, Forecast(40, np.inf, 50, np.inf), (0.4, 0.6))
+    assert "_forecast" not in {str(line.get_label()) for line in ax.lines}
+    assert ax.get_xlim() == (0, 100)

@@ -12,7 +12,10 @@ from stagewise.plot._step_axis import (
     _step_ticks,
     cell_edges,
     evenly,
+    head_colours,
+    ink,
     new_axes,
+    ordered_colours,
     set_step_axis,
     spread,
     step_label,
@@ -83,3 +86,21 @@ def test_ticks_are_thirds_of_decades_and_short_behind_a_linear_part() -> None:
 
 def test_items_are_taken_at_equal_distances_with_both_ends() -> None:
     assert evenly([0, 1, 2, 3, 4], 3) == [0, 2, 4]
+
+
+def test_text_in_any_colour_is_readable_on_white() -> None:
+    def luminance(colour: tuple[float, float, float]) -> float:
+        linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in colour]
+        return float(np.dot([0.2126, 0.7152, 0.0722], linear))
+
+    for colour in [*ordered_colours(range(5)).values(), *head_colours_of(8)]:
+        assert 1.05 / (luminance(ink(colour)) + 0.05) > 4.4
+
+
+def head_colours_of(n: int) -> list[str]:
+    return list(head_colours(pd.DataFrame({"layer": 0, "head": range(n)})).values())
+
+
+def test_relations_and_their_references_have_one_colour() -> None:
+    relations, references = (ordered_colours(names) for names in (["I(1)", "I(2)"], ["A*_1", "A*_1:2"]))
+    assert list(relations.values()) == list(references.values())

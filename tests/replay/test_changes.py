@@ -3,9 +3,13 @@
 from pathlib import Path
 
 import pytest
+import torch
 
 from calibration.influence import TWO_LAGS
-from stagewise.replay._changes import changed_run, in_order, in_orders, left_out, named_classes
+from stagewise import models
+from stagewise.architecture import Architecture
+from stagewise.init import GaussianInit
+from stagewise.replay._changes import _matched_head, changed_run, in_order, in_orders, left_out, named_classes
 from stagewise.training import train
 
 pytestmark = pytest.mark.usefixtures("few_sequences", "unchecked")
@@ -35,3 +39,24 @@ def test_classes_are_named_by_what_their_names_begin_with_and_come_back_at_the_s
         named_classes(TWO_LAGS, folder, ["of token 5"])
     one = left_out(TWO_LAGS, ("of token 5",), 20, 30)
     assert [one.recipe.at(step).plan.leave_out for step in (19, 20, 30)] == [None, ("of token 5",), None]
+
+
+def test_the_matched_head_has_the_nearest_norm_and_is_of_another_layer_where_it_must_be() -> None:
+    one = {f"blocks.{layer}.attn.W_O": torch.full((1, 2, 2), float(2 + layer)) for layer in range(3)}
+    assert _matched_head(one, (0, 0)) == (1, 0)
+    assert _matched_head({"blocks.0.attn.W_O": one["blocks.0.attn.W_O"]}, (0, 0)) is None
+
+
+def test_a_head_of_grouped_queries_is_matched_by_the_values_of_its_group() -> None:
+    sizes = {"n_layers": 2, "n_heads": 4, "n_key_value_heads": 2, "d_model": 8, "d_head": 4, "n_ctx": 6, "d_vocab": 5}
+    made = Architecture({**sizes, "act_fn": "relu"}, GaussianInit(0.4))
+    weights = models.weights(models.build(made))
+    assert "blocks.0.attn._W_V" in weights
+    weights["blocks.0.attn._W_V"][1] *= 100
+    for layer in range(2):
+        W_O, values = (weights[f"blocks.{layer}.attn.{name}"] for name in ("W_O", "_W_V"))
+        norms = [float((values[head // 2] @ W_O[head]).norm()) for head in range(4)]
+        for head in range(4):
+            others = [each for each in range(4) if each != head]
+            expected = min(others, key=lambda each: abs(norms[each] - norms[head]))
+            assert _matched_head(weights, (layer, head)) == (layer, expected)

@@ -3,18 +3,31 @@
 import json
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from torch import nn
 
 import stagewise
 from stagewise import models as model
+from stagewise.architecture import Architecture
+from stagewise.checkpoints.run_folder import EXAMPLE
 from stagewise.checkpoints.series import CheckpointSeries, open_series
+from stagewise.findings.stages import Stages
+from stagewise.init import LinearInit
+from stagewise.recipe import Recipe, TrainPlan
+from stagewise.reporting import attention_view as example
+from stagewise.reporting._measured import Measured
+from stagewise.reporting._viewer import circuitsvis_view
+from stagewise.reporting.attention_view import write_example
 from stagewise.task import Batch
-from stagewise.tasks import RepeatedTokens
+from stagewise.tasks import RepeatedTokens, SparseRegression, Text
+from stagewise.training import train
+from tests.fixtures.packed import data_in
 
 BATCH = RepeatedTokens(32, length=8).probe_batch(3, seed=0)
 
@@ -75,3 +88,81 @@ def test_without_a_batch_repeated_tokens_are_shown() -> None:
 def test_what_is_not_there_is_refused(change: dict[str, Any], message: str, small_run: CheckpointSeries) -> None:
     with pytest.raises(ValueError, match=message):
         stagewise.show_attention(small_run, **{"step": 6, "layer": 0, "batch": small_run_batch(), **change})
+
+
+BATCH_EXAMPLE = RepeatedTokens(32, length=8).probe_batch(3, seed=0)
+
+
+@pytest.fixture(scope="module")
+def models(hugging_face: Callable[..., nn.Module]) -> list[tuple[int, nn.Module]]:
+    return [(0, hugging_face("GPT2")), (10, hugging_face("GPT2", 1))]
+
+
+def written(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / EXAMPLE).read_text())
+    return found
+
+
+def test_the_example_holds_the_models_own_patterns_on_the_first_sequence(
+    models: list[tuple[int, nn.Module]], tmp_path: Path
+) -> None:
+    write_example(tmp_path, open_series(models), None, batch=BATCH_EXAMPLE)
+    shown = written(tmp_path)
+    with torch.no_grad():
+        patterns = models[1][1](BATCH_EXAMPLE.tokens[:1], output_attentions=True).attentions
+    assert shown["heads"] == [f"L{layer}H{head}" for layer in range(2) for head in range(4)]
+    assert list(shown["attention"]) == ["10"]
+    np.testing.assert_allclose(shown["attention"]["10"], torch.cat(patterns)[:].flatten(0, 1), atol=1e-4)
+    assert shown["tokens"] == [str(token) for token in BATCH_EXAMPLE.tokens[0].tolist()]
+
+
+def test_of_many_heads_those_stay_that_moved_most(
+    models: list[tuple[int, nn.Module]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_example(tmp_path, open_series(models), None, batch=BATCH_EXAMPLE)
+    whole = written(tmp_path)
+    monkeypatch.setattr(example, "CIRCUITSVIS_VALUES", 2 * len(whole["tokens"]) ** 2)
+    write_example(tmp_path, open_series(models), None, batch=BATCH_EXAMPLE)
+    few = written(tmp_path)
+    places = [whole["heads"].index(name) for name in few["heads"]]
+    assert len(places) == 2
+    assert few["attention"]["10"] == [whole["attention"]["10"][place] for place in places]
+
+
+def test_tokens_are_written_as_the_task_writes_them(
+    models: list[tuple[int, nn.Module]], tmp_path: Path, tokenizer: str
+) -> None:
+    task = Text(tokenizer, text="the cat saw the dog and the cat again " * 20, length=8)
+    write_example(tmp_path, open_series(models), None, task)
+    assert {word.strip() for word in written(tmp_path)["tokens"]} <= {"the", "cat", "saw", "dog", "and", "again"}
+
+
+def test_input_vectors_are_written_as_positions(tmp_path: Path) -> None:
+    task, plan = SparseRegression(n_positions=5, d=3), TrainPlan(steps=2, batch_size=4, save=(0, 2))
+    sizes = {"n_layers": 1, "n_heads": 2, "d_model": 8, "d_head": 4, "d_mlp": 16, "act_fn": "gelu"}
+    sizes |= {"n_ctx": task.n_ctx, "d_vocab": task.d_vocab, "d_vocab_out": 3, "normalization_type": None}
+    series = train(Recipe(task, Architecture(sizes, LinearInit()), plan), tmp_path, progress=False)
+    write_example(tmp_path, series, None, task)
+    assert written(tmp_path)["tokens"] == ["0", "1", "2", "3", "4"]
+
+
+def shown_by(measured: Measured) -> list[dict[str, Any]]:
+    places, script = circuitsvis_view(measured)
+    return [data_in(script, f"{place}-data") for place in re.findall(r'<div id="([^"]+)">', places)]
+
+
+def of(table: pd.DataFrame, steps: list[int], stages: Stages | None = None) -> Measured:
+    attention = {str(step): [np.eye(2).tolist()] for step in steps}
+    shown = {"tokens": ["</script>", " cat"], "heads": ["L0H1"], "attention": attention}
+    return Measured({}, None, table, stages, {}, 0, example=shown)
+
+
+def test_the_report_shows_the_example_and_no_text_in_it_ends_the_script(table: pd.DataFrame) -> None:
+    (given,) = shown_by(of(table, [600]))
+    assert given == {"attention": [np.eye(2).tolist()], "attentionHeadNames": ["L0H1"], "tokens": ["</script>", " cat"]}
+    assert "</script> cat" not in circuitsvis_view(of(table, [600]))[1]
+
+
+def test_an_example_of_other_boundaries_gives_way_to_the_mean(table: pd.DataFrame, stages: Stages) -> None:
+    given = shown_by(of(table, [600], stages))
+    assert [one["tokens"] for one in given] == 2 * [["0", "1", "2", "3"]]

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from stagewise.checkpoints._data_files import read_json
+from stagewise.checkpoints._table_file import read_json
 from stagewise.checkpoints.run_folder import RUN, TABLE, write, write_json
 from stagewise.cli.app import app
 from stagewise.reporting.comparison import _differences, compare

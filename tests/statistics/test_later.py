@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from stagewise.statistics import DEFAULT, find_transitions
-from stagewise.statistics._decisions import rejection
-from stagewise.statistics._transition import Found, Transition
+from stagewise.statistics._transition import Found, Transition, rejection
 
 STEPS = np.arange(0, 20_001, 200.0)
 LOSS = 2.2 + 8 * (1 + STEPS / 50) ** -0.4

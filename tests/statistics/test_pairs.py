@@ -7,7 +7,7 @@ import pytest
 
 from calibration.cases import LAST, checkpoints, logistic
 from stagewise.statistics import DEFAULT, find_transitions
-from stagewise.statistics._decisions import rejection
+from stagewise.statistics._transition import rejection
 
 STEPS = checkpoints("log", 60)
 PART = STEPS / LAST

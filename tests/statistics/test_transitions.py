@@ -7,7 +7,7 @@ from scipy.stats import norm
 from calibration.cases import NOISES, SMOOTH, checkpoints, logistic
 from calibration.onsets import generator
 from stagewise.statistics import DEFAULT, find_transitions
-from stagewise.statistics._decisions import rejection
+from stagewise.statistics._transition import rejection
 from stagewise.statistics._transitions import _stands
 
 STEPS = np.linspace(0, 3000, 60)

@@ -9,7 +9,7 @@ import torch
 
 from stagewise.architecture import Architecture
 from stagewise.loss import kl_divergence
-from stagewise.measurement._inputs import check_batch
+from stagewise.measurement._rows import check_batch
 from stagewise.probe import View
 from stagewise.probes import AttentionTo
 from stagewise.tasks import RepeatedTokens

@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 
 import stagewise.words
-from stagewise.findings._comparison import Comparison, compare_stages
 from stagewise.findings._roles import paired_roles
+from stagewise.findings.delays import Comparison, compare_stages
 from stagewise.findings.lineage import find_lineage
 from stagewise.findings.replicates import Replicates, find_replicates
 from stagewise.findings.stages import find_stages

@@ -8,7 +8,7 @@ import pandas as pd
 from stagewise.experiments.emergence._grids import FigureRequest
 from stagewise.experiments.emergence._panels import finish, panels
 from stagewise.experiments.published import Result, number, table_of
-from stagewise.plot._colours import OKABE_ITO, ordered_colours
+from stagewise.plot._step_axis import OKABE_ITO, ordered_colours
 from stagewise.theory.cross_sample import CrossSampleRepetition
 from stagewise.theory.early_time import linearised, linearised_plateau
 from stagewise.theory.plateau_flow import plateau

@@ -6,9 +6,17 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from stagewise.experiments.emergence._half_way import ROLES, Kind, Rise, curves, moved_curves, rise_of
-from stagewise.plot._colours import OKABE_ITO, marker
-from stagewise.plot._quantities import quantity_of
-from stagewise.plot._step_axis import check_one_run, curve, label_ends, new_axes, set_linear_step_axis, set_step_axis
+from stagewise.plot._curves import quantity_of
+from stagewise.plot._step_axis import (
+    OKABE_ITO,
+    check_one_run,
+    curve,
+    label_ends,
+    marker,
+    new_axes,
+    set_linear_step_axis,
+    set_step_axis,
+)
 from stagewise.table import with_role
 
 DRAWN = 40

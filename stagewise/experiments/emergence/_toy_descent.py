@@ -9,7 +9,7 @@ from stagewise.experiments.emergence._grids import FigureRequest
 from stagewise.experiments.emergence._panels import finish, panels
 from stagewise.experiments.emergence.toy_attention import check_toy, run_toy_curve
 from stagewise.experiments.published import Result, bounds, mean_over, number, table_of
-from stagewise.plot._colours import OKABE_ITO
+from stagewise.plot._step_axis import OKABE_ITO
 from stagewise.sweeping import parameter_grid, sweep
 from stagewise.theory.plateau_flow import THRESHOLD, plateau
 from stagewise.theory.sparse_attention import SparseAttention

@@ -13,7 +13,7 @@ from stagewise.experiments.emergence._numbers import law_numbers, law_of
 from stagewise.experiments.emergence._panels import draw_law, finish, log_log, panels, put_above
 from stagewise.experiments.emergence.toy_attention import check_toy, run_toy
 from stagewise.experiments.published import Result, bounds, mean_over, number, table_of
-from stagewise.plot._colours import ordered_colours
+from stagewise.plot._step_axis import ordered_colours
 from stagewise.plot.power_law import collapse
 from stagewise.statistics import PowerLaw
 from stagewise.statistics._power_law import fit_log_linear

@@ -9,8 +9,7 @@ from matplotlib.figure import Figure
 
 from stagewise.experiments.incremental._summary import over_seeds, title_of
 from stagewise.findings._frames import families
-from stagewise.plot._colours import marker, ordered_colours
-from stagewise.plot._step_axis import curve, label_ends, new_axes, set_step_axis
+from stagewise.plot._step_axis import curve, label_ends, marker, new_axes, ordered_colours, set_step_axis
 from stagewise.table import select
 
 _SPREAD = 0.12

@@ -15,7 +15,7 @@ from stagewise.experiments.incremental._summary import title_of
 from stagewise.experiments.incremental.published import LOOKED_AT
 from stagewise.experiments.incremental.recipes import FIGURES
 from stagewise.findings._frames import families
-from stagewise.plot._colours import HEADS
+from stagewise.plot._step_axis import HEADS
 from stagewise.reporting._measured import Measured, read_measured
 from stagewise.table import Head, heads_in, select
 

@@ -5,7 +5,7 @@ from matplotlib.figure import Figure
 
 from stagewise import plot
 from stagewise.experiments.published import Result, bounds, mean_over, number, table_of
-from stagewise.plot._colours import ordered_colours
+from stagewise.plot._step_axis import ordered_colours
 from stagewise.theory.competitive import competitive_fixed_point, leftover_mass, plateau_losses
 from stagewise.theory.dynamics import solve, states_at
 from stagewise.theory.separation import CLOSE, cooperative_end, separation

@@ -18,7 +18,7 @@ from stagewise.experiments.incremental import markov
 from stagewise.experiments.published import Result, over_seeds, table_of
 from stagewise.loss import divergence
 from stagewise.measurement.engine import measure
-from stagewise.plot._colours import marker, ordered_colours
+from stagewise.plot._step_axis import marker, ordered_colours
 from stagewise.probes import KLToReference
 from stagewise.recipe import Recipe
 from stagewise.sweeping import parameter_grid, run_each

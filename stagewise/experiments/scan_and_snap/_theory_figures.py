@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 
 from stagewise.experiments.published import Result, number, table_of
 from stagewise.experiments.scan_and_snap import _theorems as theorems
-from stagewise.plot._colours import ordered_colours
+from stagewise.plot._step_axis import ordered_colours
 from stagewise.theory.scan_and_snap import ScanAndSnap
 
 _ETAS, _SIZES, _RATIOS = (0.5, 1.0, 2.0, 5.0), (10, 100, 1000, 10_000), (1, 2, 5, 10)

@@ -15,7 +15,7 @@ from stagewise.experiments.scan_and_snap._theorems import population, population
 from stagewise.experiments.scan_and_snap._theory_figures import finish, panels
 from stagewise.experiments.scan_and_snap.yz_model import YZ, Counts, count, forward, step, zeros
 from stagewise.experiments.scan_and_snap.yz_training import Rates, train_yz
-from stagewise.plot._colours import ordered_colours
+from stagewise.plot._step_axis import ordered_colours
 from stagewise.task import TRAINING, derive_seed
 from stagewise.tasks import SequenceClasses, syn_small
 from stagewise.theory.scan_and_snap import ScanAndSnap

@@ -14,7 +14,7 @@ from stagewise.experiments.published import Result, over_seeds, table_of, write_
 from stagewise.experiments.scan_and_snap._wikitext_model import Baseline, blocks, columns
 from stagewise.experiments.scan_and_snap._wikitext_training import COLUMNS, Setting, train_baseline
 from stagewise.experiments.scan_and_snap.wikitext_recipe import baseline_recipe, basic_english
-from stagewise.plot._colours import OKABE_ITO
+from stagewise.plot._step_axis import OKABE_ITO
 from stagewise.sweeping import run_each
 
 _VALIDATION_COLUMNS = 10

@@ -15,10 +15,9 @@ from stagewise.checkpoints.run_folder import REPORT, read_table
 from stagewise.event import HEAD_KINDS
 from stagewise.experiments.published import Result, number, over_seeds, table_of
 from stagewise.findings._crossings import Crossing, crossings
-from stagewise.findings._head_kinds import head_onsets
-from stagewise.plot._colours import marker, ordered_colours
-from stagewise.plot._step_axis import curve, label_ends, set_step_axis
-from stagewise.plot.n_grams import N_GRAMS
+from stagewise.findings._roles import head_onsets
+from stagewise.plot._curves import N_GRAMS
+from stagewise.plot._step_axis import curve, label_ends, marker, ordered_colours, set_step_axis
 from stagewise.recipe import Recipe
 from stagewise.sweeping import parameter_grid, run_each
 from stagewise.table import select

@@ -1,7 +1,7 @@
 """The sections of the report from top to bottom, those on one idea in a file; other probes get theirs by `generic`."""
 
 from stagewise.reporting._section import Section
-from stagewise.reporting.sections import ablation, context, further, heads, kinds, maps, onsets, record, stages, text
+from stagewise.reporting.sections import generic, heads, maps, record, stages, text
 
 SECTIONS: tuple[Section, ...] = (
     record.AUDIT,
@@ -10,23 +10,23 @@ SECTIONS: tuple[Section, ...] = (
     maps.MAPS,
     maps.LAST_CHECKPOINT,
     maps.CHECKPOINTS,
-    onsets.SECTION,
+    stages.ONSETS,
     stages.EVIDENCE,
     heads.HEADS,
-    kinds.LINEAGE,
-    context.CONTEXT,
-    context.TRAINED_CONTEXT,
-    ablation.SECTION,
-    further.INTERVENTIONS,
-    kinds.CLUSTERS,
+    heads.LINEAGE,
+    maps.CONTEXT,
+    maps.TRAINED_CONTEXT,
+    heads.ABLATION,
+    generic.INTERVENTIONS,
+    heads.CLUSTERS,
     heads.VALUES,
     heads.ENTROPY,
-    context.COPYING,
-    context.PROFILES,
+    maps.COPYING,
+    maps.PROFILES,
     heads.WEIGHTS,
     heads.SCORES,
-    further.COMPARED,
-    further.DEGENERACY,
+    generic.COMPARED,
+    generic.DEGENERACY,
 )
 """Sections on the table."""
 

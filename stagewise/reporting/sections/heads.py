@@ -1,4 +1,4 @@
-"""The sections on single heads: their attention on relations and its changes, what they write, scores, weights."""
+"""The sections on heads: what they attend to and write, scores, weights, ablation, and their kinds over training."""
 
 import functools
 import html
@@ -7,15 +7,16 @@ import operator
 import pandas as pd
 
 from stagewise import plot
-from stagewise.findings._head_labels import head_labels
-from stagewise.plot._quantities import quantity_of
+from stagewise.findings._roles import head_labels
+from stagewise.plot._curves import quantity_of
 from stagewise.plot.heads import moved_most
 from stagewise.reporting._figure import Plot
 from stagewise.reporting._html import wording
 from stagewise.reporting._measured import Measured
-from stagewise.reporting._prose import between, html_table
+from stagewise.reporting._prose import LISTED, between, html_table
 from stagewise.reporting._section import PANELS, Blocks, Section, never_missing
 from stagewise.table import head_label, heads_in, select
+from stagewise.words._stages import each_event
 
 OF_ATTENTION = (("EffectiveSupport", "keys"), ("AttentionDistance", "distance"), ("ParticipationRatio", "dimensions"))
 OF_WEIGHTS = (("OVCopying", "copying"), ("QKOffset", "share"))
@@ -133,3 +134,55 @@ WEIGHTS = Section(
 SCORES = Section(
     "head-scores", "How many keys, how far, how many dimensions", _of_attention, tuple(map(".".join, OF_ATTENTION))
 )
+
+
+def _needed(measured: Measured) -> Blocks:
+    """Return a matrix and its control for each kind of ablation."""
+    table = measured.table
+    blocks: Blocks = []
+    if not measured.has("HeadAblation.kl"):
+        return blocks
+    for kind in select(table, "HeadAblation", "kl")["kind"].unique():
+        rows = select(table, "HeadAblation", "kl", kind=kind)
+        figure = plot.ablation_with_control(table, kind, stages=measured.stages)
+        caption = wording("ablation", "ablation", kind=html.escape(str(kind)))
+        blocks.append(Plot(f"ablation-{kind}", {"": figure}, rows, caption))
+    return blocks
+
+
+ABLATION = Section("ablation", "Which heads are needed", _needed, ("HeadAblation",))
+
+
+def _lineage(measured: Measured) -> Blocks:
+    """Return the river of heads and the events in it."""
+    lineage = measured.lineage
+    if lineage is None:
+        return []
+    shown = lineage.events.head(2 * LISTED)
+    rows = [
+        [between(row), row["event"], text]
+        for row, text in zip(shown.to_dict("records"), each_event(shown, lineage.kinds), strict=True)
+    ]
+    river = Plot("lineage", {"": plot.river(lineage, measured.stages)}, lineage.members, wording("kinds", "river"))
+    events = html_table(["between steps", "event", "what happened"], rows) if rows else wording("kinds", "none")
+    more = len(lineage.events) - len(rows)
+    return [river, events, *([f"<p>And {more} more events.</p>"] if more > 0 else [])]
+
+
+def _clusters(measured: Measured) -> Blocks:
+    """Return the cluster of each head over training, and what each cluster attends to."""
+    table = measured.table
+    if not (measured.has("PatternClusters.cluster") and measured.has("PatternClusters.centroid")):
+        return []
+    rows = select(table, "PatternClusters")
+    rows = rows[rows["quantity"] != "profile"]
+    silhouettes = rows[rows["quantity"] == "silhouette"]
+    quality = f" The best mean silhouette is {silhouettes['value'].max():.2f}." if len(silhouettes) else ""
+    panels = {"heads": plot.clusters(table, measured.stages), "profiles": plot.centroids(table)}
+    return [Plot("clusters", panels, rows, wording("kinds", "clusters") + quality)]
+
+
+OF_CLUSTERS = ("PatternClusters.cluster", "PatternClusters.centroid", "PatternClusters.silhouette")
+
+LINEAGE = Section("lineage", "Where the kinds of attention come from", _lineage, applies=never_missing)
+CLUSTERS = Section("clusters", "Kinds of attention", _clusters, ("PatternClusters",), reads=OF_CLUSTERS)

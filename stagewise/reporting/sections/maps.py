@@ -1,11 +1,12 @@
-"""The sections of attention maps: at the boundaries of stages, of every checkpoint, and in circuitsvis."""
+"""The sections on attention maps at chosen checkpoints, and on how far back a model reads."""
 
 import numpy as np
 import pandas as pd
 
 from stagewise import plot
 from stagewise.findings.stages import Stages
-from stagewise.plot._colours import head_colours
+from stagewise.plot._step_axis import head_colours
+from stagewise.plot.heads import moved_most
 from stagewise.plot.maps import patterns
 from stagewise.reporting._figure import Plot
 from stagewise.reporting._html import wording
@@ -13,7 +14,7 @@ from stagewise.reporting._measured import Measured
 from stagewise.reporting._section import PANELS, Blocks, Section, never_missing
 from stagewise.reporting._viewer import MAPS as SHOWN
 from stagewise.reporting._viewer import circuitsvis_view, viewer
-from stagewise.table import head_label, heads_in
+from stagewise.table import head_label, heads_in, select
 from stagewise.words._times import at
 
 
@@ -63,4 +64,61 @@ MAPS = Section("maps", "Attention maps", _maps, SHOWN, folded=False)
 CHECKPOINTS = Section("checkpoints", "Every checkpoint", _viewer, SHOWN, applies=never_missing)
 LAST_CHECKPOINT = Section(
     "last-checkpoint", "Each transition in circuitsvis", _circuitsvis, SHOWN, applies=never_missing, folded=False
+)
+
+
+SCORES = (("Copying", "accuracy"), ("Copying", "gain"), ("InContextLearning", "score"))
+
+HEADS = 6
+"""Heads whose profile over offsets is drawn."""
+
+
+def _restricted(measured: Measured) -> Blocks:
+    rows = select(measured.table, "RestrictedContextKL", "kl")
+    axes = plot.restricted_context(measured.table, measured.stages)
+    return [Plot("restricted-context", {"": axes}, rows, wording("context", "restricted"))]
+
+
+def _trained(measured: Measured) -> Blocks:
+    trained = measured.families()["trained"]
+    if not trained:
+        return []
+    rows = select(measured.table, "KLToReference", "kl")
+    axes = plot.kl_curves(measured.table, trained, measured.stages)
+    return [
+        Plot("trained-restricted", {"": axes}, rows[rows["reference"].isin(trained)], wording("context", "trained"))
+    ]
+
+
+def _copying(measured: Measured) -> Blocks:
+    """Return the scores that were measured, one below the other."""
+    scores = [(probe, name) for probe, name in SCORES if measured.has(f"{probe}.{name}")]
+    caption = wording("context", *dict.fromkeys(probe for probe, _ in scores), "ribbons")
+    return [Plot("copying", {"": plot.scalars(measured.table, scores, measured.stages)}, measured.table, caption)]
+
+
+def _profiles(measured: Measured) -> Blocks:
+    """Return the loss at every position, and the attention at every offset."""
+    blocks: Blocks = []
+    if measured.has("LossByPosition.cross_entropy"):
+        rows = select(measured.table, "LossByPosition", "cross_entropy")
+        blocks.append(
+            Plot("loss-by-position", {"": plot.loss_by_position(measured.table)}, rows, wording("context", "loss"))
+        )
+    if measured.has("OffsetProfile.mass"):
+        rows = select(measured.table, "OffsetProfile", "mass")
+        figure = plot.offset_profiles(measured.table, moved_most(rows, HEADS))
+        blocks.append(Plot("offset-profile", {"": figure}, rows, wording("context", "offsets")))
+    return blocks
+
+
+CONTEXT = Section("context", "How much context is used", _restricted, ("RestrictedContextKL.kl",))
+TRAINED_CONTEXT = Section(
+    "trained-context", "Beside models trained on less context", _trained, ("KLToReference.kl",), applies=never_missing
+)
+COPYING = Section(
+    "copying", "What is copied from the context", _copying, tuple(map(".".join, SCORES)), applies=never_missing
+)
+PROFILES = Section(
+    "profiles", "Where in the sequence, and how far back", _profiles, ("LossByPosition.cross_entropy", "OffsetProfile")
 )

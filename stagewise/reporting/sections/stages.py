@@ -1,21 +1,27 @@
-"""The sections on the stages: in words, as a table, the curves they were found in, and why these boundaries."""
+"""The sections on stages and onsets: what happened when, in words, as tables and as curves, and why, or why not."""
 
+import dataclasses
 import html
 
+import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
 from stagewise import plot
+from stagewise.findings._scores import UNIT, curves_of
 from stagewise.findings.stages import Stages
 from stagewise.plot._curves import scalar
 from stagewise.plot._step_axis import panels
 from stagewise.plot._strips import beyond_uniform
+from stagewise.plot.onsets import kinds_shown, onset_curves
 from stagewise.reporting._figure import Plot
 from stagewise.reporting._html import wording
 from stagewise.reporting._measured import Measured
-from stagewise.reporting._prose import html_table, number, stage_rows
-from stagewise.reporting._section import Blocks, Section
+from stagewise.reporting._prose import html_table, number, stage_rows, time
+from stagewise.reporting._section import Blocks, Section, never_missing
 from stagewise.words._grammar import capital
+from stagewise.words._onsets import onsets as in_words
+from stagewise.words._onsets import without_onset
 from stagewise.words._stages import turning_points
 from stagewise.words._times import interval
 
@@ -123,3 +129,40 @@ STAGES = Section(
     folded=False,
 )
 EVIDENCE = Section("evidence", "Why these boundaries", _evidence, ("KLToReference",), applies=_has_partial_solutions)
+
+
+def _began(measured: Measured) -> Blocks:
+    """Onsets: the scores with one and their curves; for the others, why they have none."""
+    stages = measured.stages
+    if stages is None or stages.onsets.empty:
+        return []
+    onsets = stages.onsets
+    columns = ["what began", "t10", "t50 [95 %]", "t90", "before", "after", "last", "p"]
+    blocks: Blocks = [html_table(columns, _onset_rows(stages))] if onsets["onset"].any() else []
+    criteria = dataclasses.asdict(stages.criteria)
+    tested = wording("onsets", "tested", **criteria, part=UNIT * stages.criteria.smallest)
+    blocks += [f"<p>{html.escape(without_onset(onsets, stages.causes))}</p>", tested]
+    examined = pd.concat([rows for _, rows in kinds_shown(onsets)])
+    table = measured.only(set(examined["probe"] + "." + examined["quantity"])).table
+    rows = pd.concat(curves_of(table, examined))
+    ribbons = ["ribbons"] if "lo" in rows and rows["lo"].notna().any() else []
+    return [*blocks, Plot("onsets", {"": onset_curves(table, stages)}, rows, wording("onsets", "onsets", *ribbons))]
+
+
+def _onset_rows(stages: Stages) -> list[list[object]]:
+    """Return the cells of the table of onsets."""
+    onsets = stages.onsets[stages.onsets["onset"]]
+    return [
+        [
+            text,
+            time(row["t10"]),
+            f"{time(row['t50'])} [{time(row['t50_lo'])}, {time(row['t50_hi'])}]".replace("inf]", "...]"),
+            f"{time(row['t90'])}{'' if np.isfinite(row['t90_hi']) else ' or later'}",
+            *(number(row[name]) for name in ("before", "after", "last")),
+            f"{row['p_value']:.2g}",
+        ]
+        for row, text in zip(onsets.to_dict("records"), in_words(onsets, stages.context), strict=True)
+    ]
+
+
+ONSETS = Section("onsets", "What began when", _began, applies=never_missing)

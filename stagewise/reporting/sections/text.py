@@ -7,8 +7,8 @@ import pandas as pd
 
 from stagewise import plot
 from stagewise.findings._crossings import Crossing, crossings
-from stagewise.findings._head_kinds import head_onsets
-from stagewise.plot.n_grams import N_GRAMS
+from stagewise.findings._roles import head_onsets
+from stagewise.plot._curves import N_GRAMS
 from stagewise.reporting._figure import Plot
 from stagewise.reporting._html import wording
 from stagewise.reporting._measured import Measured
@@ -16,7 +16,7 @@ from stagewise.reporting._prose import html_table
 from stagewise.reporting._section import Blocks, Section, never_missing
 from stagewise.statistics import DEFAULT
 from stagewise.table import select
-from stagewise.words import _heads as head_words
+from stagewise.words import _stages as head_words
 from stagewise.words._times import at, span
 
 TEXT, RANDOM = "held-out text", "repeated random tokens"

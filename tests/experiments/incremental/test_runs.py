@@ -13,8 +13,7 @@ from stagewise.experiments.incremental import _runs as incremental
 from stagewise.experiments.incremental._early_stopping import early_stop
 from stagewise.experiments.incremental.recipes import Run, runs
 from stagewise.findings.stages import find_stages
-from stagewise.measurement._baselines import _linked_baselines
-from stagewise.measurement.probe_batch import load_batch
+from stagewise.measurement.probe_batch import _linked_baselines, load_batch
 from stagewise.recipe import Recipe, TrainPlan
 from stagewise.table import select
 from stagewise.tasks import MarkovChain

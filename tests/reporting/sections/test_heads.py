@@ -7,11 +7,14 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from stagewise.findings.lineage import find_lineage
 from stagewise.findings.stages import Stages
 from stagewise.reporting._figure import Plot
+from stagewise.reporting._html import wording
 from stagewise.reporting._measured import Measured
 from stagewise.reporting._section import PANELS
-from stagewise.reporting.sections.heads import ENTROPY, HEADS, SCORES, VALUES, WEIGHTS
+from stagewise.reporting.sections.heads import ABLATION, CLUSTERS, ENTROPY, HEADS, LINEAGE, SCORES, VALUES, WEIGHTS
+from tests.fixtures.profiles import profile_rows
 
 EVENT = {"layer": 1, "head": 2, "before": "diffuse", "after": "I(2)", "last_step_before": 40, "first_step_after": 60}
 
@@ -129,3 +132,68 @@ def test_a_pair_of_heads_is_named_by_both_and_by_what_is_composed(bare: Callable
     assert isinstance(figure, Figure)
     (ax,) = figure.axes
     assert {str(line.get_label()) for line in ax.get_lines()} == {"L1H2 of L0H3, K", "L1H2 of L0H3, Q"}
+
+
+def test_every_kind_of_ablation_has_a_figure_of_its_own_rows(
+    table: pd.DataFrame, bare: Callable[..., Measured]
+) -> None:
+    zero = table[table["probe"] == "HeadAblation"]
+    other = zero.assign(kind="<mean>", value=zero["value"] + 1)
+    plots = [block for block in ABLATION.blocks(bare(pd.concat([zero, other]))) if isinstance(block, Plot)]
+    assert [plot.name for plot in plots] == ["ablation-zero", "ablation-<mean>"]
+    assert [plot.rows["value"].tolist() for plot in plots] == [zero["value"].tolist(), other["value"].tolist()]
+    assert "(zero ablation)" in plots[0].caption
+    assert "(&lt;mean&gt; ablation)" in plots[1].caption
+
+
+def test_a_control_is_drawn_beside_what_it_controls(measured: Measured) -> None:
+    (plot,) = ABLATION.blocks(measured)
+    assert isinstance(plot, Plot)
+    titles = [ax.get_title(loc="left") for ax in plot.panels[""].axes]  # type: ignore[union-attr]
+    assert [title for title in titles if title] == ["zero ablation of the head", "zero ablation of a random head"]
+
+
+def test_without_the_kl_there_is_no_figure(table: pd.DataFrame, bare: Callable[..., Measured]) -> None:
+    assert ABLATION.blocks(bare(table[table["probe"] == "HeadAblation"].assign(quantity="other"))) == []
+
+
+def test_events_stand_below_the_river(measured: Measured) -> None:
+    lineage = find_lineage(profile_rows([*[[None, None]] * 5, *[[None, 4]] * 5]))
+    figure, table = LINEAGE.blocks(measured._replace(lineage=lineage, stages=None))
+    assert isinstance(figure, Plot)
+    assert len(figure.rows) == 20
+    assert isinstance(table, str)
+    assert "L0H1 leaves the common pattern: kind 2 (offset 4) is born" in table
+
+
+def test_a_run_in_which_nothing_happened_says_so(measured: Measured) -> None:
+    lineage = find_lineage(profile_rows([[None, 2]] * 5))
+    assert LINEAGE.blocks(measured._replace(lineage=lineage, stages=None))[1] == wording("kinds", "none")
+
+
+def test_a_run_without_patterns_has_no_such_section(measured: Measured) -> None:
+    assert LINEAGE.blocks(measured) == []
+
+
+def test_the_best_silhouette_is_told(table: pd.DataFrame, bare: Callable[..., Measured]) -> None:
+    rows = table[table["probe"] == "PatternClusters"]
+    scores = pd.DataFrame({"step": 600, "value": [0.25, 0.613, 0.4]}).assign(
+        run=rows["run"].iloc[0], probe="PatternClusters", quantity="silhouette"
+    )
+    (plot,) = CLUSTERS.blocks(bare(pd.concat([rows, scores])))
+    assert isinstance(plot, Plot)
+    assert plot.caption.endswith("The best mean silhouette is 0.61.")
+    assert len(plot.rows) == len(rows) + 3
+
+
+def test_clusters_and_their_profiles_are_two_panels_of_the_same_rows(table: pd.DataFrame, measured: Measured) -> None:
+    (plot,) = CLUSTERS.blocks(measured)
+    assert isinstance(plot, Plot)
+    assert list(plot.panels) == ["heads", "profiles"]
+    assert "silhouette" not in plot.caption
+    assert set(plot.rows["quantity"]) == {"cluster", "centroid"}
+    assert len(plot.rows) == (table["probe"] == "PatternClusters").sum()
+
+
+def test_clusters_without_profiles_are_not_shown(table: pd.DataFrame, bare: Callable[..., Measured]) -> None:
+    assert CLUSTERS.blocks(bare(table[table["quantity"] != "centroid"])) == []

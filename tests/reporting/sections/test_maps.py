@@ -9,7 +9,16 @@ import pytest
 from stagewise.findings.stages import Stages
 from stagewise.reporting._figure import Plot
 from stagewise.reporting._measured import Measured
-from stagewise.reporting.sections.maps import CHECKPOINTS, LAST_CHECKPOINT, MAPS
+from stagewise.reporting.sections.maps import (
+    CHECKPOINTS,
+    CONTEXT,
+    COPYING,
+    HEADS,
+    LAST_CHECKPOINT,
+    MAPS,
+    PROFILES,
+    TRAINED_CONTEXT,
+)
 from tests.fixtures.packed import data_in
 
 
@@ -76,3 +85,84 @@ def test_the_last_checkpoint_with_maps_is_shown_in_a_place_that_its_script_fills
 
 def test_without_maps_nothing_is_shown(table: pd.DataFrame, bare: Callable[..., Measured]) -> None:
     assert LAST_CHECKPOINT.blocks(bare(table[table["probe"] != "MeanPattern"])) == []
+
+
+def test_every_context_has_its_curve(table: pd.DataFrame, measured: Measured) -> None:
+    (plot,) = CONTEXT.blocks(measured)
+    assert isinstance(plot, Plot)
+    lines = {str(line.get_label()): line for line in plot.panels[""].get_lines()}  # type: ignore[union-attr]
+    for context in (1, 2):
+        rows = table[(table["probe"] == "RestrictedContextKL") & (table["context"] == context)]
+        np.testing.assert_allclose(np.asarray(lines[f"c = {context}"].get_ydata()), rows["value"].astype(float))
+
+
+def test_models_trained_on_a_context_do_not_belong_to_it(
+    table: pd.DataFrame, measured: Measured, bare: Callable[..., Measured]
+) -> None:
+    (plot,) = CONTEXT.blocks(measured)
+    assert isinstance(plot, Plot)
+    assert set(plot.rows["probe"]) == {"RestrictedContextKL"}
+    assert CONTEXT.blocks(bare(table[table["reference"] == "trained c=1"])) == []
+
+
+def test_of_all_references_the_trained_ones_are_shown(measured: Measured, table: pd.DataFrame) -> None:
+    (plot,) = TRAINED_CONTEXT.blocks(measured)
+    assert isinstance(plot, Plot)
+    labels = [str(line.get_label()) for line in plot.panels[""].get_lines()]  # type: ignore[union-attr]
+    assert [label for label in labels if label.startswith("KL")] == ["KL to trained c=1"]
+    assert plot.rows["value"].tolist() == table[table["reference"] == "trained c=1"]["value"].tolist()
+
+
+def test_without_trained_models_it_is_neither_shown_nor_missing(
+    table: pd.DataFrame, bare: Callable[..., Measured]
+) -> None:
+    without = bare(table[table["reference"].isin(["A*_1", "A*_1:2"])])
+    assert (TRAINED_CONTEXT.blocks(without), TRAINED_CONTEXT.applies(without)) == ([], False)
+
+
+def scores(*names: tuple[str, str]) -> pd.DataFrame:
+    rows = [
+        {"run": "run", "step": step, "probe": probe, "quantity": name, "value": step / 10 + place}
+        for place, (probe, name) in enumerate(names)
+        for step in (0, 1, 2)
+    ]
+    return pd.DataFrame(rows)
+
+
+def test_scores_are_drawn_below_each_other_in_the_order_of_the_section(bare: Callable[..., Measured]) -> None:
+    table = scores(("InContextLearning", "score"), ("Loss", "cross_entropy"), ("Copying", "gain"))
+    (plot,) = COPYING.blocks(bare(table))
+    assert isinstance(plot, Plot)
+    drawn = [ax.get_lines()[0].get_ydata().tolist() for ax in plot.panels[""].axes]  # type: ignore[union-attr]
+    assert drawn == [[2.0, 2.1, 2.2], [0.0, 0.1, 0.2]]
+    assert len(plot.rows) == 6
+
+
+def test_the_caption_speaks_of_what_was_measured_alone(bare: Callable[..., Measured]) -> None:
+    (plot,) = COPYING.blocks(bare(scores(("Copying", "accuracy"), ("Copying", "gain"))))
+    assert isinstance(plot, Plot)
+    assert plot.caption.count("random tokens that come twice") == 1
+    assert "below zero" not in plot.caption
+    assert COPYING.blocks(bare(scores(("Copying", "other")))) == []
+
+
+def test_the_loss_at_every_position_is_drawn_from_the_first_to_the_last_checkpoint(
+    table: pd.DataFrame, measured: Measured
+) -> None:
+    (plot,) = PROFILES.blocks(measured)
+    assert isinstance(plot, Plot)
+    lines = plot.panels[""].get_lines()  # type: ignore[union-attr]
+    for line, step in ((lines[0], 0), (lines[-1], 600)):
+        rows = table[(table["probe"] == "LossByPosition") & (table["step"] == step)].sort_values("position")
+        np.testing.assert_allclose(np.asarray(line.get_xydata()), rows[["position", "value"]].astype(float))
+
+
+def test_of_many_heads_the_six_that_moved_most_are_drawn(
+    many_heads: Callable[..., pd.DataFrame], bare: Callable[..., Measured]
+) -> None:
+    rows = pd.concat([many_heads("OffsetProfile", "mass", offset=offset) for offset in range(3)])
+    (plot,) = PROFILES.blocks(bare(rows))
+    assert isinstance(plot, Plot)
+    titles = {ax.get_title(loc="left") for ax in plot.panels[""].axes}  # type: ignore[union-attr]
+    assert titles == {f"L0H{head}" for head in range(13 - HEADS, 13)}
+    assert len(plot.rows) == len(rows)
