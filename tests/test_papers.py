@@ -11,8 +11,8 @@ import typer.main
 from papers.__main__ import PAGE, page
 from papers.rows import NUMBERS, ROOT, Entry, entries
 from papers.verdict import Number, Row, Verdict, exactly, numbers_in, verdict
-from stagewise.cli._papers import COMMANDS
 from stagewise.cli.app import app
+from stagewise.experiments._commands import COMMANDS
 from stagewise.experiments.emergence import figures as emergence
 from stagewise.experiments.emergence.figures import FIGURES as EMERGENCE
 from stagewise.experiments.incremental import command as incremental

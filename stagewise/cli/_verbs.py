@@ -11,13 +11,14 @@ import typer
 from typer.core import TyperGroup
 
 from stagewise.cli import _options as options
-from stagewise.cli import _papers, _sources
+from stagewise.cli import _sources
 from stagewise.cli._commands import Command, command
 from stagewise.cli._findings import show
 from stagewise.cli._names import TASKS, only_task, run_folder_named, task_classes
 from stagewise.cli._options import AsJson, Device, ExecutorName, Origin, OwnTask, SeriesOptions
 from stagewise.cli._recipes import recipe_in, recipe_of
 from stagewise.cli._sweep import executor_named
+from stagewise.experiments._commands import COMMANDS
 from stagewise.plain_text import file_part
 from stagewise.processes import map_elsewhere
 
@@ -195,7 +196,7 @@ def run_task(
 
 _HELP = f"Run a task from training to report: {', '.join(TASKS)}, or one's own as module:Class."
 run_app.command(ANY, cls=Command, help=_HELP)(command(run_task, models=True))
-for _name, _function in _papers.COMMANDS.items():
+for _name, _function in COMMANDS.items():
     run_app.command(_name)(command(_function, models=True))
 
 

@@ -1,4 +1,4 @@
-"""The command line's papers: a command each, whose figures print the published numbers beside ours."""
+"""The papers as functions for the command line, which `stagewise run` registers: a command each."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,10 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
-from stagewise.cli._options import Quiet
-
 Setting = Annotated[str, typer.Option(help="small, for two cores, or paper")]
 Workers = Annotated[int, typer.Option(help="processes, of one thread each")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="no progress bars")]
 Data = Annotated[str | None, typer.Option(help="folder of WikiText-2; the hub if not given")]
 
 

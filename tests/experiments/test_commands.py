@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from stagewise.cli._papers import COMMANDS
 from stagewise.cli.app import app
+from stagewise.experiments._commands import COMMANDS
 
 
 def call(*arguments: str) -> tuple[int, str]:
@@ -34,7 +34,7 @@ def test_a_figure_prints_its_numbers_and_says_where_they_are(tmp_path: Path) -> 
         ([], "give a figure, as in --figure 1, or --all"),
         (["--figure", "1", "--all"], "give a figure, as in --figure 1, or --all"),
         (["--figure", "1", "--seeds", "0"], "a figure takes at least one seed, got 0"),
-        (["--all", "--seeds", "2"], "--all has the seeds and the restricted-context models of each figure"),
+        (["--all", "--seeds", "2"], "--all has the seeds, the restricted-context models and the block of each figure"),
         (["--all", "--setting", "huge"], "in setting 'huge'"),
     ],
 )
