@@ -25,6 +25,9 @@ from stagewise.training import Training, check_finite, checkpoints_saved, is_fin
 _EPSILON = 1e-6
 """Added to a norm before it divides, as torch.nn.utils.clip_grad_norm_ does."""
 
+_EXAMPLES = 8
+"""Sequences of each run by which it is known whether all score the same predictions."""
+
 
 class _Rule(NamedTuple):
     """Runs of a stack that one optimiser updates, at its rates."""
@@ -163,10 +166,6 @@ def _rule_of(recipe: Recipe) -> str:
     fields = ("optimiser", "learning_rate", "warmup", "cooldown", "weight_decay", "momentum", "rates")
     schedules = {path: schedule for path, schedule in (recipe.schedules or {}).items() if path.startswith("plan.")}
     return json.dumps(describe({**{field: getattr(recipe.plan, field) for field in fields}, **schedules}))
-
-
-_EXAMPLES = 8
-"""Sequences of each run by which it is known whether all score the same predictions."""
 
 
 class RunsDiverged(FloatingPointError):  # noqa: N818 - named by what happened

@@ -33,6 +33,22 @@ EXCHANGES = 20
 NUMBERS = 2048
 """Numbers of a checkpoint that are made double at a time."""
 
+NEARLY = 1e-3
+"""Checkpoints nearer to each other than this part of the way to their other neighbours are copies of one."""
+
+MOVES = 5.0
+"""A weight whose usual stride is so many times its type's precision is never twice the same by rounding."""
+
+FINE = 1e-3
+"""Nor one of `MANY` entries, or of a type with at least this precision, if it moves by a fiftieth of that."""
+
+NEGLIGIBLE = 1e-6
+"""A weight whose norm is below this part of the largest one's is moved by rounding alone, as the biases of keys are,
+whose gradient is zero: it may stand still or come back."""
+
+FIRST_UPDATE = (0, 1)
+"""The steps whose weights may be the same: a learning rate that warms up from zero changes nothing at first."""
+
 
 def exchanged(common: WeightPath) -> list[tuple[int, int]]:
     """Return the pairs of rows of the common path that hold each other's weights."""
@@ -85,23 +101,6 @@ def all_distances(common: WeightPath) -> np.ndarray:
     squares = products.diagonal()
     distances: np.ndarray = np.sqrt(np.maximum(squares[:, None] + squares - 2 * products, 0))
     return distances
-
-
-NEARLY = 1e-3
-"""Checkpoints nearer to each other than this part of the way to their other neighbours are copies of one."""
-
-MOVES = 5.0
-"""A weight whose usual stride is so many times its type's precision is never twice the same by rounding."""
-
-FINE = 1e-3
-"""Nor one of `MANY` entries, or of a type with at least this precision, if it moves by a fiftieth of that."""
-
-NEGLIGIBLE = 1e-6
-"""A weight whose norm is below this part of the largest one's is moved by rounding alone, as the biases of keys are,
-whose gradient is zero: it may stand still or come back."""
-
-FIRST_UPDATE = (0, 1)
-"""The steps whose weights may be the same: a learning rate that warms up from zero changes nothing at first."""
 
 
 def same_checkpoints(sketches: Sequence[Mapping[str, Sketch]], paths: Sequence[WeightPath]) -> list[tuple[int, ...]]:

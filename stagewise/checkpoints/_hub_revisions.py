@@ -29,6 +29,9 @@ NUMBER = r"\d+(?:\.\d+)?[MBT]|\d+"
 SHA256 = 64
 """Characters of the hash that the hub gives of a large file; of a small one it gives git's own, which is shorter."""
 
+REPOSITORY = r"[\w.-]+/[\w.-]+"
+"""The name of a repository of the hub: "owner/name"."""
+
 
 def on_hub(hub: Hub, parse: Parse | str | None = None) -> Source:
     """Find the revisions of a repository that are checkpoints; if none is, folders or commits of its main branch."""
@@ -250,10 +253,6 @@ class _Downloads:
                     size -= file.size_on_disk
                     file.file_path.unlink(missing_ok=True)
                     blob.unlink(missing_ok=True)
-
-
-REPOSITORY = r"[\w.-]+/[\w.-]+"
-"""The name of a repository of the hub: "owner/name"."""
 
 
 def expanded(name: str) -> list[str]:

@@ -17,6 +17,30 @@ PLAIN = r"[-+]?(\d{1,3}(,\d{3})+|\d+)?(\.\d*)?([eE][-+]?\d+)?"
 WRITTEN = re.compile(rf"\s*(?:(?P<plain>{PLAIN})\s*(?P<percent>%?)|tensor\((?P<tensor>[^,()]+).*\))\s*")
 """Numbers as a log may hold them: with a comma between thousands, in percent, or as torch prints a tensor."""
 
+OF_RUN = " - "
+"""Between the names of run and curve, in the columns that Weights & Biases exports."""
+
+RATE, BETWEEN, WORDS = {"lr", "learning_rate", "learningrate"}, r"[._\s-]+", r"(?<=[a-z0-9])(?=[A-Z])"
+"""Words for the learning rate in a name, in lower case, and what lies between words: a sign, or a capital letter."""
+
+MEASURED = {"loss", "acc", "accuracy", "error", "perplexity", "ppl"}
+"""Words of names that a rate may stand in, too: "loss_lr_0.1" is a loss."""
+
+SELDOM = 0.1
+"""Part of the values of a curve before which a log may go back to an earlier step, once at least, by resumed runs."""
+
+COMMENTS = 20
+"""Lines that begin with "#" or "%" at most before the columns of a file."""
+
+SEPARATORS = (",", "\t", ";", "|")
+"""Signs between columns; where there is none of them, spaces separate columns."""
+
+GROUPED = r"\s*[-+]?(?:[1-9]\d{0,2}(?:\.\d{3})+|\d+)(?:,\d+)?\s*%?\s*"
+"""A number with a comma for its decimals, and a point between its thousands if anything."""
+
+EVENT = ("wall time", "step", "value")
+"""The columns of TensorBoard's download as JSON, which has no names."""
+
 
 def from_text(column: pd.Series) -> pd.Series:
     """Return a column of text as numbers where each of its entries is one, percents as shares; any other as it is."""
@@ -45,16 +69,6 @@ def as_numbers(column: pd.Series) -> pd.Series:
     return column.map(lambda each: each.item() if hasattr(each, "item") else each).astype(float)
 
 
-OF_RUN = " - "
-"""Between the names of run and curve, in the columns that Weights & Biases exports."""
-
-RATE, BETWEEN, WORDS = {"lr", "learning_rate", "learningrate"}, r"[._\s-]+", r"(?<=[a-z0-9])(?=[A-Z])"
-"""Words for the learning rate in a name, in lower case, and what lies between words: a sign, or a capital letter."""
-
-MEASURED = {"loss", "acc", "accuracy", "error", "perplexity", "ppl"}
-"""Words of names that a rate may stand in, too: "loss_lr_0.1" is a loss."""
-
-
 def is_rate(name: str) -> bool:
     """Whether a curve is a learning rate, which is done to a run, and no progress of its."""
     *folders, last = name.rpartition(OF_RUN)[2].split("/")
@@ -63,10 +77,6 @@ def is_rate(name: str) -> bool:
     within = any(RATE & {folder.lower(), folder.lower().partition("-")[0]} for folder in folders)
     named = RATE & set(words) or ("learning", "rate") in itertools.pairwise(words)
     return bool(within or named) and not MEASURED & set(words)
-
-
-SELDOM = 0.1
-"""Part of the values of a curve before which a log may go back to an earlier step, once at least, by resumed runs."""
 
 
 def resumed(curve: pd.DataFrame, name: str) -> pd.DataFrame:
@@ -96,19 +106,6 @@ def _goes_back(steps: np.ndarray) -> bool:
     parts = np.split(steps, back)
     earlier = (steps[:at] for at in back)
     return any(((one > part[0]) & (one < part[-1])).any() for one, part in zip(earlier, parts[1:], strict=True))
-
-
-COMMENTS = 20
-"""Lines that begin with "#" or "%" at most before the columns of a file."""
-
-SEPARATORS = (",", "\t", ";", "|")
-"""Signs between columns; where there is none of them, spaces separate columns."""
-
-GROUPED = r"\s*[-+]?(?:[1-9]\d{0,2}(?:\.\d{3})+|\d+)(?:,\d+)?\s*%?\s*"
-"""A number with a comma for its decimals, and a point between its thousands if anything."""
-
-EVENT = ("wall time", "step", "value")
-"""The columns of TensorBoard's download as JSON, which has no names."""
 
 
 def is_table(text: str) -> bool:

@@ -29,6 +29,21 @@ ENOUGH_VALUES = 64
 LEVELS = 256
 """Values that a weight of eight bits has at most."""
 
+SMALL = 64
+"""Weights of fewer entries are left out of the common path where there are larger ones: their directions are few."""
+
+PRECISION = {"torch.float64": 1e-4, "torch.float32": 1e-4, "torch.float16": 2e-3}
+"""Relative changes of a weight that are not taken for changes, by its type; others have bfloat16's."""
+
+ENOUGH = 4
+"""Checkpoints from which on an end, or an exchange, can be judged: of three, the reverse order is as short."""
+
+MANY = 256
+"""Entries of a weight whose direction, rounding or standing still is judged."""
+
+COARSE = 1e-2
+"""The same of bfloat16 and coarser types, whose rounding changes a weight by up to 0.4 %."""
+
 
 class Sketch(NamedTuple):
     """The part of a weight that the audit keeps. `numbers` is a linear map that keeps distances, of a small weight its
@@ -114,22 +129,6 @@ def project(flat: Tensor) -> np.ndarray:
 def _signs(n: int, seed: int) -> Tensor:
     generator = torch.Generator().manual_seed(seed)
     return torch.randint(0, 2, (n,), generator=generator).float() * 2 - 1
-
-
-SMALL = 64
-"""Weights of fewer entries are left out of the common path where there are larger ones: their directions are few."""
-
-PRECISION = {"torch.float64": 1e-4, "torch.float32": 1e-4, "torch.float16": 2e-3}
-"""Relative changes of a weight that are not taken for changes, by its type; others have bfloat16's."""
-
-ENOUGH = 4
-"""Checkpoints from which on an end, or an exchange, can be judged: of three, the reverse order is as short."""
-
-MANY = 256
-"""Entries of a weight whose direction, rounding or standing still is judged."""
-
-COARSE = 1e-2
-"""The same of bfloat16 and coarser types, whose rounding changes a weight by up to 0.4 %."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -27,6 +27,11 @@ PROVENANCE = b"stagewise.provenance"
 SMALL = 50_000
 """Rows of a table that is read once: without its arrays it takes ten megabytes."""
 
+LARGEST = 2**28
+"""Bytes of a JSON file that is read; a tokenizer's and a long training's take a tenth of it."""
+
+KINDS = {list: "a list", str: "a text", bool: "a boolean", int: "a number", float: "a number"}
+
 
 @dataclasses.dataclass(frozen=True)
 class TableFile:
@@ -197,12 +202,6 @@ def put_aside(column: pa.ListArray, file: IO[bytes]) -> Sequence[StoredArray | N
         None if number < 0 else StoredArray(file, int(stop - width * number), int(number), cells.dtype)
         for number, stop in zip(lengths, stops, strict=True)
     ]
-
-
-LARGEST = 2**28
-"""Bytes of a JSON file that is read; a tokenizer's and a long training's take a tenth of it."""
-
-KINDS = {list: "a list", str: "a text", bool: "a boolean", int: "a number", float: "a number"}
 
 
 def read_json(path: Path, fix: str = "restore it", *, name: str = "") -> dict[str, Any]:

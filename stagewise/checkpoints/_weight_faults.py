@@ -37,6 +37,17 @@ from stagewise.task import Batch
 SAME_SCALE = 1.1
 """Weights whose norms change by factors that differ by less were scaled together."""
 
+PREDICTIONS = "predictions"
+
+WORSE = 0.2
+"""Part of the whole range of losses by which a loss that nothing explains exceeds those about it."""
+
+USUAL_RISE = 3.0
+"""And so many times the largest rise between any two other neighbours."""
+
+Elsewhere = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
+"""A function that calls another one for each item in other processes, and returns the values as `map` does."""
+
 
 class _Read(NamedTuple):
     """The result of reading a checkpoint once."""
@@ -176,19 +187,6 @@ def _deviations(entries: Sequence[Entry], paths: Sequence[WeightPath], common: W
             scale=float(np.median(scales)) if max(scales) < SAME_SCALE * min(scales) else None,
         )
         yield _finding(Kind.OUTLYING_WEIGHTS, together, entries)
-
-
-PREDICTIONS = "predictions"
-
-WORSE = 0.2
-"""Part of the whole range of losses by which a loss that nothing explains exceeds those about it."""
-
-USUAL_RISE = 3.0
-"""And so many times the largest rise between any two other neighbours."""
-
-
-Elsewhere = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
-"""A function that calls another one for each item in other processes, and returns the values as `map` does."""
 
 
 class Computed(NamedTuple):

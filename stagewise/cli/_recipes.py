@@ -30,6 +30,8 @@ _COMMA = re.compile(r",(?=(?:[^()]|\((?:[^()]|\([^()]*\))*\))*$)")
 RELATIONS = "task.relations"
 """The field of `tasks.Tokens` that may name functions of one's own."""
 
+AS_IT_IS = RecipeOptions()
+
 
 def read_settings(texts: Sequence[str]) -> dict[str, Any]:
     """Read key=value, the value as JSON, as a schedule or else as text."""
@@ -138,9 +140,6 @@ def _type_of(part: Any, key: str, name: str) -> Any:
         return hints[name]
     value = getattr(part, name)  # an architecture, or a config: the fields of one will do
     return Mapping[str, Any] if isinstance(value, Mapping) else type(value) | Mapping[str, Any]
-
-
-AS_IT_IS = RecipeOptions()
 
 
 def recipe_of(task: str, changes: RecipeOptions) -> "Recipe":

@@ -27,6 +27,11 @@ if TYPE_CHECKING:
 JOBS = ".jobs"
 """The folder of submitit, beside the run folders of a sweep; a shell's `FOLDER/*/` does not find it."""
 
+SUMMARY = "summary.csv"
+
+RESULTS = ".results"
+"""Beside the run folders, and none of what a shell finds as `FOLDER/*/`."""
+
 
 @contextlib.contextmanager
 def executor_named(text: str | None, folder: Path) -> Iterator["AbstractExecutor | None"]:
@@ -84,11 +89,6 @@ def _parameters(text: str) -> dict[str, int | str]:
     if bad := [key for key, separator, value in pairs if not (key and separator and value)]:
         raise ValueError(f"submitit's parameters are key=value,key=value,...; got {bad[0]!r} in {text!r}")
     return {key: int(value) if value.isdecimal() else value for key, _, value in pairs}
-
-
-SUMMARY = "summary.csv"
-RESULTS = ".results"
-"""Beside the run folders, and none of what a shell finds as `FOLDER/*/`."""
 
 
 def sweep(

@@ -26,6 +26,11 @@ if TYPE_CHECKING:
     from stagewise.checkpoints.audit import Deep
     from stagewise.checkpoints.sources import Source
 
+ANY = "TASK"
+"""The command that stands for every name that is not a command itself."""
+
+_HELP = f"Run a task from training to report: {', '.join(TASKS)}, or one's own as module:Class."
+
 
 def train(
     task: Annotated[
@@ -150,10 +155,6 @@ def _report_of(folder: Path, axis: str, tokens_per_step: int | None) -> Path:
     return page
 
 
-ANY = "TASK"
-"""The command that stands for every name that is not a command itself."""
-
-
 class TaskGroup(TyperGroup):
     """A group of commands in which any other name is that of a task."""
 
@@ -194,7 +195,6 @@ def run_task(
     print(f"report: {analysis.report}", file=sys.stderr if as_json else sys.stdout)
 
 
-_HELP = f"Run a task from training to report: {', '.join(TASKS)}, or one's own as module:Class."
 run_app.command(ANY, cls=Command, help=_HELP)(command(run_task, models=True))
 for _name, _function in COMMANDS.items():
     run_app.command(_name)(command(_function, models=True))

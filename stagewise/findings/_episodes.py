@@ -48,6 +48,18 @@ LAGS = 3.0
 TRAIN, HELD_OUT = {"train", "training", "trl"}, {"val", "valid", "validation", "test", "eval", "dev", "heldout", "tel"}
 """Words in the names of curves by which the data tell apart that a model is trained on, and those that it is not."""
 
+LEVELS = {
+    **{"stage": "int64", "probe": "str", "quantity": "str"},
+    **dict.fromkeys(("before", "after", "smallest"), "float64"),
+}
+"""Columns of the frame of levels, with their types."""
+
+POWER = {"probe": "str", "quantity": "str", "size": "float64", "found": "int64"}
+"""Columns of the frame of changes that would have been seen, with their types."""
+
+ASKED = 2
+"""Curves of the whole model, at most, that changes are put into: a search each takes a second."""
+
 
 class EpisodeKind(StrEnum):
     """Events beside transitions."""
@@ -220,13 +232,6 @@ def _record(kind: EpisodeKind, curve: Curve, *numbers: float, beside: str = "") 
     return {**of, "start": float(numbers[0]), "end": float(numbers[1]), **ends}
 
 
-LEVELS = {
-    **{"stage": "int64", "probe": "str", "quantity": "str"},
-    **dict.fromkeys(("before", "after", "smallest"), "float64"),
-}
-"""Columns of the frame of levels, with their types."""
-
-
 def levels_of(curves: Sequence[Curve], begins: Sequence[float], last: int) -> pd.DataFrame:
     """Return a row a stage and finite curve: its values `before` and `after`, and the `smallest` change that counts."""
     ends = [*begins, last]
@@ -239,13 +244,6 @@ def levels_of(curves: Sequence[Curve], begins: Sequence[float], last: int) -> pd
             for stage, (before, after) in enumerate(itertools.pairwise(at), start=1)
         ]
     return typed(records, LEVELS)
-
-
-POWER = {"probe": "str", "quantity": "str", "size": "float64", "found": "int64"}
-"""Columns of the frame of changes that would have been seen, with their types."""
-
-ASKED = 2
-"""Curves of the whole model, at most, that changes are put into: a search each takes a second."""
 
 
 def power_of(curves: Sequence[Curve]) -> pd.DataFrame:

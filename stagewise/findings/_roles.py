@@ -29,6 +29,25 @@ ROLES = {"run": "str", "layer": "int64", "head": "int64", "role": "int64", "dist
 Line = tuple[np.ndarray, np.ndarray]
 """A curve: log(1 + step), values."""
 
+APART = 3.5
+"""Deviations of a share's noise by which the thresholds of a name move apart: rows "head events" at 3 and at 4 miss
+their goals, false ones and found ones."""
+
+LEFT = 0.67
+"""Part of the deviation of white noise that a running median over three checkpoints leaves."""
+
+UNDECIDED = "cannot be told"
+"""The label of a head between two names, or between a name and none."""
+
+LABELS = {"step": "int64", "layer": "int64", "head": "int64", "label": "str", "share": "float64", "lead": "float64"}
+"""Columns of the frame of labels, with their types."""
+
+EVENTS = {
+    **{"layer": "int64", "head": "int64", "before": "str", "after": "str"},
+    **{"last_step_before": "int64", "first_step_after": "int64"},
+}
+"""Columns of the frame of events, with their types."""
+
 
 def head_roles(table: pd.DataFrame) -> pd.DataFrame:
     """Assign the heads of every run to roles, one to one within each layer, by what was read of them over training.
@@ -170,26 +189,6 @@ def _curves(rows: pd.DataFrame, heads: Sequence[Head]) -> dict[tuple[object, ...
         u, values = np.log1p(curve["step"].to_numpy(float)), curve["value"].to_numpy(float)
         result.setdefault(tuple(key), {})[int(str(layer)), int(str(head))] = (u, values)
     return {key: of for key, of in result.items() if set(heads) <= of.keys()}
-
-
-APART = 3.5
-"""Deviations of a share's noise by which the thresholds of a name move apart: rows "head events" at 3 and at 4 miss
-their goals, false ones and found ones."""
-
-LEFT = 0.67
-"""Part of the deviation of white noise that a running median over three checkpoints leaves."""
-
-UNDECIDED = "cannot be told"
-"""The label of a head between two names, or between a name and none."""
-
-LABELS = {"step": "int64", "layer": "int64", "head": "int64", "label": "str", "share": "float64", "lead": "float64"}
-"""Columns of the frame of labels, with their types."""
-
-EVENTS = {
-    **{"layer": "int64", "head": "int64", "before": "str", "after": "str"},
-    **{"last_step_before": "int64", "first_step_after": "int64"},
-}
-"""Columns of the frame of events, with their types."""
 
 
 def head_events(rows: Rows, criteria: StageCriteria = DEFAULT) -> pd.DataFrame:

@@ -40,6 +40,15 @@ ATTENTION = Role.ATTENTION, Role.ATTENTION_ALONG
 STALLED = 0.2
 """Part of the way left to a transition that a curve covers in the second half of a run; with less it has stalled."""
 
+EVENTS = {
+    **{"event": "int64", "kind": "str"},
+    **dict.fromkeys(("step", "lo", "hi", "other", "other_lo", "other_hi"), "float64"),
+    **dict.fromkeys(("later", "later_lo", "later_hi"), "float64"),
+}
+"""Columns of the frame of events of two runs, with their types."""
+
+Finding = dict[Any, Any]
+
 
 class Transition(NamedTuple):
     """Something that comes.
@@ -229,14 +238,6 @@ def find_delays(rows: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(lines)
 
 
-EVENTS = {
-    **{"event": "int64", "kind": "str"},
-    **dict.fromkeys(("step", "lo", "hi", "other", "other_lo", "other_hi"), "float64"),
-    **dict.fromkeys(("later", "later_lo", "later_hi"), "float64"),
-}
-"""Columns of the frame of events of two runs, with their types."""
-
-
 @dataclasses.dataclass(frozen=True, eq=False)
 class Comparison(InWords):
     """The stages of two runs, aligned. Steps are optimiser updates.
@@ -283,9 +284,6 @@ def compare_stages(first: Stages, second: Stages, roles: pd.DataFrame) -> Compar
     return Comparison(
         (first.run, second.run), ordered, roles, unknown, aligned.catalogue, aligned.quantities, first.axis
     )
-
-
-Finding = dict[Any, Any]
 
 
 def _pairs(rows: pd.DataFrame, first: str) -> Iterator[tuple[Finding | None, Finding | None]]:

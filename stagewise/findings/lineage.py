@@ -24,6 +24,23 @@ WITHIN = 10
 PASSING = 5
 """Checkpoints: what lasts for fewer, all in all, and not at the end, is no kind but heads on their way to one."""
 
+IsStart = Callable[[int, int], bool]
+"""Whether at a checkpoint a kind still has the pattern that all heads started with."""
+
+MEMBERS = {"step": "int64", "layer": "int64", "head": "int64", "kind": "int64"}
+"""Columns of the frame of heads and their kinds, with their types."""
+
+EVENTS = {
+    **{"event": "str", "before": "str", "after": "str", "heads": "str"},
+    **{"last_step_before": "int64", "first_step_after": "int64"},
+}
+"""Columns of the frame of events, with their types."""
+
+NAMES = {"kind": "int64", "name": "str", "first_step": "int64", "last_step": "int64", "heads": "int64"}
+"""Columns of the frame of kinds, with their types."""
+
+FRAMES = "members", "events", "kinds"
+
 
 class _Move(NamedTuple):
     """Heads that go from the kinds `before` to the kinds `after`; of a swap both are all kinds that take part."""
@@ -32,10 +49,6 @@ class _Move(NamedTuple):
     before: tuple[int, ...]
     after: tuple[int, ...]
     heads: tuple[int, ...]
-
-
-IsStart = Callable[[int, int], bool]
-"""Whether at a checkpoint a kind still has the pattern that all heads started with."""
 
 
 def _without_short(labels: np.ndarray, dwell: int) -> np.ndarray:
@@ -125,21 +138,6 @@ def _exchanged(before: np.ndarray, after: np.ndarray, heads: np.ndarray) -> np.n
             break
         heads = heads[keep]
     return heads
-
-
-MEMBERS = {"step": "int64", "layer": "int64", "head": "int64", "kind": "int64"}
-"""Columns of the frame of heads and their kinds, with their types."""
-
-EVENTS = {
-    **{"event": "str", "before": "str", "after": "str", "heads": "str"},
-    **{"last_step_before": "int64", "first_step_after": "int64"},
-}
-"""Columns of the frame of events, with their types."""
-
-NAMES = {"kind": "int64", "name": "str", "first_step": "int64", "last_step": "int64", "heads": "int64"}
-"""Columns of the frame of kinds, with their types."""
-
-FRAMES = "members", "events", "kinds"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -42,6 +42,9 @@ RECURS = 0.5
 
 FRAMES = "findings", "events", "order", "roles"
 
+Times = dict[str, float]
+"""The step of an event, and the ends of its interval."""
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Replicates(InWords):
@@ -154,10 +157,6 @@ def replicates_of(found: Sequence[Stages], roles: pd.DataFrame | None = None) ->
     recurring = events.loc[events["recurs"], "event"].tolist()
     order = typed(_ordered(findings, recurring), ORDER)
     return Replicates(names, findings, events, order, roles, catalogue, quantities, axes.pop())
-
-
-Times = dict[str, float]
-"""The step of an event, and the ends of its interval."""
 
 
 def _changes(found: Stages, roles: pd.DataFrame) -> list[tuple[Event, Times]]:

@@ -34,6 +34,18 @@ _FEWEST = 4
 _ROUNDING = 1e-12
 """HSIC, over the square of the mean squared norm, that rounding leaves of vectors that do not vary."""
 
+SUBSPACES = "QK queries", "QK keys", "OV reads", "OV writes"
+"""Subspaces of the residual stream that a head uses: column and row space of W_Q W_K^T, and of W_V W_O."""
+
+GROUPS = 20
+"""Groups of sequences, one of which at a time is left out for an interval."""
+
+TOGETHER = 8
+"""Checkpoints of one task of an executor, which reads the last one, and the one before them, too."""
+
+Subspaces = dict[tuple[int, int, str], np.ndarray]
+"""Layer, head and name of a subspace -> an orthonormal basis of it, [model dimension]."""
+
 
 class _Estimate(NamedTuple):
     """A value and its 95 % interval; None where there is only one group of vectors."""
@@ -149,19 +161,6 @@ class Positions:
                 activations[name].append(clean[name][rows].float().cpu())
             start += len(part)
         return torch.cat(predictions), {name: torch.cat(each) for name, each in activations.items()}
-
-
-SUBSPACES = "QK queries", "QK keys", "OV reads", "OV writes"
-"""Subspaces of the residual stream that a head uses: column and row space of W_Q W_K^T, and of W_V W_O."""
-
-GROUPS = 20
-"""Groups of sequences, one of which at a time is left out for an interval."""
-
-TOGETHER = 8
-"""Checkpoints of one task of an executor, which reads the last one, and the one before them, too."""
-
-Subspaces = dict[tuple[int, int, str], np.ndarray]
-"""Layer, head and name of a subspace -> an orthonormal basis of it, [model dimension]."""
 
 
 class Represented(NamedTuple):

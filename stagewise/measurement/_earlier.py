@@ -55,6 +55,14 @@ _CELLS = pa.list_(pa.float32())
 _ABSENT = -1
 """Cells of a row without an array."""
 
+_SETTINGS = "settings.json"
+
+OF_PROBES = "of probes"
+"""Key in what a part records: the columns, and the way of the edited passes, of each probe's rows."""
+
+_PROCESS = secrets.token_hex()
+"""This process's part in the identity of code and objects that no other process is sure to share."""
+
 
 def join(parts: Sequence[Path], mapped_rows: int = _MAPPED_ROWS) -> pd.DataFrame:
     """Return the rows of all parts as one table. The columns of a large table lie in temporary files without a name,
@@ -214,15 +222,6 @@ def _views(cells: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     for row, start, stop in zip(rows, stops - lengths[rows], stops, strict=True):
         views[row] = cells[start:stop]
     return views
-
-
-_SETTINGS = "settings.json"
-
-OF_PROBES = "of probes"
-"""Key in what a part records: the columns, and the way of the edited passes, of each probe's rows."""
-
-_PROCESS = secrets.token_hex()
-"""This process's part in the identity of code and objects that no other process is sure to share."""
 
 
 class Rows(NamedTuple):

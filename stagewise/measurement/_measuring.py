@@ -46,6 +46,14 @@ _WORTH_SAYING = 60.0
 _MUCH = 0.2
 """Share of the time from which on a probe's edited passes are named."""
 
+_SLOWER = (
+    "edited passes run with TransformerLens's hooks, which takes several times as long: those of the library's own do "
+    "not give this model's numbers"
+)
+
+_WIDE = 512
+"""Width of a model from which on several threads share its products, where processes cannot share its checkpoints."""
+
 
 class Cost(NamedTuple):
     """Seconds of a checkpoint, and each probe's part of them, by the name of its kind: see `_checkpoint._Readings`."""
@@ -80,16 +88,6 @@ def in_words(seconds: int | float) -> str:
     """Return a time in minutes, or in hours and minutes."""
     hours, minutes = divmod(round(seconds / 60), 60)
     return f"{hours} h {minutes} min" if hours else f"{minutes} min"
-
-
-_SLOWER = (
-    "edited passes run with TransformerLens's hooks, which takes several times as long: those of the library's own do "
-    "not give this model's numbers"
-)
-
-
-_WIDE = 512
-"""Width of a model from which on several threads share its products, where processes cannot share its checkpoints."""
 
 
 class _Part(NamedTuple):

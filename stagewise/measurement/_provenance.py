@@ -27,6 +27,9 @@ from stagewise.recipe import describe, type_name
 from stagewise.table import WEIGHTS
 from stagewise.task import AbstractTask, Batch
 
+PROBES = "probes"
+"""Key in what decided a table's measurement: the probe in words, by its name, of one's own by "module:Class"."""
+
 
 def provenance(batch: Batch, device: str = "cpu", dtype: Dtype = "float32") -> dict[str, str | int]:
     """Return the settings of a measurement beside its probes: batch, device, dtype, threads, and the code at work."""
@@ -113,10 +116,6 @@ def _plain(architecture: Architecture) -> dict[str, object]:
     config = {k: v for k, v in architecture.config.items() if v is None or isinstance(v, bool | int | float | str)}
     kind = (architecture.huggingface or {}).get("model_type")
     return {"config": config, "huggingface": kind}
-
-
-PROBES = "probes"
-"""Key in what decided a table's measurement: the probe in words, by its name, of one's own by "module:Class"."""
 
 
 def in_words(probes: Iterable[AbstractProbe]) -> dict[str, str]:

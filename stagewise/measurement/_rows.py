@@ -37,6 +37,12 @@ _ENDS = 8
 
 _LOOK: dict[str, Any] = {"na_rep": "", "float_format": "{:.4g}".format}
 
+_SCALAR = {"batch", "reference", "context"}
+"""Axes of readings that are a few curves of the whole model, as KL to each reference."""
+
+_NOT_FINITE = "not_finite"
+"""Quantity of the row that marks a checkpoint with nan or infinity: how many of its weights hold any."""
+
 
 class Table(pd.DataFrame):
     """A tidy frame that prints well: axes in one column, few rows; resamples and maps are neither shown nor written as
@@ -77,10 +83,6 @@ def _printed(table: pd.DataFrame) -> pd.DataFrame:
 def _size(table: pd.DataFrame) -> str:
     shown = f", the first and the last {_ENDS} shown" if len(table) > 2 * _ENDS else ""
     return f"{len(table)} rows{shown}"
-
-
-_SCALAR = {"batch", "reference", "context"}
-"""Axes of readings that are a few curves of the whole model, as KL to each reference."""
 
 
 def bootstrap_weights(n: int, resamples: int, seed: int = 0) -> np.ndarray:
@@ -253,10 +255,6 @@ def _joined(name: str, blocks: Sequence[Columns]) -> Any:
         if name in block:
             entries[stop - size : stop] = block[name]
     return entries if kind in ("float64", "object") else pd.array(entries, dtype=kind)
-
-
-_NOT_FINITE = "not_finite"
-"""Quantity of the row that marks a checkpoint with nan or infinity: how many of its weights hold any."""
 
 
 def check_series(series: object) -> None:

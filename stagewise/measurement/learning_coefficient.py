@@ -45,6 +45,18 @@ _SECONDS = 5.0
 _MINUTE = 60.0
 """Seconds from which on a time is said in minutes."""
 
+_LABEL = "local learning coefficient"
+
+_QUANTITIES = {
+    "LearningCoefficient": {
+        "whole_model": Quantity(_LABEL),
+        "of_head": Quantity(f"{_LABEL} of the head's weights"),
+        "drift": Quantity(f"change of the {_LABEL} within the chains"),
+        "drift_of_head": Quantity(f"change of the {_LABEL} of the head's weights within the chains"),
+    }
+}
+"""Quantities of `measure_learning_coefficients`, by the name that stands in the column `probe`."""
+
 
 class _Cost(NamedTuple):
     """The cost of a sampling: checkpoints, coefficients that are missing, updates, and seconds of an update."""
@@ -248,18 +260,6 @@ def _stem(step: int, part: Head | None) -> str:
 
 def _name(part: Head | None) -> str:
     return "the whole model" if part is None else head_label(*part)
-
-
-_LABEL = "local learning coefficient"
-_QUANTITIES = {
-    "LearningCoefficient": {
-        "whole_model": Quantity(_LABEL),
-        "of_head": Quantity(f"{_LABEL} of the head's weights"),
-        "drift": Quantity(f"change of the {_LABEL} within the chains"),
-        "drift_of_head": Quantity(f"change of the {_LABEL} of the head's weights within the chains"),
-    }
-}
-"""Quantities of `measure_learning_coefficients`, by the name that stands in the column `probe`."""
 
 
 def measure_learning_coefficients(

@@ -24,6 +24,23 @@ from stagewise.tasks.windows import window_positions, window_scored
 _OF_BASELINES = 5 * 10**7
 """Log-probabilities of windows that are in memory at once."""
 
+_SEQUENCES = 64
+"""Sequences of the probe batch of checkpoints that were trained elsewhere, which may be large."""
+
+_RUN_SEQUENCES = 400
+"""Sequences of the probe batch of a run: 95 % intervals of a small model's loss are then about 0.05 nats wide."""
+
+_NUMBERS = 10**7
+"""Log-probabilities of one pass that are worth having; with a large vocabulary the batch is smaller."""
+
+_RUN_NUMBERS = 6 * 2**20
+"""The same of a run: 96 windows of 64 positions and 1024 tokens."""
+
+_FEWEST = 8
+"""Sequences that a relation starts in at least, or half of all: the interval of a mean over fewer says little."""
+
+_MORE = "`stagewise measure --sequences N`, or sequences=N in Python, takes more"
+
 
 def _restricted_log_probs(series: CheckpointSeries, batch: Batch) -> Float[Tensor, "batch pos token"]:
     """Return the last restricted-context checkpoint's log-probabilities, nats; uniform ones at unscored positions."""
@@ -69,24 +86,6 @@ def _linked_baselines(folder: Path) -> dict[int, Path]:
             "figure's command again, or delete that file to compare with none"
         )
     return baselines
-
-
-_SEQUENCES = 64
-"""Sequences of the probe batch of checkpoints that were trained elsewhere, which may be large."""
-
-_RUN_SEQUENCES = 400
-"""Sequences of the probe batch of a run: 95 % intervals of a small model's loss are then about 0.05 nats wide."""
-
-_NUMBERS = 10**7
-"""Log-probabilities of one pass that are worth having; with a large vocabulary the batch is smaller."""
-
-_RUN_NUMBERS = 6 * 2**20
-"""The same of a run: 96 windows of 64 positions and 1024 tokens."""
-
-_FEWEST = 8
-"""Sequences that a relation starts in at least, or half of all: the interval of a mean over fewer says little."""
-
-_MORE = "`stagewise measure --sequences N`, or sequences=N in Python, takes more"
 
 
 class ProbeBatch(NamedTuple):

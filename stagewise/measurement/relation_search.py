@@ -51,6 +51,43 @@ _CONTENT = (
 )
 """Same token, its neighbours, the continuation of a repeated pair; order and frequency among the keys so far."""
 
+_LEAST = 0.2
+"""Attention beyond chance that a relation explains at least, at the queries that have keys of it."""
+
+_SHARE = 0.5
+"""Part of the attention beside the first position that lies on the relation, at these queries."""
+
+_ERRORS = 3.0
+"""Standard errors over sequences by which the attention on a relation exceeds chance."""
+
+_ERROR_RATE = 0.05
+"""Part of the heads whose attention is a random table of tokens that get a name, at most."""
+
+_NAMES_QUERY = re.compile("opening bracket")
+
+_NAMES_KEY = re.compile(r"(opening|innermost) bracket|token\[key\] == \d")
+"""Relations that name the tokens of their queries, or of their keys: they claim nothing about other tokens."""
+
+_QUERIES = 0.01
+"""Part of all queries that have keys of a relation, at least."""
+
+_ALIKE = 0.97
+"""A relation that explains this part of another is proposed before it if it has fewer keys."""
+
+_REFINED = 4
+"""Relations of each head whose latest and earliest keys are tried too."""
+
+_SEQUENCES = 8
+"""Fewest sequences: half of them choose."""
+
+_PAIRS = 2**20
+"""Pairs of a query and a key that are searched: of a larger batch the first sequences."""
+
+_POSITIONS = 256
+"""Positions of a sequence that are searched: the first."""
+
+_COLUMNS = ["head", "relation", "known", "explained", "chance", "error", "queries", "examples"]
+
 
 def _general(tokens: Int[Tensor, "batch pos"]) -> Iterator[str]:
     """Yield the relations that are tried on every head: of content, of windows, of separators, of brackets."""
@@ -95,43 +132,6 @@ def _pointed_at(excess: Float[Tensor, "batch query head key"], tokens: Int[Tenso
 def _top(values: Float[Tensor, "head value"]) -> list[int]:
     """Return the values that are the largest of some head, each once."""
     return sorted(set(values.topk(min(_POINTED, values.shape[1]), 1).indices.flatten().tolist()))
-
-
-_LEAST = 0.2
-"""Attention beyond chance that a relation explains at least, at the queries that have keys of it."""
-
-_SHARE = 0.5
-"""Part of the attention beside the first position that lies on the relation, at these queries."""
-
-_ERRORS = 3.0
-"""Standard errors over sequences by which the attention on a relation exceeds chance."""
-
-_ERROR_RATE = 0.05
-"""Part of the heads whose attention is a random table of tokens that get a name, at most."""
-
-_NAMES_QUERY = re.compile("opening bracket")
-_NAMES_KEY = re.compile(r"(opening|innermost) bracket|token\[key\] == \d")
-"""Relations that name the tokens of their queries, or of their keys: they claim nothing about other tokens."""
-
-_QUERIES = 0.01
-"""Part of all queries that have keys of a relation, at least."""
-
-_ALIKE = 0.97
-"""A relation that explains this part of another is proposed before it if it has fewer keys."""
-
-_REFINED = 4
-"""Relations of each head whose latest and earliest keys are tried too."""
-
-_SEQUENCES = 8
-"""Fewest sequences: half of them choose."""
-
-_PAIRS = 2**20
-"""Pairs of a query and a key that are searched: of a larger batch the first sequences."""
-
-_POSITIONS = 256
-"""Positions of a sequence that are searched: the first."""
-
-_COLUMNS = ["head", "relation", "known", "explained", "chance", "error", "queries", "examples"]
 
 
 class _Half(NamedTuple):

@@ -25,6 +25,19 @@ _COMPARED = {
 }
 """Quantities of `compare_checkpoints`, by the name that stands in the column `probe`."""
 
+_NUMBERS = 5 * 10**7
+"""Numbers of all checkpoints together that are in memory at once."""
+
+_COMPONENTS = 3
+
+_QUANTITIES = {
+    "Trajectory": {
+        "position": Quantity("position on a principal component"),
+        "explained": Quantity("share of the variance of the run", range=(0, 1)),
+    }
+}
+"""Quantities of `measure_trajectory`, by the name that stands in the column `probe`."""
+
 
 def compare_checkpoints(
     series: CheckpointSeries,
@@ -64,20 +77,6 @@ def compare_checkpoints(
 def _comparisons(seen: Sequence[Seen]) -> pd.DataFrame:
     """Return the table of `compare_checkpoints` from what is seen of each checkpoint."""
     return measured_table([block for one in seen for block in one.rows], _COMPARED)
-
-
-_NUMBERS = 5 * 10**7
-"""Numbers of all checkpoints together that are in memory at once."""
-
-_COMPONENTS = 3
-
-_QUANTITIES = {
-    "Trajectory": {
-        "position": Quantity("position on a principal component"),
-        "explained": Quantity("share of the variance of the run", range=(0, 1)),
-    }
-}
-"""Quantities of `measure_trajectory`, by the name that stands in the column `probe`."""
 
 
 def measure_trajectory(

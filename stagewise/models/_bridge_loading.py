@@ -23,6 +23,12 @@ from stagewise.models._model import Bridge
 _AGREE, _ROUNDING = 1e-3, 1e-5
 """Differences of a bridge's logits from Hugging Face's own that rounding explains: of their spread, of their size."""
 
+_NO_MEMORY = "allocate memory|out of memory"
+"""torch's words in a RuntimeError where Python would raise a MemoryError."""
+
+_WRAPPER = "._original_component"
+"""The part that a bridge adds to the name of each module that it wraps."""
+
 
 def is_bridge(model: object) -> TypeGuard[Bridge]:
     """Whether it is a TransformerBridge."""
@@ -35,10 +41,6 @@ def name_of(model: object) -> str:
     """Name the Hugging Face model beneath a bridge; of other models nothing is known but that they are one."""
     beneath = getattr(model, "original_model", None)
     return "the model" if beneath is None else type(beneath).__name__
-
-
-_NO_MEMORY = "allocate memory|out of memory"
-"""torch's words in a RuntimeError where Python would raise a MemoryError."""
 
 
 @contextlib.contextmanager
@@ -102,10 +104,6 @@ def _check(bridge: Bridge, tokens: Int[Tensor, "batch pos"], expected: Float[Ten
             f"{difference:.2g}, their spread is {expected.std().item():.2g}. It would be measured as another model: "
             "use another version of transformer-lens"
         )
-
-
-_WRAPPER = "._original_component"
-"""The part that a bridge adds to the name of each module that it wraps."""
 
 
 class _Source(NamedTuple):

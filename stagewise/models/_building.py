@@ -27,6 +27,11 @@ _POSITIONS = ("standard", "rotary", "alibi", "shortformer")
 _CODE = ("tokenizer_name", "trust_remote_code")
 """Fields by which a HookedTransformer loads a tokenizer, with code from its folder: tokens are made elsewhere."""
 
+_DRAWN = 2**16 + 1
+"""Numbers of a tensor that are drawn; the others repeat them. No power of two: the rows of a matrix differ."""
+
+_ATEN = torch.ops.aten
+
 
 def build(architecture: Architecture, seed: int = 0, device: str | torch.device = "cpu") -> Model:
     """Build the model in float32 (or a float64 of its config) by its own initialisation and a generator of its own."""
@@ -159,12 +164,6 @@ def hook_point() -> Any:
     from transformer_lens.hook_points import HookPoint
 
     return HookPoint()
-
-
-_DRAWN = 2**16 + 1
-"""Numbers of a tensor that are drawn; the others repeat them. No power of two: the rows of a matrix differ."""
-
-_ATEN = torch.ops.aten
 
 
 def unloaded(architecture: Architecture, device: str | torch.device = "cpu") -> Model:

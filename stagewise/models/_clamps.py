@@ -38,6 +38,9 @@ _KICKED = ("W_O", "W_V", "_W_V")
 _SAMPLE = 32
 """Sequences by which a relation is known to mark the same keys in all of them."""
 
+_PARTS = ("W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K", "b_V")
+"""A head's weights; those of shared keys and values belong to every head that shares them."""
+
 
 class _HeldWeights(NamedTuple):
     """A head's part of a parameter, in a HookedTransformer's layout."""
@@ -168,10 +171,6 @@ def _check(model: Model, clamp: ClampHead) -> None:
     check_head(clamp.layer, clamp.head, cfg.n_layers, cfg.n_heads)
     if clamp.kind == "uniform" and cfg.positional_embedding_type in ("alibi", "relative_positional_bias"):
         raise ValueError("scores of ALiBi are not even where queries are zero: clamp another way than uniform")
-
-
-_PARTS = ("W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K", "b_V")
-"""A head's weights; those of shared keys and values belong to every head that shares them."""
 
 
 def trained(model: Model) -> dict[str, nn.Parameter]:

@@ -33,6 +33,18 @@ INPUT = "blocks.0.hook_resid_pre"
 _ByLayer = list[Float[Tensor, "batch pos head d_head"]]
 """The gradient of the summed loss of all sequences with respect to z, one a layer."""
 
+_Copies = Float[Tensor, "batch copy head pos model"]
+"""Inputs of the heads of a layer: copy 0 for queries, 1 for keys, 2 for values."""
+
+_COPIES = "QKV"
+"""The reader of each copy."""
+
+_Patches = Mapping[int, Sequence[tuple[int, int, Float[Tensor, "batch pos model"]]]]
+"""By layer: a copy and a head, and what is added to what the head reads there."""
+
+_Edges = Float[Tensor, "batch layer head source_layer source copy"]
+"""A number an edge; zero where the source is not in an earlier layer."""
+
 
 def hooks_for_attribution(model: Model) -> set[str]:
     """Name the activations of the clean pass that an attribution reads."""
@@ -136,19 +148,6 @@ def without_gradients_of_weights(model: Model) -> Iterator[None]:
     finally:
         for parameter in trained:
             parameter.requires_grad_(True)
-
-
-_Copies = Float[Tensor, "batch copy head pos model"]
-"""Inputs of the heads of a layer: copy 0 for queries, 1 for keys, 2 for values."""
-
-_COPIES = "QKV"
-"""The reader of each copy."""
-
-_Patches = Mapping[int, Sequence[tuple[int, int, Float[Tensor, "batch pos model"]]]]
-"""By layer: a copy and a head, and what is added to what the head reads there."""
-
-_Edges = Float[Tensor, "batch layer head source_layer source copy"]
-"""A number an edge; zero where the source is not in an earlier layer."""
 
 
 def check(weights: LeanWeights | None, model: Model) -> LeanWeights:

@@ -24,6 +24,12 @@ from stagewise.models._lean_weights import Layer, LeanWeights, capped
 from stagewise.models._model import Model
 from stagewise.models._numbers import same, widened
 
+_SHORT = 32
+"""Positions up to which plain matrix products are faster than a fused kernel."""
+
+TRIED = 2
+"""Sequences on which every checkpoint's lean pass is compared with its own."""
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ScoredPositions:
@@ -57,10 +63,6 @@ class ScoredPositions:
     def flat(self, x: Float[Tensor, "batch query sum"]) -> Float[Tensor, "scored sum"]:
         """Return the values of the scored ones, one a row."""
         return x.flatten(0, 1) if self.real is None else x[self.real]
-
-
-_SHORT = 32
-"""Positions up to which plain matrix products are faster than a fused kernel."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -185,10 +187,6 @@ def turned_by(x: Tensor, cos: Tensor, sin: Tensor, adjacent: bool) -> Tensor:
         one, two = turned.chunk(2, -1)
         across = torch.cat([-two, one], -1)
     return torch.cat([turned * cos + across * sin, rest], -1)
-
-
-TRIED = 2
-"""Sequences on which every checkpoint's lean pass is compared with its own."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

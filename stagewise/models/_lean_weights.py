@@ -12,6 +12,12 @@ from torch import Tensor
 
 from stagewise.models._numbers import widened
 
+TRAINED_ACTIVATIONS = ("relu", "gelu", "silu")
+"""Those of the training pass; models with others train by their hooks."""
+
+_Attention = Callable[[int, Tensor], tuple[Tensor, Tensor]]
+"""From a layer's number and the residual stream in front of it to what attention adds to, and what it writes."""
+
 
 def _gelu(x: Tensor, approximate: str = "none") -> Tensor:
     if torch.is_grad_enabled():
@@ -27,9 +33,6 @@ ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
     **dict.fromkeys(["gelu_new", "gelu_fast", "gelu_pytorch_tanh"], partial(_gelu, approximate="tanh")),
 }
 """In place where no gradient is asked for: a second tensor of that size is what an activation costs most."""
-
-TRAINED_ACTIVATIONS = ("relu", "gelu", "silu")
-"""Those of the training pass; models with others train by their hooks."""
 
 
 class Norm(NamedTuple):
@@ -134,10 +137,6 @@ class Layer:
             return None
         hidden = widened(self.mlp(self.ln2(x)))
         return hidden if self.ln2_post is None else self.ln2_post(hidden)
-
-
-_Attention = Callable[[int, Tensor], tuple[Tensor, Tensor]]
-"""From a layer's number and the residual stream in front of it to what attention adds to, and what it writes."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -21,6 +21,19 @@ from stagewise.models._weights import parameters
 _SHORT = 800
 """Keys times d_head up to which plain products of several queries take less time than torch's kernel on a CPU."""
 
+FirstLayer = Literal["residual stream", "rows", "tables", "tables to the outputs"]
+"""Inputs of the first layer: the embedded sequences; the projection of each token and position; tables of scores and of
+heads' outputs; tables of these through W_U, where nothing follows."""
+
+_READS = 10
+"""How often a row must be read, on average, for its projection to take less time than that of each position."""
+
+_TOLERANCE = 1e-4
+"""Largest difference of logits from the hooked model's: float32 sums taken in another order stay far below it."""
+
+_Read = Callable[[Tensor, Tensor], Tensor]
+"""From a weight and a bias to what the layer's input becomes under them."""
+
 
 def causal_attention(
     q: Float[Tensor, "batch head query d_head"],
@@ -59,14 +72,6 @@ def causal_mask(queries: int, keys: int, like: Tensor) -> Float[Tensor, "query k
 def _mask(queries: int, keys: int, device: torch.device, dtype: torch.dtype) -> Tensor:
     with torch.inference_mode(False):  # a tensor of inference mode cannot be saved for a gradient later
         return torch.full((queries, keys), -torch.inf, device=device, dtype=dtype).triu(keys - queries + 1)
-
-
-FirstLayer = Literal["residual stream", "rows", "tables", "tables to the outputs"]
-"""Inputs of the first layer: the embedded sequences; the projection of each token and position; tables of scores and of
-heads' outputs; tables of these through W_U, where nothing follows."""
-
-_READS = 10
-"""How often a row must be read, on average, for its projection to take less time than that of each position."""
 
 
 def first_layer(cfg: Config, length: int, batch_size: int) -> FirstLayer:
@@ -137,13 +142,6 @@ def attended_by_tables(
 def _projected(rows: Tensor, weight: Tensor, bias: Tensor, vocabulary: int) -> Float[Tensor, "head symbol d_head"]:
     # Every input is the sum of one row of a token and one of a position: the bias belongs to the latter.
     return rows @ weight + F.pad(bias[:, None].expand(-1, len(rows) - vocabulary, -1), (0, 0, vocabulary, 0))
-
-
-_TOLERANCE = 1e-4
-"""Largest difference of logits from the hooked model's: float32 sums taken in another order stay far below it."""
-
-_Read = Callable[[Tensor, Tensor], Tensor]
-"""From a weight and a bias to what the layer's input becomes under them."""
 
 
 class TrainingPass(NamedTuple):

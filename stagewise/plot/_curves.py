@@ -23,6 +23,20 @@ _LABEL_WIDTH = 30
 _NEAR = 0.5
 """Part of a value axis from 0 that may be empty below the curves."""
 
+_Name = Callable[[object], str]
+
+_LOSSES = ("excess", "cross_entropy", "squared_error")
+"""Quantities of the `Loss` probe: the first that a table has is drawn."""
+
+_KL_FLOOR = 1e-3
+"""Nats below which a log scale shows nothing that matters: a hundredth of the smallest effects reported."""
+
+BLACK = "#222222"
+"""The colour of curves of the whole model."""
+
+N_GRAMS = ("unigram", "bigram", "trigram")
+"""References that are n-gram models of the training text, in the order of their context."""
+
 
 def quantity_of(table: pd.DataFrame, probe: str, name: str) -> Quantity:
     """Return the declaration of a quantity: as the table declares it, or this library's probe of that name."""
@@ -63,18 +77,6 @@ def labels_in_words(labels: dict[str, object]) -> str:
 def escaped(text: str) -> str:
     """Return text as matplotlib draws it letter by letter: a dollar begins no formula."""
     return text.replace("$", r"\$")
-
-
-_Name = Callable[[object], str]
-
-_LOSSES = ("excess", "cross_entropy", "squared_error")
-"""Quantities of the `Loss` probe: the first that a table has is drawn."""
-
-_KL_FLOOR = 1e-3
-"""Nats below which a log scale shows nothing that matters: a hundredth of the smallest effects reported."""
-
-BLACK = "#222222"
-"""The colour of curves of the whole model."""
 
 
 def loss_curve(
@@ -203,10 +205,6 @@ def finish(ax: Axes, bottom: float | None = None) -> Axes:
         ax.set_ylim(bottom, None)
     step_axis.label_ends(ax)
     return ax
-
-
-N_GRAMS = ("unigram", "bigram", "trigram")
-"""References that are n-gram models of the training text, in the order of their context."""
 
 
 def n_gram_curves(table: pd.DataFrame, crossings: Sequence[Crossing]) -> Figure:

@@ -27,6 +27,24 @@ from stagewise.words._onsets import curve_label
 _LINES = 8
 """Curves of one figure, of more those that moved most."""
 
+_ROW = 0.32
+"""Inches of a row of events."""
+
+_APART = 0.6
+"""Part of a row over which its sizes are spread."""
+
+_SCALE = "PuOr_r"
+"""Two colours whose lightness falls to both sides: earlier, later."""
+
+_DARK = 0.6
+"""Part of the largest delay from which on a cell is dark."""
+
+_WIDE = 16
+"""Letters of a column's name in a line."""
+
+_BESIDE = 0.06
+"""Distance between the delays of two seeds."""
+
 
 class _Band(NamedTuple):
     """A curve over seeds: the mean, its 95 % interval (Student's; of three or fewer the range), their values."""
@@ -119,13 +137,6 @@ def _lines(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
     return {label: lines[label] for label in sorted(lines, key=lambda label: -moved[label])[:_LINES]}
 
 
-_ROW = 0.32
-"""Inches of a row of events."""
-
-_APART = 0.6
-"""Part of a row over which its sizes are spread."""
-
-
 def milestones(events: pd.DataFrame, over: str, last: int | float, ax: Axes | None = None) -> Axes:
     """Draw a row an event, a mark a size: its mean over seeds, and each seed small."""
     order, sizes = list(dict.fromkeys(events["event"])), list(dict.fromkeys(events["size"]))
@@ -164,19 +175,6 @@ def losses(table: pd.DataFrame, sizes: Mapping[str, str], ax: Axes | None = None
         named.add(size)
     set_value_axis(ax, quantity_of(table, str(rows["probe"].iloc[0]), str(rows["quantity"].iloc[0])))
     return finish(ax)
-
-
-_SCALE = "PuOr_r"
-"""Two colours whose lightness falls to both sides: earlier, later."""
-
-_DARK = 0.6
-"""Part of the largest delay from which on a cell is dark."""
-
-_WIDE = 16
-"""Letters of a column's name in a line."""
-
-_BESIDE = 0.06
-"""Distance between the delays of two seeds."""
 
 
 def interventions(rows: pd.DataFrame, ax: Axes | None = None) -> Axes:

@@ -29,6 +29,29 @@ _MARKERS = "os^DvPX<>*"
 GREY = "#b9bcc6"
 """The colour of lines for comparison."""
 
+Item = TypeVar("Item")
+
+_SHADES = ("#eceef4", "#f9f9fb")
+"""Odd and even stages."""
+
+ALONE = "_all"
+"""Label, which matplotlib hides, of the only curve of its axes: what the axis says names it."""
+
+LABEL_SIZE = 9
+"""Points."""
+
+LABEL_LEFT = 1.035
+"""Where labels of lines begin, in widths of the axes."""
+
+_TICK_ROOM = 22
+"""Points between the labels of two ticks."""
+
+_FEW_TICKS = 5
+"""Steps between ticks of a linear axis, at most."""
+
+_LINEAR_PART = 0.35
+"""Width of the axis from step 0 to where it becomes logarithmic, in decades."""
+
 
 def head_colours(table: pd.DataFrame) -> dict[Head, str]:
     """Give every head of the table its colour; from the tenth head on they repeat."""
@@ -54,30 +77,6 @@ def ink(colour: str) -> tuple[float, float, float]:
     # 0.18 is the luminance that has a contrast of 4.5 to 1 on white.
     factor = min(1.0, (0.18 / luminance) ** (1 / 2.2)) if luminance > 0 else 1.0
     return red * factor, green * factor, blue * factor
-
-
-Item = TypeVar("Item")
-
-_SHADES = ("#eceef4", "#f9f9fb")
-"""Odd and even stages."""
-
-ALONE = "_all"
-"""Label, which matplotlib hides, of the only curve of its axes: what the axis says names it."""
-
-LABEL_SIZE = 9
-"""Points."""
-
-LABEL_LEFT = 1.035
-"""Where labels of lines begin, in widths of the axes."""
-
-_TICK_ROOM = 22
-"""Points between the labels of two ticks."""
-
-_FEW_TICKS = 5
-"""Steps between ticks of a linear axis, at most."""
-
-_LINEAR_PART = 0.35
-"""Width of the axis from step 0 to where it becomes logarithmic, in decades."""
 
 
 def new_axes(ax: Axes | None, width: float = 7.6, height: float = 3.4) -> Axes:

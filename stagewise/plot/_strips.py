@@ -36,6 +36,15 @@ fit are slanted. Longer ones than the third number of characters take several li
 _CLUSTER_COLOURS = ("#c6dbef", "#fdd0a2", "#c7e9c0", "#dadaeb", "#f6c7c1", "#e3d6b8", "#d9d9d9", "#bfe5e2")
 """Light enough for the cluster's number to be read on them."""
 
+_GAP = 0.9
+"""Between the beds of two kinds, in heads."""
+
+_TALLEST = 7.0
+"""Inches."""
+
+_DRAWN = 40
+"""Heads that are drawn as lines of their own colour and named; more are thin and grey."""
+
 
 def ablation_matrix(
     table: pd.DataFrame,
@@ -196,16 +205,6 @@ def _finish_strip(ax: Axes, wide: pd.DataFrame, stages: Stages | None) -> None:
     colours = head_colours(wide.index.to_frame(index=False))
     for tick, head in zip(ax.get_yticklabels(), named, strict=True):
         tick.set(color=ink(colours[head]), fontweight="bold")
-
-
-_GAP = 0.9
-"""Between the beds of two kinds, in heads."""
-
-_TALLEST = 7.0
-"""Inches."""
-
-_DRAWN = 40
-"""Heads that are drawn as lines of their own colour and named; more are thin and grey."""
 
 
 def river(lineage: Lineage, stages: Stages | None = None, ax: Axes | None = None) -> Axes:

@@ -22,6 +22,28 @@ _CHECKPOINTS = 5
 
 _COLUMNS = 3
 
+COLOURED = 8
+"""Lines of a figure that are coloured and labelled."""
+
+GREYS = 60
+"""Further lines that are drawn, grey; the others are in the table."""
+
+PANELS = 6
+"""Maps or profiles of a figure."""
+
+_LONG = 12
+"""An axis of numbers that has more of them is drawn as an axis, not as lines."""
+
+_LABEL = 40
+"""Characters of a line's label."""
+
+_TICKS = 6
+
+_Words = Callable[[dict[str, object]], str]
+
+_Curve = tuple[dict[str, object], pd.DataFrame]
+"""Its labels on the axes, and its rows."""
+
 
 def loss_by_position(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
     """Draw the loss at every position, nats, a line a checkpoint.
@@ -63,29 +85,6 @@ def _profile(ax: Axes, rows: pd.DataFrame, axis: str) -> Axes:
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.spines[["top", "right"]].set_visible(False)
     return ax
-
-
-COLOURED = 8
-"""Lines of a figure that are coloured and labelled."""
-
-GREYS = 60
-"""Further lines that are drawn, grey; the others are in the table."""
-
-PANELS = 6
-"""Maps or profiles of a figure."""
-
-_LONG = 12
-"""An axis of numbers that has more of them is drawn as an axis, not as lines."""
-
-_LABEL = 40
-"""Characters of a line's label."""
-
-_TICKS = 6
-
-_Words = Callable[[dict[str, object]], str]
-
-_Curve = tuple[dict[str, object], pd.DataFrame]
-"""Its labels on the axes, and its rows."""
 
 
 def quantity(

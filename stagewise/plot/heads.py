@@ -15,6 +15,14 @@ from stagewise.statistics import DEFAULT
 from stagewise.table import Head, Quantity, head_label, select
 from stagewise.words._times import headed
 
+_PROBE = "LearningCoefficient"
+
+_HEADS = 12
+"""Heads that are drawn: those whose coefficient moved most."""
+
+_BELOW = 0.5
+"""Part of the largest coefficient to which an axis goes below 0, where a coefficient is of no minimum."""
+
 
 def head_masses(
     table: pd.DataFrame,
@@ -174,15 +182,6 @@ def _check_one_a_head(rows: pd.DataFrame, name: str) -> None:
 def _name_head(ax: Axes, table: pd.DataFrame, head: Head) -> None:
     colour = step_axis.ink(step_axis.head_colours(table)[head])
     ax.set_title(head_label(*head), loc="left", color=colour, fontweight="bold", fontsize=10, pad=16)
-
-
-_PROBE = "LearningCoefficient"
-
-_HEADS = 12
-"""Heads that are drawn: those whose coefficient moved most."""
-
-_BELOW = 0.5
-"""Part of the largest coefficient to which an axis goes below 0, where a coefficient is of no minimum."""
 
 
 def learning_coefficients(table: pd.DataFrame, stages: Stages | None = None) -> Figure:

@@ -26,6 +26,9 @@ from stagewise.task import Batch
 from stagewise.training import Dtype, Training, prepare
 from stagewise.words._times import at
 
+Replay = tuple[tuple[str, ...], Branch]
+"""The classes that a branch is without."""
+
 
 def attribute(
     folder: str | Path,
@@ -97,10 +100,6 @@ def transition_named(
         known = ", ".join(f"{number} {each.what} ({at(each.comes)})" for number, each in enumerate(after, start=1))
         raise ValueError(f"no transition {name!r} comes after step {start}; there are {known or 'none'}")
     return name
-
-
-Replay = tuple[tuple[str, ...], Branch]
-"""The classes that a branch is without."""
 
 
 def first_replays(

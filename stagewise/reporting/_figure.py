@@ -35,6 +35,48 @@ CURVES = 40
 CURSOR_DIGITS = 4
 """Significant ones of a value that the cursor reads."""
 
+FONTS = ["DejaVu Sans", "Helvetica Neue", "Arial", "sans-serif"]
+"""Labels are placed by the first one's widths; a browser's fallback is narrower."""
+
+LOOK = ["default", "stagewise.reporting.report"]
+"""Styles of matplotlib; the second one is `report.mplstyle`."""
+
+CSV_BYTES = 300_000
+"""Rows that take more are not embedded; they are in the run folder's table."""
+
+CSV_ROWS = 15_000
+"""More of them take more: a row has no fewer than 20 characters."""
+
+NARROWEST = 460
+"""Pixels to which a wide figure shrinks before it scrolls in its box."""
+
+ENLARGED = 1.1
+"""Width in the page over the width drawn, at 96 pixels an inch."""
+
+COORDINATES = re.compile(r' (?:x|y)="[^"]*"')
+
+HUNDREDTHS = re.compile(r"(\.\d\d)\d+")
+"""Coordinates are written to a hundredth of a point, not to a millionth: half of a page is coordinates."""
+
+PATH, LINES = re.compile(r' d="([^"]*)"'), re.compile(r"(?:[ML] [-\d.]+ [-\d.]+ ?)+(z?)")
+
+STYLE = re.compile(r' style="([^"]*)"')
+
+LONGEST = 40
+"""Letters of a name in that of a figure's file."""
+
+WRITTEN = (100, 40, 24, 16)
+"""Letters of a line in a figure: the first number that leaves room for its axes."""
+
+MATH = re.compile(r"(?<!\\)\$(?!\\mathdefault\{)")
+"""The sign of a formula that no axis writes by itself: a name is no formula."""
+
+SVG_DPI = 72
+"""At which matplotlib lays out an SVG."""
+
+DIGITS = 6
+"""Digits of the places of axes, as parts of the figure: far below a pixel, far above rounding."""
+
 
 def name_curves(figure: Figure) -> None:
     """Give the curves on step axes a name, which becomes their id in the drawing."""
@@ -95,47 +137,6 @@ def _described(figure: Figure, number: int, ax: Axes) -> dict[str, Any]:
         ],
         "curves": curves,
     }
-
-
-FONTS = ["DejaVu Sans", "Helvetica Neue", "Arial", "sans-serif"]
-"""Labels are placed by the first one's widths; a browser's fallback is narrower."""
-
-LOOK = ["default", "stagewise.reporting.report"]
-"""Styles of matplotlib; the second one is `report.mplstyle`."""
-
-CSV_BYTES = 300_000
-"""Rows that take more are not embedded; they are in the run folder's table."""
-
-CSV_ROWS = 15_000
-"""More of them take more: a row has no fewer than 20 characters."""
-
-NARROWEST = 460
-"""Pixels to which a wide figure shrinks before it scrolls in its box."""
-
-ENLARGED = 1.1
-"""Width in the page over the width drawn, at 96 pixels an inch."""
-
-COORDINATES = re.compile(r' (?:x|y)="[^"]*"')
-HUNDREDTHS = re.compile(r"(\.\d\d)\d+")
-"""Coordinates are written to a hundredth of a point, not to a millionth: half of a page is coordinates."""
-
-PATH, LINES = re.compile(r' d="([^"]*)"'), re.compile(r"(?:[ML] [-\d.]+ [-\d.]+ ?)+(z?)")
-STYLE = re.compile(r' style="([^"]*)"')
-
-LONGEST = 40
-"""Letters of a name in that of a figure's file."""
-
-WRITTEN = (100, 40, 24, 16)
-"""Letters of a line in a figure: the first number that leaves room for its axes."""
-
-MATH = re.compile(r"(?<!\\)\$(?!\\mathdefault\{)")
-"""The sign of a formula that no axis writes by itself: a name is no formula."""
-
-SVG_DPI = 72
-"""At which matplotlib lays out an SVG."""
-
-DIGITS = 6
-"""Digits of the places of axes, as parts of the figure: far below a pixel, far above rounding."""
 
 
 class Plot(NamedTuple):

@@ -36,6 +36,10 @@ from stagewise.words._times import counted_in, in_counts, interval, written
 FOREIGN = "The probe batch is foreign to these models"
 """Headline of a page on runs where it is so of one."""
 
+EVENTS = ("what", "seeds", "step, mean over seeds", "another seed", "sd between seeds, log steps")
+
+RANGE, INTERVAL = "their range", "its 95&nbsp;% t interval over seeds"
+
 
 class MeasuredRuns(NamedTuple):
     """Measured runs: a name that no other one has, what stages are found in, the stages, whether the batch is known."""
@@ -170,10 +174,6 @@ def _stages(folder: Path, name: str) -> Stages:
     if stages is None:
         raise ValueError(f"{folder} has neither references nor scores over four checkpoints: leave it out")
     return dataclasses.replace(stages, run=name)
-
-
-EVENTS = ("what", "seeds", "step, mean over seeds", "another seed", "sd between seeds, log steps")
-RANGE, INTERVAL = "their range", "its 95&nbsp;% t interval over seeds"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -22,6 +22,9 @@ from stagewise.table import head_label, heads_in
 from stagewise.task import AbstractTask, Batch
 from stagewise.tasks import RepeatedTokens
 
+POSITIONS = 64
+"""Positions of the sequence that are shown, from its start."""
+
 
 def show_attention(
     series: CheckpointSeries,
@@ -80,10 +83,6 @@ def _as_text(tokens: Sequence[int], tokenizer: Any, vocabulary: Sequence[str] | 
     if missing := sorted({token for token in tokens if token >= len(vocabulary)}):
         raise ValueError(f"the vocabulary has {len(vocabulary)} tokens, and the sequence holds token {missing[0]}")
     return [vocabulary[token] for token in tokens]
-
-
-POSITIONS = 64
-"""Positions of the sequence that are shown, from its start."""
 
 
 def write_example(

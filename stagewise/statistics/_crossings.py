@@ -10,6 +10,13 @@ from stagewise.statistics import _constants as c
 from stagewise.statistics._noise.differences import monotone, variance_near
 from stagewise.statistics._transition import Unit
 
+TIE = float(np.nextafter(0.0, -1.0))
+"""The largest number below zero: a tie is not closer."""
+
+NOT_FINITE = "that run diverged, or misses that value: leave the step out"
+
+Direction = Literal["up", "down"]
+
 
 class MonotoneCrossing(NamedTuple):
     """Places at which a curve crosses a level, by their number: 0 is before its first value, n after its last. The
@@ -68,12 +75,6 @@ def _rising_part(values: np.ndarray, level: float) -> np.ndarray:
     return values[: falls[0]] if len(falls) else values
 
 
-TIE = float(np.nextafter(0.0, -1.0))
-"""The largest number below zero: a tie is not closer."""
-
-NOT_FINITE = "that run diverged, or misses that value: leave the step out"
-
-
 class Interval(NamedTuple):
     """Steps (lo, hi]: still short of the threshold at `lo`, past it at `hi`. Censored: hi = inf, lo the last step."""
 
@@ -84,9 +85,6 @@ class Interval(NamedTuple):
     def censored(self) -> bool:
         """Whether the threshold was not reached: emergence is later than `lo`, and nothing more is known."""
         return math.isinf(self.hi)
-
-
-Direction = Literal["up", "down"]
 
 
 def crossing(

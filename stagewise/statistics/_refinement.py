@@ -13,6 +13,10 @@ from stagewise.statistics._shapes import IN_STEPS, RAMP, RAMP_IN_STEPS, Shapes, 
 ABRUPT = 1.0
 """Stands for the exponents of all abrupt onsets."""
 
+PART, NUMBERS, RESAMPLES = 2048, 2**18, 16
+"""Shapes, or values of shapes where there are many checkpoints, and resamples of the batch, that are held against a
+curve at a time: memory grows with none of them."""
+
 
 class Patch(NamedTuple):
     """Shapes of one family, by its `tail`, with their places and the logarithms of their widths within bounds. The
@@ -116,11 +120,6 @@ def _kept(bounds: tuple[float, float], likely: np.ndarray) -> tuple[float, float
     """Return the bounds of what is likely of evenly spaced points, and a point more on either side."""
     places, values = np.flatnonzero(likely), np.linspace(*bounds, len(likely))
     return float(values[max(places[0] - 1, 0)]), float(values[min(places[-1] + 1, len(values) - 1)])
-
-
-PART, NUMBERS, RESAMPLES = 2048, 2**18, 16
-"""Shapes, or values of shapes where there are many checkpoints, and resamples of the batch, that are held against a
-curve at a time: memory grows with none of them."""
 
 
 class Refined(NamedTuple):

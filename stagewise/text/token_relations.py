@@ -26,6 +26,21 @@ _COMPARISONS: Mapping[type, Callable[[Any, Any], Any]] = {
     **{ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge},
 }
 
+_Keys = Bool[Tensor, "batch query key"]
+
+STRUCTURES = ("opening bracket", "innermost bracket", "bracket depth", "same segment", "place in segment before")
+"""Relations of tokens that open, close or separate, which follow the name: "opening bracket 5 9", "same segment 3"."""
+
+CHOICES = ("latest", "earliest", "largest", "smallest", "commonest", "rarest")
+"""Words before a relation that choose among its keys: by position, by token, and by its count up to the query."""
+
+Relation = Bool[Tensor, "batch query key"]
+
+Relations = Iterable[str] | Mapping[str, str | Relation | Callable[[Int[Tensor, "batch pos"]], Relation]]
+
+RELATIONS = ("previous token", "duplicate token", "induction", "first token", "self")
+"""Relations that hold in any sequence of tokens; beside them "offset N", the key N positions back."""
+
 
 class _Value(NamedTuple):
     """A whole number for each query and key, and where there is one: beside the sequence there is no token."""
@@ -117,15 +132,6 @@ class _Reader(NamedTuple):
         return ValueError(f"the relation {self.text!r} is not {GRAMMAR}: {part!r} is no part of one")
 
 
-_Keys = Bool[Tensor, "batch query key"]
-
-STRUCTURES = ("opening bracket", "innermost bracket", "bracket depth", "same segment", "place in segment before")
-"""Relations of tokens that open, close or separate, which follow the name: "opening bracket 5 9", "same segment 3"."""
-
-CHOICES = ("latest", "earliest", "largest", "smallest", "commonest", "rarest")
-"""Words before a relation that choose among its keys: by position, by token, and by its count up to the query."""
-
-
 def _choose(word: str, keys: _Keys, tokens: Int[Tensor, "batch pos"]) -> _Keys:
     """Return the keys that are, of those from the same query, the latest, the largest, the rarest, ...; ties stay."""
     if word in ("latest", "earliest"):
@@ -189,13 +195,6 @@ _SEGMENTS: Mapping[str, Callable[[Bool[Tensor, "batch pos"]], _Keys]] = {
     "same segment": lambda ends: _same(_before(ends.long()), 0),
     "place in segment before": _place_before,
 }
-
-
-Relation = Bool[Tensor, "batch query key"]
-Relations = Iterable[str] | Mapping[str, str | Relation | Callable[[Int[Tensor, "batch pos"]], Relation]]
-
-RELATIONS = ("previous token", "duplicate token", "induction", "first token", "self")
-"""Relations that hold in any sequence of tokens; beside them "offset N", the key N positions back."""
 
 
 def token_relation(name: str, tokens: Int[Tensor, "batch pos"], skipped: int = -1) -> Relation:

@@ -25,6 +25,20 @@ LOSS = {
 SILENT = ("out", "uniform", "relation")
 """Kinds of clamps under which a head's attention says nothing of what is learned: it is not counted as any head's."""
 
+_VERDICTS = {
+    "needed": ("{} is needed", "{} are needed"),
+    "speeds it up": ("{} speeds it up", "{} speed it up"),
+    "does not matter": ("{} does not matter", "{} do not matter"),
+    "cannot tell": ("nothing can be told about {}", "nothing can be told about {}"),
+}
+"""Verdict -> what is said about one, and about several."""
+
+SURE = 0.5
+"""Distance up to which a pair of heads is sure: half of that between heads that are no pair."""
+
+LISTED = 10
+"""Events that are put into words; all are in the frame."""
+
 
 def transition(label: str, *, without: bool = False) -> str:
     """Name the event; `without` a head, another one has to attend."""
@@ -102,22 +116,6 @@ def certified_in_words(rows: Sequence[Mapping[Any, Any]]) -> str:
     orders = f"{first['seeds']} orders" if first["seeds"] > 1 else "one order"
     how = f"taken away from step {first['step']} on, in {orders} of the batches"
     return f"{capital(event)} at step {first['comes']:.0f}: {'; '.join(parts)} ({how})."
-
-
-_VERDICTS = {
-    "needed": ("{} is needed", "{} are needed"),
-    "speeds it up": ("{} speeds it up", "{} speed it up"),
-    "does not matter": ("{} does not matter", "{} do not matter"),
-    "cannot tell": ("nothing can be told about {}", "nothing can be told about {}"),
-}
-"""Verdict -> what is said about one, and about several."""
-
-
-SURE = 0.5
-"""Distance up to which a pair of heads is sure: half of that between heads that are no pair."""
-
-LISTED = 10
-"""Events that are put into words; all are in the frame."""
 
 
 def names(catalogue: Sequence[Event], quantities: Quantities, roles: pd.DataFrame, second: str) -> list[str]:

@@ -54,6 +54,21 @@ TURNS = {
     TurnVerdict.ELSEWHERE: "has its minimum away from every boundary",
 }
 
+NO_PATTERNS = (
+    "the table has no patterns of heads: measure one of PatternClusters.profile, OffsetProfile.mass, AttentionTo.mass"
+)
+
+EVENTS = {
+    "birth": "{heads} {leave} the common pattern: kind {after} is born",
+    "split": "{heads} {leave} kind {before}: kind {after} splits off",
+    "change": "{heads} {turn} from kind {before} to a pattern of {own}, kind {after}",
+    "merge": "kind {before} merges into kind {after}: {heads} {join} it",
+    "death": "kind {before} dies: {heads} {turn} back to the common pattern, kind {after}",
+    "swap": "{heads} change places between kinds {before}",
+    "move": "{heads} {turn} from kind {before} to kind {after}",
+}
+"""Event -> what is said of it."""
+
 
 def stages(
     table: pd.DataFrame, points: pd.DataFrame, events: pd.DataFrame, onsets: pd.DataFrame, context: Context
@@ -209,22 +224,6 @@ def head_rows(onsets: pd.DataFrame, batch: str) -> list[list[object]]:
         ]
         for row in shown.assign(order=order).sort_values(["order", "t50"], kind="stable").to_dict("records")
     ]
-
-
-NO_PATTERNS = (
-    "the table has no patterns of heads: measure one of PatternClusters.profile, OffsetProfile.mass, AttentionTo.mass"
-)
-
-EVENTS = {
-    "birth": "{heads} {leave} the common pattern: kind {after} is born",
-    "split": "{heads} {leave} kind {before}: kind {after} splits off",
-    "change": "{heads} {turn} from kind {before} to a pattern of {own}, kind {after}",
-    "merge": "kind {before} merges into kind {after}: {heads} {join} it",
-    "death": "kind {before} dies: {heads} {turn} back to the common pattern, kind {after}",
-    "swap": "{heads} change places between kinds {before}",
-    "move": "{heads} {turn} from kind {before} to kind {after}",
-}
-"""Event -> what is said of it."""
 
 
 def event(row: Row, names: Mapping[int, str]) -> str:

@@ -21,6 +21,8 @@ from stagewise.reporting._section import Blocks, Section, never_missing
 from stagewise.table import Quantity, select
 from stagewise.words._grammar import capital
 
+LAST = "last checkpoint"
+
 
 def generic_sections(measured: Measured, elsewhere: Iterable[str]) -> list[Section]:
     """Return a section for each probe of the table of which other sections do not show everything.
@@ -118,9 +120,6 @@ def _shaded(rows: pd.DataFrame, stages: Stages | None) -> str:
 
 def _listed(names: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
-
-
-LAST = "last checkpoint"
 
 
 def _compared(measured: Measured) -> Blocks:

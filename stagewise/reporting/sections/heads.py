@@ -22,6 +22,8 @@ OF_ATTENTION = (("EffectiveSupport", "keys"), ("AttentionDistance", "distance"),
 OF_WEIGHTS = (("OVCopying", "copying"), ("QKOffset", "share"))
 WRITTEN = ("cosine", "projection")
 
+OF_CLUSTERS = ("PatternClusters.cluster", "PatternClusters.centroid", "PatternClusters.silhouette")
+
 
 def _left_out(rows: pd.DataFrame, measure: str) -> str:
     """Say which heads are drawn where there are too many."""
@@ -181,8 +183,6 @@ def _clusters(measured: Measured) -> Blocks:
     panels = {"heads": plot.clusters(table, measured.stages), "profiles": plot.centroids(table)}
     return [Plot("clusters", panels, rows, wording("kinds", "clusters") + quality)]
 
-
-OF_CLUSTERS = ("PatternClusters.cluster", "PatternClusters.centroid", "PatternClusters.silhouette")
 
 LINEAGE = Section("lineage", "Where the kinds of attention come from", _lineage, applies=never_missing)
 CLUSTERS = Section("clusters", "Kinds of attention", _clusters, ("PatternClusters",), reads=OF_CLUSTERS)

@@ -17,6 +17,11 @@ from stagewise.reporting._viewer import circuitsvis_view, viewer
 from stagewise.table import head_label, heads_in, select
 from stagewise.words._times import at
 
+SCORES = (("Copying", "accuracy"), ("Copying", "gain"), ("InContextLearning", "score"))
+
+HEADS = 6
+"""Heads whose profile over offsets is drawn."""
+
 
 def _maps(measured: Measured) -> Blocks:
     """Return a map a layer and step, with the relations outlined where they lie."""
@@ -65,12 +70,6 @@ CHECKPOINTS = Section("checkpoints", "Every checkpoint", _viewer, SHOWN, applies
 LAST_CHECKPOINT = Section(
     "last-checkpoint", "Each transition in circuitsvis", _circuitsvis, SHOWN, applies=never_missing, folded=False
 )
-
-
-SCORES = (("Copying", "accuracy"), ("Copying", "gain"), ("InContextLearning", "score"))
-
-HEADS = 6
-"""Heads whose profile over offsets is drawn."""
 
 
 def _restricted(measured: Measured) -> Blocks:
