@@ -1,5 +1,6 @@
 """The rows of PAPERS.md: `rows.toml`, with the numbers that each row names read from the CSV of its command."""
 
+import math
 import re
 import tomllib
 from collections.abc import Iterator
@@ -109,6 +110,10 @@ def _measured(csv: str, fields: dict[str, Any]) -> Iterator[Number]:
 
 
 def _mean(values: list[float]) -> Number:
+    came = [value for value in values if math.isfinite(value)]
+    if 0 < len(came) < len(values):
+        some = _mean(came)
+        return replace(some, text=f"{some.text} in {len(came)} of {len(values)}", complete=False)
     mean, *ends = mean_over(values)
     lo, hi = ends if len({*values}) > 1 else (mean, mean)
     texts = [f"{each:.0f}" if abs(each) >= 100 else f"{each:.3g}" for each in (mean, lo, hi)]
@@ -132,7 +137,8 @@ def _picked(line: dict[str, str], pick: str) -> list[Number]:
         return [exactly(float(count), str(count))]
     numbers = numbers_in(line["ours"])
     if pick:
-        return [numbers[int(each) - 1] for each in pick.split(",")]
+        places = [int(each) - 1 for each in pick.split(",")]
+        return [numbers[place] if place < len(numbers) else exactly(math.inf, "never") for place in places]
     some = re.match(r"(\d+) of (\d+) seeds", line["remark"])
     complete = some is None or some[1] in (some[2], "0")
     numbers = [replace(each, complete=complete) for each in numbers]
