@@ -27,6 +27,9 @@ from stagewise.models._numbers import same, widened
 _SHORT = 32
 """Positions up to which plain matrix products are faster than a fused kernel."""
 
+_LONG, _BLOCK = 512, 128
+"""Positions from which on queries are taken so many at a time: a window of them, or a causal mask, hides most keys."""
+
 TRIED = 2
 """Sequences on which every checkpoint's lean pass is compared with its own."""
 
@@ -130,12 +133,28 @@ def attend(
         z = F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=heads.scale)
     else:
         seen = _seen(length, queries, context, q.device)
-        if fused:
+        if fused and length >= _LONG and q.device.type == "cpu":
+            z = _in_blocks(heads, seen)
+        elif fused:
             z = F.scaled_dot_product_attention(q, k, v, attn_mask=seen, scale=heads.scale)
         else:
             scores = heads.scores if layer.held is None else evenly(heads.scores, _held(layer.held, length, queries))
             z = scores.masked_fill(~seen, -math.inf).softmax(-1) @ heads.values
     return rearrange(z, "batch head query d_head -> batch query head d_head")
+
+
+def _in_blocks(
+    heads: Heads, seen: Bool[Tensor, "query key"] | Bool[Tensor, "#batch 1 query key"]
+) -> Float[Tensor, "batch head query d_head"]:
+    """Return what heads read, a block of queries at a time: from the first to the last key that any of them sees."""
+    parts = []
+    for start in range(0, heads.q.shape[2], _BLOCK):
+        rows = slice(start, start + _BLOCK)
+        some = seen[..., rows, :].flatten(0, -2).any(0).nonzero()
+        keys = slice(int(some[0]), int(some[-1]) + 1)
+        k, v, mask = heads.k[:, :, keys], heads.v[:, :, keys], seen[..., rows, keys]
+        parts.append(F.scaled_dot_product_attention(heads.q[:, :, rows], k, v, attn_mask=mask, scale=heads.scale))
+    return torch.cat(parts, 2)
 
 
 def _projected(

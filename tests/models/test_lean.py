@@ -163,6 +163,15 @@ def test_a_model_whose_heads_are_changed_in_between_is_refused(subject: Callable
 
 HEADS, D_HEAD, D_MODEL = 2, 3, 5
 PLAIN = Norm(None, 0.0)
+LENGTHS = (7, _SHORT + 5, _SHORT + 20)
+"""By products, by the fused kernel, and by the kernel in blocks of queries."""
+
+
+@pytest.fixture
+def in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take the queries of the longest of these in blocks."""
+    monkeypatch.setattr(lean, "_LONG", LENGTHS[-1])
+    monkeypatch.setattr(lean, "_BLOCK", 16)
 
 
 def weights(window: int | None = None, cap: float | None = None) -> LeanWeights:
@@ -193,7 +202,8 @@ def by_formula(model: LeanWeights, x: Tensor, context: int) -> Tensor:
     return z
 
 
-@pytest.mark.parametrize("length", [7, _SHORT + 5])
+@pytest.mark.usefixtures("in_blocks")
+@pytest.mark.parametrize("length", LENGTHS)
 @pytest.mark.parametrize(("window", "cap"), [(None, None), (4, None), (None, 1.5)])
 @pytest.mark.parametrize("context", [None, 1, 3, 100])
 def test_attention_is_that_of_the_formula(
@@ -206,7 +216,8 @@ def test_attention_is_that_of_the_formula(
     torch.testing.assert_close(z, by_formula(model, x, int(min(shortest, length))), rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("length", [7, _SHORT + 5])
+@pytest.mark.usefixtures("in_blocks")
+@pytest.mark.parametrize("length", LENGTHS)
 @pytest.mark.parametrize("context", [None, 2])
 def test_chosen_queries_have_what_all_of_them_have_there(length: int, context: int | None) -> None:
     model = weights()
