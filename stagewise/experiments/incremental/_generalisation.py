@@ -6,6 +6,7 @@ last checkpoint on other sequences of its own chain and of chains with the same 
 
 import dataclasses
 import functools
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -140,7 +141,7 @@ def _draw(table: pd.DataFrame) -> Figure:
         label = "the law trained on" if name == next(iter(FACTORS)) else "_"
         ax.plot([at - 0.4, at + 0.4], [exact] * 2, color="#888888", linewidth=1, label=label)
     ax.set(yscale="log", ylabel="KL(law of the sequences ‖ model), nats")
-    ax.set_xticks(range(len(names)), names)
+    ax.set_xticks(range(len(names)), [textwrap.fill(name, 16) for name in names])
     ax.spines[["top", "right"]].set_visible(False)
     ax.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1, 1))
     return figure
