@@ -69,7 +69,7 @@ def compare_checkpoints(
     Raises:
         ValueError: no checkpoint whose weights are finite, or a batch that the models cannot read.
 
-    Source: Kornblith et al. (2019), arXiv:1905.00414; Björck & Golub (1973); see `similarity`.
+    Source: Kornblith et al. (2019), arXiv:1905.00414; Björck & Golub (1973); see `_along`.
     """
     return _comparisons(Along(series, batch, compared=positions, device=device).seen(executor, progress, "compared"))
 

@@ -204,9 +204,9 @@ def token_relation(name: str, tokens: Int[Tensor, "batch pos"], skipped: int = -
     token, `induction` every position after one of these, `first token` is 0, `self` t, and `offset N` t - N.
 
     Args:
-        name: one of `RELATIONS`, an offset, as "offset 31", or an expression of `relation_expressions`, as
+        name: one of `RELATIONS`, an offset, as "offset 31", or an expression of the `WORDS`, as
             "token[key - 1] == token[query]"; or of brackets and separators, as "opening bracket 5 9", see
-            `_structures.structure`. "latest" before any of these keeps its latest key; so do the other `CHOICES`.
+            `_structure`. "latest" before any of these keeps its latest key; so do the other `CHOICES`.
         tokens: of each sequence.
         skipped: a special token, as the one that begins a text, that is no duplicate of another; -1 for none.
 
