@@ -2,7 +2,8 @@
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
+import random
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -15,7 +16,9 @@ from stagewise.plan import Seeds, TrainPlan
 from stagewise.presets import Preset
 from stagewise.recipe import Recipe
 from stagewise.task import TRAINING, AbstractTask, Batch, check_number, derive_seed
-from stagewise.tasks._published_streams import published_batches, replayed
+
+_Contexts = tuple[Int[Tensor, "batch pos"], Int[Tensor, " batch"]]
+"""Contexts, and the class of each."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -221,7 +224,7 @@ class SequenceClasses(AbstractTask):
 
     def _replay(self, seed: int) -> Callable[[int, int], Batch]:
         weights = self._weights().float()
-        draw = replayed(lambda size: published_batches(self.support, weights, self.d_vocab, self.length, seed, size))
+        draw = _replayed(lambda size: _published_batches(self.support, weights, self.d_vocab, self.length, seed, size))
         return lambda step, size: self._without_relations(*draw(step, size))
 
 
@@ -252,3 +255,54 @@ def _small(seed: int, n_heads: int | None, n_layers: int | None, **fields: Any) 
     plan = TrainPlan(steps=600, batch_size=128, learning_rate=1e-3, seeds=Seeds(seed, seed, seed))
     shape = full(task.d_vocab, task.n_ctx, n_layers=1, n_heads=2, d_model=32, d_mlp=64)
     return Recipe(task, reshaped(shape, n_heads, n_layers), plan)
+
+
+def published_weights(d_vocab: int, seed: int) -> tuple[Float[Tensor, "token token"], Float[Tensor, "token token"]]:
+    """Return the initial Y and Z of a published run, uniform in +-1/sqrt(d_vocab); Syn-Small draws and drops them.
+
+    Source: the configurations and logs released with Tian et al. (2023). They come first in the stream of a run.
+    """
+    decoder, attention = _draw_weights(d_vocab, _published_generator(seed))
+    return decoder.T.contiguous(), attention
+
+
+def _published_batches(
+    support: Int[Tensor, "class slot"], weights: Float[Tensor, " slot"], d_vocab: int, length: int, seed: int, size: int
+) -> Iterator[_Contexts]:
+    """Yield (contexts, classes): two streams, the classes from Python's generator, the tokens from torch's."""
+    chooser, generator = random.Random(seed), _published_generator(seed)
+    _draw_weights(d_vocab, generator)
+    while True:
+        drawn = []
+        for _ in range(size):
+            label = chooser.choice(range(len(support)))
+            drawn.append((label, torch.multinomial(weights, length, replacement=True, generator=generator)))
+        classes = torch.tensor([label for label, _ in drawn])
+        yield support[classes[:, None], torch.stack([slots for _, slots in drawn])], classes
+
+
+def _replayed(start: Callable[[int], Iterator[_Contexts]]) -> Callable[[int, int], _Contexts]:
+    """Return the batch of (step, size) from an iterator over all; an earlier step, or another size, starts over."""
+    position, of_size = 0, 0
+    batches: Iterator[_Contexts] = iter(())
+
+    def draw(step: int, size: int) -> _Contexts:
+        nonlocal batches, position, of_size
+        if step < position or size != of_size:
+            batches, position, of_size = start(size), 0, size
+        for _ in range(step - position):
+            next(batches)
+        position = step + 1
+        return next(batches)
+
+    return draw
+
+
+def _published_generator(seed: int) -> Generator:
+    return Generator().manual_seed(seed + 2)
+
+
+def _draw_weights(d_vocab: int, generator: Generator) -> tuple[Tensor, Tensor]:
+    bound = d_vocab**-0.5
+    decoder = torch.empty(d_vocab, d_vocab).uniform_(-bound, bound, generator=generator)
+    return decoder, torch.empty(d_vocab, d_vocab).uniform_(-bound, bound, generator=generator)

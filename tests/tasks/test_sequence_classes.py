@@ -1,14 +1,16 @@
 """Sequence classes: the probabilities, its recorded numbers, references, exact batches, published streams."""
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import torch
 from scipy.stats import chisquare
+from torch import Tensor
 
 from stagewise.tasks import SequenceClasses, syn_medium, syn_small
-from stagewise.tasks._published_streams import published_weights
+from stagewise.tasks.sequence_classes import _published_batches, _replayed, published_weights
 
 PRINTED = 1e-6
 """Digits to which the paper's data are known."""
@@ -169,3 +171,33 @@ def test_no_sequences_and_broken_frequencies_are_refused() -> None:
         syn_small().sample(0, seed=0)
     with pytest.raises(ValueError, match="not a multiple of 1/100"):
         syn_small().population_batch(100)
+
+
+SUPPORT = torch.tensor([[0, 1, 2], [0, 1, 3]])
+WEIGHTS = torch.tensor([0.5, 0.25, 0.25])
+
+
+def batches(size: int) -> Iterator[tuple[Tensor, Tensor]]:
+    return _published_batches(SUPPORT, WEIGHTS, d_vocab=4, length=5, seed=3, size=size)
+
+
+def test_a_step_is_the_same_whenever_it_is_asked_for() -> None:
+    draw, stream = _replayed(batches), batches(6)
+    expected = [next(stream) for _ in range(4)]
+    for step in (0, 3, 1, 2):
+        assert all(torch.equal(one, other) for one, other in zip(draw(step, 6), expected[step], strict=True))
+
+
+def test_contexts_hold_the_tokens_of_their_class_alone() -> None:
+    contexts, classes = next(batches(20))
+    for context, label in zip(contexts.tolist(), classes.tolist(), strict=True):
+        assert set(context) <= set(SUPPORT[label].tolist())
+    assert set(classes.tolist()) == {0, 1}
+
+
+def test_weights_are_uniform_within_one_over_the_root_of_their_number() -> None:
+    y, z = published_weights(400, seed=0)
+    for weights in (y, z):
+        assert weights.abs().max() <= 1 / 20
+        # The standard deviation of a uniform distribution in +-b is b / sqrt(3); 160,000 draws know it to 0.2 %.
+        assert abs(weights.std().item() * 3**0.5 * 20 - 1) < 0.01
