@@ -1,15 +1,27 @@
-"""`stagewise trajectory` and `relations`: checkpoints held against each other, heads against relations."""
+"""`stagewise trajectory`, `relations` and `llc`: what is measured of checkpoints beside the probes."""
 
+import dataclasses
 from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stagewise.cli._options import DataOptions, Device, ExecutorName, Origin, Out, Quiet
+from stagewise.cli._options import DataOptions, Device, DryRun, ExecutorName, Origin, Out, Quiet
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pandas as pd
+
+    from stagewise.measurement._langevin import Sampler
     from stagewise.task import Batch
+
+CHECKPOINTS = 24
+"""Checkpoints that are sampled where none are chosen."""
+
+HEADS = 4
+"""Heads whose coefficients are printed beside the whole model's; of more, the table alone has them."""
 
 
 def trajectory(
@@ -83,3 +95,90 @@ def _line(row: Mapping[Any, Any], batch: "Batch") -> str:
     explained = f"{row['explained']:.2f} of the attention (chance {row['chance']:.2f}, error {row['error']:.3f})"
     where = f"of {row['queries']:.0%} of the queries"
     return f'{head_label(row["layer"], row["head"])} "{row["relation"]}": {explained} {where}; {"; ".join(parts)}'
+
+
+@dataclasses.dataclass(frozen=True)
+class SamplerOptions:
+    """The numbers of `langevin.Sampler` that the command line can choose."""
+
+    step_size: Annotated[float | None, typer.Option(help="length of a step; 0.02 if not given")] = None
+    localization: Annotated[float | None, typer.Option(help="pull back to the checkpoint; 100 if not given")] = None
+    draws: Annotated[int | None, typer.Option(help="steps of a chain that are averaged; 400 if not given")] = None
+    burn_in: Annotated[int | None, typer.Option(help="steps of a chain before them; 200 if not given")] = None
+    chains: Annotated[int | None, typer.Option(help="number of chains, each from the checkpoint; 4 if not given")] = (
+        None
+    )
+    sequences: Annotated[int | None, typer.Option(help="drawn anew for each step; all if not given")] = None
+
+    def sampler(self) -> "Sampler":
+        """Return the sampler of these, the others as they are by default."""
+        from stagewise.measurement._langevin import Sampler, check_devinterp
+
+        try:
+            check_devinterp()
+        except ImportError as reason:
+            raise ValueError(str(reason)) from reason
+        return Sampler(**{name: value for name, value in dataclasses.asdict(self).items() if value is not None})
+
+
+def llc(
+    source: Origin,
+    *,
+    out: Out = None,
+    data: DataOptions,
+    heads: Annotated[bool, typer.Option("--heads", help="sample the weights of each head by themselves too")] = False,
+    chain: SamplerOptions,
+    device: Device = "cpu",
+    dry: DryRun = False,
+    executor: ExecutorName = None,
+    quiet: Quiet = False,
+) -> None:
+    """Sample the local learning coefficient of a run folder or any source: how degenerate the loss is."""
+    sampler = chain.sampler()
+    from stagewise import plot
+    from stagewise.checkpoints.run_folder import COEFFICIENTS, SAMPLED, TABLE, write
+    from stagewise.cli._sources import opened_source, print_report, seen_by
+    from stagewise.cli._sweep import executor_named
+    from stagewise.findings._unsettled import unsettled, unsettled_in_words
+    from stagewise.measurement.learning_coefficient import Sampling, measure_learning_coefficients
+    from stagewise.saved_findings import familiarity_in, load_stages
+    from stagewise.words._familiarity import caution
+
+    data = dataclasses.replace(data, checkpoints=CHECKPOINTS) if data.choice is None else data
+    opened = opened_source(seen_by(executor, source), data, out)
+    batch, series, folder = opened.batch, opened.series, opened.folder
+    sampled_folder = (folder / SAMPLED).absolute()
+    sampling = Sampling(series, batch, sampler, heads, sampled_folder, device)
+    print(sampling.cost())
+    if advice := sampling.advice():
+        print(advice)
+    if dry:
+        return
+    opened.claim()
+    with executor_named(executor, folder) as pool:
+        where: dict[str, Any] = {"folder": sampled_folder, "device": device, "executor": pool}
+        table = measure_learning_coefficients(series, batch, sampler, heads=heads, progress=not quiet, **where)
+    measured = (folder / TABLE).exists()
+    print(caution(familiarity_in(folder)) if measured else "", end="")
+    for line in lines(table):
+        print(line)
+    if words := unsettled_in_words(unsettled(table)):
+        print(words)
+    print(f"{len(table)} rows: {write(folder / COEFFICIENTS, table.to_parquet)}")
+    figure = plot.learning_coefficients(table, load_stages(folder) if measured else None)
+    print(write(folder / "learning-coefficients.svg", partial(figure.savefig, format="svg")))
+    print_report(folder)
+
+
+def lines(table: "pd.DataFrame") -> "Iterator[str]":
+    """Yield a line for each checkpoint, of few heads with theirs."""
+    from stagewise.table import head_label, heads_in
+
+    few = len(heads_in(table)) <= HEADS
+    for step, rows in table.groupby("step"):
+        of = {quantity: part for quantity, part in rows.groupby("quantity")}
+        whole, drift = of["whole_model"].iloc[0], of["drift"].iloc[0]
+        ends = f" [{whole['lo']:.1f}, {whole['hi']:.1f}]" if whole["lo"] == whole["lo"] else ""
+        heads = of["of_head"].to_dict("records") if few and "of_head" in of else []
+        parts = [f"{head_label(row['layer'], row['head'])} {row['value']:.1f}" for row in heads]
+        yield "; ".join([f"step {step}: {whole['value']:.1f}{ends}, drift {drift['value']:.1f}", *parts])

@@ -5,10 +5,9 @@ import typer
 from stagewise.cli._atlas import atlas, suites
 from stagewise.cli._commands import Command, command
 from stagewise.cli._findings import compare, export, lineage, stages
-from stagewise.cli._llc import llc
 from stagewise.cli._replays import attribute, branch, certify, densify, intervene
 from stagewise.cli._sweep import sweep
-from stagewise.cli._trajectory import relations, trajectory
+from stagewise.cli._trajectory import llc, relations, trajectory
 from stagewise.cli._verbs import audit, measure, report, run_app, train
 from stagewise.cli._watch import watch
 
