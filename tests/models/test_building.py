@@ -44,8 +44,7 @@ BUILDS = f"""
 import random
 import numpy as np
 import torch
-from stagewise import architectures
-from stagewise import models
+from stagewise import architecture, architectures, models
 def states():
     return random.getstate(), str(np.random.get_state()), torch.get_rng_state().tolist()
 before = states()
