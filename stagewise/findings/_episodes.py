@@ -217,13 +217,9 @@ def _grokking(train: Curve, held_out: Curve) -> Iterator[dict[str, Any]]:
 def _half_way(curve: Curve) -> tuple[float, float]:
     """Return when a curve is half-way from its first to its last values, and how far that is."""
     sign = 1.0 if curve.declared.progress == "up" else -1.0
-    smooth = sign * _smooth(curve.values)
+    smooth = sign * scipy.ndimage.median_filter(curve.values, size=3, mode="nearest")
     first, last = float(np.median(smooth[:2])), float(np.median(smooth[-3:]))
     return (crossing_step(curve.steps, smooth, (first + last) / 2) if last > first else np.inf), last - first
-
-
-def _smooth(values: np.ndarray) -> np.ndarray:
-    return np.asarray(scipy.ndimage.median_filter(values, size=3, mode="nearest"))
 
 
 def _record(kind: EpisodeKind, curve: Curve, *numbers: float, beside: str = "") -> dict[str, Any]:

@@ -117,14 +117,10 @@ def stage_rows(
             **dict(zip(("end", "end_lo", "end_hi"), end.edge, strict=True)),
             **{"begins": start.begins, **start.times, "left": start.left, "spread": start.spread},
             "closest": next((one.closest for one in reversed(starts[:number]) if one.closest), ""),
-            "reference": _next_left(ends[number - 1 :], complete),
+            "reference": next((one.left for one in ends[number - 1 :] if one.left), complete),
         }
         for number, (start, end) in enumerate(zip(starts, ends, strict=True), start=1)
     ]
-
-
-def _next_left(transitions: Sequence[RunTransition], complete: str) -> str:
-    return next((one.left for one in transitions if one.left), complete)
 
 
 def with_stages(onsets: pd.DataFrame, transitions: Sequence[RunTransition]) -> pd.DataFrame:

@@ -87,7 +87,8 @@ def onsets_of(
 ) -> pd.DataFrame:
     """Return the rows of `find_onsets` of the curves that are followed."""
     searched = _searched(curves, criteria, executor)
-    adjusted = iter(_adjusted([p for candidates in searched for _, p in candidates if p is not None]))
+    p_values = [p for candidates in searched for _, p in candidates if p is not None]
+    adjusted = iter(scipy.stats.false_discovery_control(p_values) if p_values else ())
     of_curve = [
         (curve, _decided(curve, [(one, p, None if p is None else float(next(adjusted))) for one, p in of], causes))
         for curve, of in zip(curves, searched, strict=True)
@@ -121,10 +122,6 @@ def _search(curves: Sequence[Curve], alpha: float) -> list[Found]:
     """Search curves that share their steps."""
     values = np.stack([curve.values for curve in curves])
     return find_transitions(curves[0].steps, values, lambda number: curves[number].resamples, alpha)
-
-
-def _adjusted(p_values: Sequence[float]) -> Iterable[float]:
-    return scipy.stats.false_discovery_control(p_values) if len(p_values) else ()
 
 
 def _axis_types(curves: Iterable[Curve]) -> dict[str, str]:

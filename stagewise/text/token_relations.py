@@ -49,10 +49,6 @@ class _Value(NamedTuple):
     exists: Bool[Tensor, "..."]
 
 
-def _whole(numbers: Int[Tensor, "..."]) -> _Value:
-    return _Value(numbers, torch.ones_like(numbers, dtype=torch.bool))
-
-
 def _is_expression(text: str) -> bool:
     """Whether a text holds one of the words for positions, and so is meant as an expression."""
     return any(sign in text for sign in ("==", "<", ">", "!=", "[")) and any(word in text for word in WORDS[:3])
@@ -104,7 +100,7 @@ class _Reader(NamedTuple):
         if isinstance(node, ast.Name) and node.id in self.places:
             return _Value(self.places[node.id], torch.tensor(True))
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-            return self._computed(operator.sub, _whole(torch.tensor(0)), self.value(node.operand))
+            return self._computed(operator.sub, _Value(torch.tensor(0), torch.tensor(True)), self.value(node.operand))
         if isinstance(node, ast.BinOp) and type(node.op) in _ARITHMETIC:
             return self._computed(_ARITHMETIC[type(node.op)], self.value(node.left), self.value(node.right))
         if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id == "token":
@@ -253,10 +249,7 @@ def token_relations(
         mask = relation(tokens) if callable(relation) else relation
         size = (*tokens.shape, tokens.shape[1])
         if not isinstance(mask, Tensor) or mask.dtype != torch.bool or mask.ndim != 3:
-            raise ValueError(f"the relation {name!r} is a Bool[batch query key] of size {size}, got {_described(mask)}")
+            given = f"{mask.dtype} {tuple(mask.shape)}" if isinstance(mask, Tensor) else repr(mask)
+            raise ValueError(f"the relation {name!r} is a Bool[batch query key] of size {size}, got {given}")
         masks[name] = mask.expand(size)
     return masks
-
-
-def _described(value: object) -> str:
-    return f"{value.dtype} {tuple(value.shape)}" if isinstance(value, Tensor) else repr(value)
