@@ -141,7 +141,8 @@ def prepare(recipe: Recipe, device: str = "cpu", dtype: Dtype = "float32") -> Tr
     draws = "" if example.tokens.is_floating_point() else digest(example.tokens)
     way = {"draws": draws, "native": models.is_native(model), "pass": f"{forward.name}, {dtype}"}
     stream, draws_numbers = recipe.batches(), recipe.architecture.init.draws
-    model.train(draws_numbers)
+    module: Any = model
+    module.train(draws_numbers)
 
     def batch_at(step: int) -> Batch:
         left_out = recipe.at(step).plan.leave_out

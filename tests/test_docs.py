@@ -20,7 +20,7 @@ from stagewise import plot, probes, tasks
 from stagewise.cli.app import app
 from stagewise.experiments.emergence import figures as emergence
 from stagewise.experiments.incremental import recipes
-from stagewise.experiments.incremental.command import FLOWS
+from stagewise.experiments.incremental.command import FLOWS, GENERALISATION
 from stagewise.experiments.scan_and_snap import figures as snap
 from stagewise.probes import default_probes
 
@@ -184,7 +184,8 @@ def test_the_page_of_probes_names_the_default_ones() -> None:
 
 def test_the_gallery_has_every_figure_that_a_command_makes() -> None:
     page = (ROOT / "docs" / "gallery.md").read_text(encoding="utf8")
-    made = {"incremental": [*recipes.FIGURES, *FLOWS], "emergence": emergence.FIGURES, "scan-and-snap": snap.FIGURES}
+    incremental = [*recipes.FIGURES, *FLOWS, GENERALISATION]
+    made = {"incremental": incremental, "emergence": emergence.FIGURES, "scan-and-snap": snap.FIGURES}
     for paper, figures in made.items():
         chapter = page[page.index(f"stagewise run {paper} ") :]
         named = set(re.findall(r"--figure (\w+)", chapter[: chapter.index("\n## ")]))

@@ -162,10 +162,10 @@ def attribute(
 
     recipe, names = recipe_of_run(folder, replay.own_task or (), "attribute continues with"), classes or ["at position"]
     noise, halves = first_replays(folder, names, start, stop, recipe, orders)
-    transition = transition_named(transition, folder, recipe, start, not replay.quiet, replay.device)
-    print(f"{transition}: at first, {cost(folder, [*noise, *(one for _, one in halves)])}")
+    print(f"at first, {cost(folder, [*noise, *(one for _, one in halves)])}")
     if replay.dry:
         return
+    transition = transition_named(transition, folder, recipe, start, not replay.quiet, replay.device)
     how: Any = {"orders": orders, **replay.resources()}
     rows = attribute(folder, transition, names, start, stop, recipe=recipe, **how)
     print(*attributed_in_words(rows.to_dict("records"), transition), sep="\n")

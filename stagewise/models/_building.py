@@ -53,7 +53,9 @@ def build(architecture: Architecture, seed: int = 0, device: str | torch.device 
             raise
         raise ValueError(f"TransformerLens refuses this config: {line_of(reason)}") from reason
     _initialise(model, architecture.init, generator)
-    return model.to(device, print_details=False).eval()
+    module: Any = model.to(device, print_details=False)
+    built: Model = module.eval()
+    return built
 
 
 def _initialise(model: Model, init: AbstractInit, generator: torch.Generator) -> None:

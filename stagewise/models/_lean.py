@@ -146,7 +146,7 @@ def attend(
 def _in_blocks(
     heads: Heads, seen: Bool[Tensor, "query key"] | Bool[Tensor, "#batch 1 query key"]
 ) -> Float[Tensor, "batch head query d_head"]:
-    """Return what heads read, a block of queries at a time: from the first to the last key that any of them sees."""
+    """Return z, a block of queries at a time, of the keys from the first to the last that one of them sees."""
     parts = []
     for start in range(0, heads.q.shape[2], _BLOCK):
         rows = slice(start, start + _BLOCK)

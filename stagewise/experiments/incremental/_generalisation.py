@@ -48,7 +48,7 @@ def recipe_of(depth: int, positions: str, seed: int, setting: str = "small") -> 
 
 
 def batches_of(recipe: Recipe) -> dict[str, Batch]:
-    """Return what a model is measured on, by name: the chain's complete law is the one reference of each."""
+    """Return the batches that a model is measured on, by name, each with the complete law of its chain as reference."""
     chain, seed = _chain(recipe), recipe.plan.seeds.evaluation
     longer = _longer(chain).probe_batch(SEQUENCES, seed)
     further = longer.scored.clone()
@@ -83,9 +83,11 @@ def figure_generalisation(
     rows = []
     for (depth, positions, name), of in table.groupby(["depth", "positions", "batch"], sort=False):
         layers = "one layer" if depth == 1 else f"{depth} layers"
-        rows.append(over_seeds(f"{layers}, {positions} positions: KL to the law, {name}, nats", "-", of["kl"]))
+        rows.append(
+            over_seeds(f"{layers}, {positions} positions: KL to the law, {name}, nats", "-", of["kl"].to_numpy())
+        )
     for name in FACTORS:
-        exact = table[table["batch"] == name].groupby("seed")["exact"].first()
+        exact = table[table["batch"] == name].groupby("seed")["exact"].first().to_numpy()
         rows.append(over_seeds(f"the law trained on: KL to the law, {name}, nats", "-", exact))
     return Result(_draw(table), table_of(rows))
 

@@ -29,7 +29,7 @@ COSTS: dict[str, dict[str, str]] = {
         **dict.fromkeys(("16", "17"), "a quarter of an hour"),
         **dict.fromkeys(("1", "4L", "4R", "15"), "half an hour"),
         **dict.fromkeys(("2", "3", "5", "8", "9", "11"), "one to two hours"),
-        **dict.fromkeys(("12", "18", "19"), "many hours"),
+        **dict.fromkeys(("12", "18", "19", GENERALISATION), "many hours"),
     },
 }
 """The approximate time of a figure that trains, by setting, with its own seeds: partly estimated from the others."""
