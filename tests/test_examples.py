@@ -62,13 +62,6 @@ def test_the_heads_that_stages_need_are_drawn(task: str, tmp_path: Path, capsys:
 
 
 @pytest.mark.slow
-def test_the_times_of_a_curriculum_are_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    figure = example("curriculum")(tmp_path, stops=(0, 50), seeds=(0, 1), steps=100)
-    assert figure.read_bytes().startswith(b"\x89PNG")
-    assert "steps to 0.5" in capsys.readouterr().out
-
-
-@pytest.mark.slow
 def test_forecasts_of_plateaus_are_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     figure = example("early_warning")(tmp_path, steps=300, cuts=(200, 225))
     assert figure.read_bytes().startswith(b"\x89PNG")
