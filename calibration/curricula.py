@@ -61,7 +61,8 @@ STUDIES = {
     ),
 }  # fmt: skip
 """Name -> study. A Markov model that has learned two of three groups is 0.3 nats from the chain, and a regression that
-has learned nothing has an error of 0.4 to 0.8. Stops are about a sixth, a third and two thirds of the time without; all sizes were chosen on seeds 0 and 1."""
+has learned nothing has an error of 0.4 to 0.8. Stops are about a sixth, a third and two thirds of the time without; all
+sizes were chosen on seeds 0 and 1."""
 
 
 def recipe_of(study: Study, stop: int, seed: int) -> Recipe:

@@ -162,7 +162,10 @@ def _foretell(look: _Look, told: _Told, *, denser: bool = False) -> _Told:
 
 
 def _ask(look: _Look, forecasts: "Sequence[Foretold]") -> None:
-    """Ask the training for checkpoints in the intervals of new forecasts: as many as `densify` makes by default."""
+    """Ask the training for checkpoints in the intervals of new forecasts: as many as `densify` makes by default.
+
+    Where some in an interval have been asked for, as by an earlier watch, they stay as they are.
+    """
     from stagewise.checkpoints._requests import request, requested
     from stagewise.checkpoints.run_folder import read_plan
     from stagewise.findings._windows import Window
@@ -171,6 +174,7 @@ def _ask(look: _Look, forecasts: "Sequence[Foretold]") -> None:
     plan, before = read_plan(look.folder), requested(look.folder)
     ends = ((int(each.forecast.lo), math.ceil(each.forecast.hi)) for each in forecasts)
     windows = [Window(max(lo, look.last + 1), hi + 1) for lo, hi in ends]
+    windows = [window for window in windows if before.isdisjoint(window.reach)]
     steps = steps_within(windows, plan["steps"], saved={*plan["save"], *before})
     if steps:
         request(look.folder, steps)

@@ -119,6 +119,8 @@ def test_checkpoints_are_asked_for_once_within_the_interval_of_a_forecast(
     _, asked = capsys.readouterr().out.splitlines()
     forecast = told.forecasts["induction"].forecast
     steps = sorted(requested(tmp_path))
+    _foretell(_Look(tmp_path, 650), _Told("an answer"), denser=True)  # as another `watch --once` does
+    assert sorted(requested(tmp_path)) == steps
     assert asked == f"step 600: {len(steps)} more checkpoints are asked for, from step {steps[0]} to {steps[-1]}"
     assert forecast.lo - 1 < steps[0] < forecast.lo + 10
     assert 990 < steps[-1] < 1000 < forecast.hi  # the run ends before the interval does
