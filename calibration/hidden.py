@@ -1,8 +1,8 @@
 """How often a transition of a rare class of predictions is found, and how often one of noise: `LossByToken`.
 
-`python -m calibration.hidden [repetitions]` prints both. A table has the mean loss and the losses of twenty classes,
-smooth curves with correlated noise; in half of the tables one class, of a share so small that the mean hides it, falls
-by two nats at a time of its own.
+`python -m calibration.hidden [PLANTED [NULLS]]` prints both, of so many tables a spacing. A table has the mean loss and
+the losses of twenty classes, smooth curves with correlated noise; in a planted one one class, of a share so small that
+the mean hides it, falls by two nats at a time of its own.
 """
 
 import sys
@@ -50,13 +50,11 @@ def found(stages: Stages) -> Iterator[tuple[str, float, float]]:
         yield row["predictions"], row["t50_lo"], row["t50_hi"]
 
 
-def main(repetitions: int) -> None:
+def main(repetitions: int, tables: int) -> None:
     """Print the part of null tables with any, and of planted tables whose class is found at its time."""
     for spacing in ("lin", "log"):
-        nulls = [
-            any(True for _ in found(find_stages(planted(seed, spacing, rare=False)[0]))) for seed in range(repetitions)
-        ]
-        print(f"{spacing}: of {repetitions} nulls {sum(nulls)} have an onset", flush=True)
+        nulls = [any(True for _ in found(find_stages(planted(seed, spacing, rare=False)[0]))) for seed in range(tables)]
+        print(f"{spacing}: of {tables} nulls {sum(nulls)} have an onset", flush=True)
         hit = told = others = 0
         for seed in range(repetitions):
             table, at = planted(seed, spacing, rare=True)
@@ -72,4 +70,5 @@ def main(repetitions: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 50)
+    given = [*map(int, sys.argv[1:])] or [50]
+    main(given[0], given[-1])
