@@ -69,7 +69,7 @@ def make(
     figure, folder = known[figure.lower()], folder or Path("runs/incremental") / setting
     if block and figure not in FIGURES:
         raise ValueError(f"figure {figure} has no block: leave it out")
-    if progress and seeds is None and restricted is None:
+    if progress and seeds is None and restricted is None and not block:
         say_cost(figure, "seconds" if figure in FLOWS else COSTS.get(setting, {}).get(figure))
     if figure in FLOWS:
         result = FLOWS[figure]()
