@@ -30,8 +30,8 @@ from calibration.seeds import jobs as of_seeds
 
 FOLDER = Path("runs/calibration")
 NO_DECISION = {
-    *("_frames.py", "_order.py", "_head_kinds.py", "stages.py", "__main__.py"),
-    *("_comparison.py", "early_warning.py", "deep_audit.py", "tables.py", "densified_bound.py"),
+    *("_frames.py", "stages.py", "__main__.py"),
+    *("early_warning.py", "deep_audit.py", "tables.py", "densified_bound.py"),
 }
 """Modules that decide nothing about transitions; early warning and the bound for densified runs have their commands."""
 
