@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import scipy
@@ -14,6 +15,7 @@ from stagewise.statistics._noise.residual import KINDS, without_outliers
 from stagewise.statistics._pairs import superfluous
 from stagewise.statistics._refinement import Context, Refined, refine, resampled
 from stagewise.statistics._scan import Bases, Fits, bases, coefficients, design, floors, smooth_fits, transition_fits
+from stagewise.statistics._segments import jumps
 from stagewise.statistics._shapes import Shapes, alike
 from stagewise.statistics._transition import Found, Transition, Unit, p_value, prominence, rejection
 
@@ -113,6 +115,14 @@ def _row(fits: Fits, i: int) -> Fits:
     return Fits(*(column[[i]] for column in fits))
 
 
+class _Several(NamedTuple):
+    """Transitions of the grid at once: their numbers in it, their log likelihood, and the noise's correlation."""
+
+    places: list[int]
+    likelihood: float
+    correlation: float
+
+
 class _Search:
     """Forward selection of the transitions of one curve; after each addition all are refined beside the others."""
 
@@ -123,12 +133,12 @@ class _Search:
         self.kind = 0
 
     def together(self, shape: int, null: Fits, one: Fits, p: float, level: float) -> tuple[list[int], float]:
-        """Return a transition, or several at once, which fewer alone may hide, with their p-value.
+        """Return a transition, or several at once, which one alone may hide, with their p-value.
 
-        Several are tried where the noise seems correlated, and taken where they are significant at a level: two or
-        three, whichever are less probable, and more of a curve without any where these say nothing.
+        Several are tried where the noise seems correlated, and taken where they are significant at a level and less
+        probable than one: two, and on a curve without any the steps of a staircase.
         """
-        chosen, stack, thin = [shape], self._stack(), bases(self.basis.steps, c.BACKGROUNDS_THINNED)
+        chosen, stack, thin, n = [shape], self._stack(), bases(self.basis.steps, c.BACKGROUNDS_THINNED), len(self.curve)
         if max(null.correlation[0], one.correlation[0]) < c.CORRELATED:
             return chosen, p
         early, _, late = thin.shapes.times().T
@@ -137,30 +147,50 @@ class _Search:
             # It stands for all that are left; one of them may lead to the others.
             sharp = transition_fits(self.curve[None], thin, self.floor, one.kind, stack, wide)
             starts.append([int(sharp.shape[0])])
-        for number in (*c.TOGETHER, *(() if self.shapes else c.MANY)):
-            if number in c.MANY and p <= level:
-                break
-            likelihood, best, correlation = -np.inf, starts[0], 0.0
-            for start in starts:
-                places, settled = start, 0
-                for _ in range(max(c.MOVES, number)):
-                    others = places[-number + 1 :]
-                    beside = np.concatenate([stack, thin.transitions[others]])
-                    fits = transition_fits(self.curve[None], thin, self.floor, one.kind, beside)
-                    before, places = places, [*others, int(fits.shape[0])]
-                    if fits.likelihood[0] > likelihood:
-                        likelihood, best, correlation = float(fits.likelihood[0]), places, float(fits.correlation[0])
-                    settled = settled + 1 if sorted(places) == sorted(before) else 0
-                    if settled == number - 1:
-                        break
-            # The best pair is where the search for three begins.
-            starts = [best]
-            gain, further = 2 * (likelihood - null.likelihood[0]), c.EACH_FURTHER * (number - 1)
-            statistic = gain - further if number in c.MANY else gain / c.TOGETHER[number]
-            of_several = float(p_value(statistic, len(self.curve), correlation))
+        pairs = [self._moved(start, 2, thin, one.kind) for start in starts]
+        several = [max(pairs, key=lambda pair: pair.likelihood)]
+        for number in () if self.shapes else c.STAIRS:
+            long = self._lasts(n / (2 * number))
+            several.append(self._moved(self._at_jumps(number), number, thin, one.kind, long))
+        for places, likelihood, correlation in several:
+            gain, number = 2 * (likelihood - null.likelihood[0]), len(places)
+            statistic = gain / c.TOGETHER[2] if number == 2 else gain - c.EACH_STAIR * (number - 1)
+            of_several = float(p_value(statistic, n, correlation))
             if of_several < min(p, level):
-                chosen, p = best, of_several
+                chosen, p = places, of_several
         return chosen, p
+
+    def _moved(
+        self, places: list[int], number: int, thin: Bases, kind: np.ndarray, barred: np.ndarray | None = None
+    ) -> _Several:
+        """Move one of so many transitions after another to where it is likeliest beside the others, until all stay."""
+        stack, best, settled = self._stack(), _Several(places, -np.inf, 0.0), 0
+        for _ in range(max(c.MOVES, number)):
+            others = places[-number + 1 :]
+            beside = np.concatenate([stack, thin.transitions[others]])
+            fits = transition_fits(self.curve[None], thin, self.floor, kind, beside, barred)
+            before, places = places, [*others, int(fits.shape[0])]
+            if fits.likelihood[0] > best.likelihood:
+                best = _Several(places, float(fits.likelihood[0]), float(fits.correlation[0]))
+            settled = settled + 1 if sorted(places) == sorted(before) else 0
+            if settled == number - 1:
+                break
+        return best
+
+    def _at_jumps(self, number: int) -> list[int]:
+        """Return the sharpest transitions of the grid at the jumps of a curve that stays between them."""
+        sharpest, ends = np.flatnonzero(~self._lasts(np.inf)), jumps(self.curve, number)
+        middles = (self.basis.u[ends] + self.basis.u[ends + 1]) / 2
+        away = np.abs(self.basis.shapes.middle[sharpest] - middles[:, None])
+        return [int(place) for place in sharpest[away.argmin(1)]]
+
+    def _lasts(self, checkpoints: float) -> np.ndarray:
+        """Return which transitions of the grid last for more checkpoints, or approach their level as a power of the
+        step: [transition].
+        """
+        shapes = self.basis.shapes
+        early, _, late = np.interp(shapes.times().T, self.basis.u, np.arange(len(self.curve)))
+        return np.asarray((shapes.tail != 0) | (late - early > checkpoints))
 
     def run(self, single: int, several: list[int], kind: int) -> None:
         """Begin with a transition of the grid, or several, and add what is significant beside them."""
@@ -196,7 +226,24 @@ class _Search:
         if p_value(statistic, len(self.curve), full.correlation[0]) > self.alpha:
             self.shapes, self.fits = shapes, fits
             return alone
+        self._join()
         return apart
+
+    def _join(self) -> None:
+        """Put one transition in the place of two neighbours where both say no more than it."""
+        a = 0
+        while a + 1 < len(self.shapes):
+            order = np.argsort([one.times()[0, 1] for one in self.shapes])
+            shapes, fits, full = self.shapes, self.fits, self._full()
+            first, second = (shapes[order[k]] for k in (a, a + 1))
+            early, late = first.times()[0, 0], second.times()[0, 2]
+            both = Shapes(np.array([(early + late) / 2]), np.array([min((late - early) / 4.4, c.WIDEST)]), np.zeros(1))
+            self.shapes = [one for one in shapes if one is not first and one is not second] + [both]
+            self._refine(1)
+            statistic = 2 * (full.likelihood - self._full().likelihood)[0]
+            if p_value(statistic, len(self.curve), full.correlation[0]) <= self.alpha:
+                self.shapes, self.fits = shapes, fits
+                a += 1
 
     def _take(self, shapes: list[int], kind: int) -> bool:
         """Take transitions of the grid, and leave out what is superfluous then; whether all are told apart."""

@@ -56,6 +56,18 @@ def test_most_steps_of_a_staircase_are_found_and_none_of_the_line_through_it() -
     assert not any(_stands(one) for of in find_transitions(steps, steps / 3000 + noise) for one in of.transitions)
 
 
+@pytest.mark.parametrize("number", [3, 6])
+def test_every_step_of_a_staircase_is_found_once(number: int) -> None:
+    steps = checkpoints("log", 60)
+    places, u = np.linspace(12, 52, number).astype(int), np.log1p(steps)
+    stairs = (1 / (1 + np.exp(-(u - (u[places] + u[places + 1])[:, None] / 2) / 0.05))).sum(0)
+    noise = 0.05 * np.random.default_rng(number).standard_normal((4, len(steps)))
+    for of in find_transitions(steps, stairs + noise):
+        halves = np.array([one.times[1] for one in of.transitions if _stands(one)])
+        assert len(halves) == number
+        assert np.abs(halves[:, 0] - u[places]).max() < 0.15
+
+
 def test_a_burst_of_noise_has_no_transition_and_a_rise_in_quiet_noise_before_it_stays() -> None:
     draws = np.random.default_rng(3).standard_normal((8, len(STEPS)))
     noise = 0.01 * draws * np.where((np.arange(60) >= 34) & (np.arange(60) < 44), 8, 1)
