@@ -16,6 +16,7 @@ from calibration.apart import jobs as of_apart
 from calibration.bumps import jobs as of_bumps
 from calibration.deep_audit import jobs as of_deep_audit
 from calibration.densified import jobs as of_densified
+from calibration.drawn import jobs as of_drawn
 from calibration.emergence import jobs as of_emergence
 from calibration.findings import jobs as of_findings
 from calibration.homes import jobs as of_homes
@@ -31,7 +32,7 @@ from calibration.seeds import jobs as of_seeds
 FOLDER = Path("runs/calibration")
 NO_DECISION = {
     *("_frames.py", "stages.py", "__main__.py"),
-    *("early_warning.py", "deep_audit.py", "tables.py", "densified_bound.py"),
+    *("early_warning.py", "deep_audit.py", "tables.py", "densified_bound.py", "ablation.py", "ranks.py", "rivals.py"),
 }
 """Modules that decide nothing about transitions; early warning and the bound for densified runs have their commands."""
 
@@ -43,7 +44,7 @@ def jobs() -> dict[str, Job]:
     """Return every case by its name."""
     areas = (
         *(of_onsets, of_findings, of_homes, of_seeds, of_lineages, of_emergence, of_laws, of_null_table),
-        *(of_deep_audit, of_apart, of_densified, of_periods, of_bumps),
+        *(of_deep_audit, of_apart, of_densified, of_periods, of_bumps, of_drawn),
     )
     return {name: job for area in areas for name, job in area()}
 

@@ -26,7 +26,8 @@ def run_incremental(
     ] = None,
     setting: Setting = "small",
     seeds: Annotated[
-        int | None, typer.Option(help="how many, from 0 on; if not given 3, at the paper's size 1 of all but Figure 1")
+        int | None,
+        typer.Option(help="how many, from 0 on; if not given 3, of a whole transformer of the paper's size 1"),
     ] = None,
     restricted: Annotated[
         bool | None,
