@@ -40,3 +40,20 @@ def test_the_rest_of_a_curve_has_its_own_resamples() -> None:
     (found,) = find_transitions(STEPS, (curve + noise[0])[None], resamples)
     assert len(found.transitions) == 1
     assert set(asked) == {0}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_longer_run_does_not_move_a_jump_that_slow_growth_follows(seed: int) -> None:
+    steps = np.unique(np.concatenate([[0], np.geomspace(1, 50_000, 150).round()]))
+    jump = 0.5 / (1 + np.exp(-(np.log1p(steps) - np.log1p(563)) / 0.03))
+    growth = 0.3 * np.log1p((steps - 563).clip(min=0) / 563) / np.log1p(50_000 / 563)
+    curve = jump + growth + 0.02 * np.random.default_rng(seed).standard_normal(len(steps))
+    halves = []
+    for stop in np.geomspace(2500, 50_000, 10):
+        (of,) = find_transitions(steps[steps <= stop], curve[None, steps <= stop])
+        (one,) = _onsets(of)
+        half, lo, hi = np.expm1(one.times[1])
+        assert lo <= 563 <= hi
+        halves.append(half)
+    spacing = np.diff(steps)[np.searchsorted(steps, 563)]
+    assert np.ptp(halves) <= spacing / 10
