@@ -18,16 +18,14 @@ def jumps(curve: np.ndarray, number: int) -> np.ndarray:
     n = len(curve)
     number = min(number, n // c.BEFORE - 1)
     total, squares = (np.concatenate([[0.0], np.cumsum(part)]) for part in (curve, curve**2))
-    length = np.arange(n + 1) - np.arange(n + 1)[:, None]
-    within = squares - squares[:, None] - (total - total[:, None]) ** 2 / length.clip(min=1)
-    within[length < c.BEFORE] = np.inf
-    least, begins = within[0], []
-    for _ in range(number):
-        ways = least[:, None] + within
-        begins.append(ways.argmin(0))
-        least = ways.min(0)
-    end, found = n, []
-    for begin in reversed(begins):
-        end = int(begin[end])
-        found.append(end - 1)
-    return np.array(found[::-1], int)
+    # Up to each end, with so many jumps: the least squares, and where the last level begins.
+    least, begins = np.full((number + 1, n + 1), np.inf), np.zeros((number + 1, n + 1), int)
+    for end in range(c.BEFORE, n + 1):
+        begin = np.arange(end - c.BEFORE + 1)
+        within = squares[end] - squares[begin] - (total[end] - total[begin]) ** 2 / (end - begin)
+        least[0, end], ways = within[0], least[:-1, begin] + within
+        least[1:, end], begins[1:, end] = ways.min(1), ways.argmin(1)
+    found = [n]
+    for of_jumps in reversed(begins[1:]):
+        found.insert(0, of_jumps[found[0]])
+    return np.array(found[:-1], int) - 1
