@@ -97,7 +97,7 @@ def _found(
     results = []
     for i, curve in enumerate(clean):
         search, single = _Search(curve, basis, floor[[i]], alpha), int(one.shape[i])
-        several = [single]
+        several = list[list[int]]()
         # Where one transition is clear, several at once need not be tried.
         if p[i] > alpha / 50:
             several, p[i] = search.together(single, _row(null, i), _row(one, i), float(p[i]), alpha)
@@ -132,15 +132,15 @@ class _Search:
         self.shapes: list[Shapes] = []
         self.kind = 0
 
-    def together(self, shape: int, null: Fits, one: Fits, p: float, level: float) -> tuple[list[int], float]:
-        """Return a transition, or several at once, which one alone may hide, with their p-value.
+    def together(self, shape: int, null: Fits, one: Fits, p: float, level: float) -> tuple[list[list[int]], float]:
+        """Return several transitions at once, which one alone may hide, the least probable first, with their p-value.
 
-        Several are tried where the noise seems correlated, and taken where they are significant at a level and less
+        They are tried where the noise seems correlated, and taken where they are significant at a level and less
         probable than one: two, and on a curve without any the steps of a staircase.
         """
-        chosen, stack, thin, n = [shape], self._stack(), bases(self.basis.steps, c.BACKGROUNDS_THINNED), len(self.curve)
+        stack, thin, n = self._stack(), bases(self.basis.steps, c.BACKGROUNDS_THINNED), len(self.curve)
         if max(null.correlation[0], one.correlation[0]) < c.CORRELATED:
-            return chosen, p
+            return [], p
         early, _, late = thin.shapes.times().T
         starts, wide = [[shape]], late - early > c.SHARP
         if wide[shape]:
@@ -152,13 +152,15 @@ class _Search:
         for number in () if self.shapes else c.STAIRS:
             long = self._lasts(n / (2 * number))
             several.append(self._moved(self._at_jumps(number), number, thin, one.kind, long))
+        chosen = []
         for places, likelihood, correlation in several:
             gain, number = 2 * (likelihood - null.likelihood[0]), len(places)
             statistic = gain / c.TOGETHER[2] if number == 2 else gain - c.EACH_STAIR * (number - 1)
             of_several = float(p_value(statistic, n, correlation))
             if of_several < min(p, level):
-                chosen, p = places, of_several
-        return chosen, p
+                chosen.append((of_several, places))
+        chosen.sort()
+        return [places for _, places in chosen], chosen[0][0] if chosen else p
 
     def _moved(
         self, places: list[int], number: int, thin: Bases, kind: np.ndarray, barred: np.ndarray | None = None
@@ -192,7 +194,7 @@ class _Search:
         early, _, late = np.interp(shapes.times().T, self.basis.u, np.arange(len(self.curve)))
         return np.asarray((shapes.tail != 0) | (late - early > checkpoints))
 
-    def run(self, single: int, several: list[int], kind: int) -> None:
+    def run(self, single: int, several: list[list[int]], kind: int) -> None:
         """Begin with a transition of the grid, or several, and add what is significant beside them."""
         self._add(single, several, kind)
         for _ in range(c.ADDITIONS):
@@ -206,44 +208,50 @@ class _Search:
             if barred[more.shape[0]] and not barred.all():
                 best = transition_fits(self.curve[None], self.basis, self.floor, without.kind, stack, barred)
             single, statistic = int(best.shape[0]), 2 * (best.likelihood - without.likelihood)[0]
-            several, p = [single], float(p_value(statistic, len(self.curve), best.correlation[0]))
+            several, p = list[list[int]](), float(p_value(statistic, len(self.curve), best.correlation[0]))
             if p > level:
                 several, p = self.together(int(more.shape[0]), without, more, p, level)
-            if p > level or not self._add(single, several[:room], int(best.kind[0])):
+            if p > level or not self._add(single, [each[:room] for each in several], int(best.kind[0])):
                 return
 
-    def _add(self, single: int, several: list[int], kind: int) -> bool:
-        """Add a transition of the grid, or several where it alone says less; whether all are told from each other. On
-        the grid two may fit better than one of a width between those of the grid: both are refined first.
+    def _add(self, single: int, several: list[list[int]], kind: int) -> bool:
+        """Add a transition of the grid, or the first several beside which it alone says less; whether all are told from
+        each other. On the grid two may fit better than one of a width between those of the grid: all are refined first.
         """
-        before, alone = list(self.shapes), self._take([single], kind)
-        if several == [single]:
-            return alone
+        before, alone = self.shapes, self._take([single], kind)
         shapes, fits, likelihood = self.shapes, self.fits, self._full().likelihood
-        self.shapes = before
-        apart, full = self._take(several, kind), self._full()
-        statistic = 2 * (full.likelihood - likelihood)[0] / c.TOGETHER.get(len(several) - 1, 1.0)
-        if p_value(statistic, len(self.curve), full.correlation[0]) > self.alpha:
-            self.shapes, self.fits = shapes, fits
-            return alone
-        self._join()
-        return apart
+        for each in several:
+            self.shapes = before
+            apart, full = self._take(each, kind), self._full()
+            statistic = 2 * (full.likelihood - likelihood)[0] / c.TOGETHER.get(len(each) - 1, 1.0)
+            if p_value(statistic, len(self.curve), full.correlation[0]) <= self.alpha:
+                if len(each) > 2:
+                    self._join()
+                return apart
+        self.shapes, self.fits = shapes, fits
+        return alone
 
     def _join(self) -> None:
-        """Put one transition in the place of two neighbours where both say no more than it."""
+        """Put one transition in the place of two neighbours of one direction where both say no more than it."""
         a = 0
         while a + 1 < len(self.shapes):
             order = np.argsort([one.times()[0, 1] for one in self.shapes])
             shapes, fits, full = self.shapes, self.fits, self._full()
-            first, second = (shapes[order[k]] for k in (a, a + 1))
-            early, late = first.times()[0, 0], second.times()[0, 2]
+            first, second = order[a : a + 2]
+            a += 1
+            columns = design(self.basis.fine[full.background[0]], self._stack())
+            sizes = coefficients(self.curve, columns, KINDS[int(full.kind[0])])[2:]
+            if sizes[first] * sizes[second] < 0:
+                continue
+            early, late = shapes[first].times()[0, 0], shapes[second].times()[0, 2]
             both = Shapes(np.array([(early + late) / 2]), np.array([min((late - early) / 4.4, c.WIDEST)]), np.zeros(1))
-            self.shapes = [one for one in shapes if one is not first and one is not second] + [both]
+            self.shapes = [one for k, one in enumerate(shapes) if k not in (first, second)] + [both]
             self._refine(1)
             statistic = 2 * (full.likelihood - self._full().likelihood)[0]
             if p_value(statistic, len(self.curve), full.correlation[0]) <= self.alpha:
                 self.shapes, self.fits = shapes, fits
-                a += 1
+            else:
+                a -= 1
 
     def _take(self, shapes: list[int], kind: int) -> bool:
         """Take transitions of the grid, and leave out what is superfluous then; whether all are told apart."""
