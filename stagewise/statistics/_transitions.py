@@ -116,11 +116,14 @@ def _row(fits: Fits, i: int) -> Fits:
 
 
 class _Several(NamedTuple):
-    """Transitions of the grid at once: their numbers in it, their log likelihood, and the noise's correlation."""
+    """Transitions of the grid at once, by their numbers in it, and the fit that adds the last one to the others."""
 
     places: list[int]
-    likelihood: float
-    correlation: float
+    fit: Fits
+
+    @property
+    def likelihood(self) -> float:
+        return float(self.fit.likelihood[0])
 
 
 class _Search:
@@ -136,7 +139,7 @@ class _Search:
         """Return several transitions at once, which one alone may hide, the least probable first, with their p-value.
 
         They are tried where the noise seems correlated, and taken where they are significant at a level and less
-        probable than one: two, and on a curve without any the steps of a staircase.
+        probable than one: two, and on a curve without any the steps of a staircase, which go one way.
         """
         stack, thin, n = self._stack(), bases(self.basis.steps, c.BACKGROUNDS_THINNED), len(self.curve)
         if max(null.correlation[0], one.correlation[0]) < c.CORRELATED:
@@ -151,14 +154,15 @@ class _Search:
         several = [max(pairs, key=lambda pair: pair.likelihood)]
         for number in () if self.shapes else c.STAIRS:
             long = self._lasts(n / (2 * number))
-            several.append(self._moved(self._at_jumps(number), number, thin, one.kind, long))
+            stairs = self._moved(self._at_jumps(number), number, thin, one.kind, long)
+            several += [stairs] if self._go_one_way(stairs, thin) else []
         chosen = []
-        for places, likelihood, correlation in several:
-            gain, number = 2 * (likelihood - null.likelihood[0]), len(places)
+        for each in several:
+            gain, number = 2 * (each.likelihood - null.likelihood[0]), len(each.places)
             statistic = gain / c.TOGETHER[2] if number == 2 else gain - c.EACH_STAIR * (number - 1)
-            of_several = float(p_value(statistic, n, correlation))
+            of_several = float(p_value(statistic, n, each.fit.correlation[0]))
             if of_several < min(p, level):
-                chosen.append((of_several, places))
+                chosen.append((of_several, each.places))
         chosen.sort()
         return [places for _, places in chosen], chosen[0][0] if chosen else p
 
@@ -166,18 +170,22 @@ class _Search:
         self, places: list[int], number: int, thin: Bases, kind: np.ndarray, barred: np.ndarray | None = None
     ) -> _Several:
         """Move one of so many transitions after another to where it is likeliest beside the others, until all stay."""
-        stack, best, settled = self._stack(), _Several(places, -np.inf, 0.0), 0
+        stack, tried, settled = self._stack(), list[_Several](), 0
         for _ in range(max(c.MOVES, number)):
             others = places[-number + 1 :]
             beside = np.concatenate([stack, thin.transitions[others]])
             fits = transition_fits(self.curve[None], thin, self.floor, kind, beside, barred)
             before, places = places, [*others, int(fits.shape[0])]
-            if fits.likelihood[0] > best.likelihood:
-                best = _Several(places, float(fits.likelihood[0]), float(fits.correlation[0]))
+            tried.append(_Several(places, fits))
             settled = settled + 1 if sorted(places) == sorted(before) else 0
             if settled == number - 1:
                 break
-        return best
+        return max(tried, key=lambda several: several.likelihood)
+
+    def _go_one_way(self, several: _Several, thin: Bases) -> bool:
+        columns = design(thin.coarse[several.fit.background[0]], thin.transitions[several.places])
+        sizes = coefficients(self.curve, columns, KINDS[int(several.fit.kind[0])])[2:]
+        return bool((sizes > 0).all() or (sizes < 0).all())
 
     def _at_jumps(self, number: int) -> list[int]:
         """Return the sharpest transitions of the grid at the jumps of a curve that stays between them."""
