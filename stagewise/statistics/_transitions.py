@@ -227,17 +227,23 @@ class _Search:
         each other. On the grid two may fit better than one of a width between those of the grid: all are refined first.
         """
         before, alone = self.shapes, self._take([single], kind)
-        shapes, fits, likelihood = self.shapes, self.fits, self._full().likelihood
+        held, likelihood, shrunk = (self.shapes, self.fits, alone), self._full().likelihood, False
         for each in several:
             self.shapes = before
             apart, full = self._take(each, kind), self._full()
             statistic = 2 * (full.likelihood - likelihood)[0] / c.TOGETHER.get(len(each) - 1, 1.0)
-            if p_value(statistic, len(self.curve), full.correlation[0]) <= self.alpha:
-                if len(each) > 2:
-                    self._join()
-                return apart
-        self.shapes, self.fits = shapes, fits
-        return alone
+            if p_value(statistic, len(self.curve), full.correlation[0]) > self.alpha:
+                continue
+            if len(each) > 2:
+                self._join()
+            # What is left of a staircase gives way to a pair.
+            if len(each) == 2 or len(self.shapes) > len(before) + 2 or not shrunk:
+                held = self.shapes, self.fits, apart
+            shrunk = len(self.shapes) <= len(before) + 2 < len(before) + len(each)
+            if not shrunk:
+                break
+        self.shapes, self.fits, apart = held
+        return apart
 
     def _join(self) -> None:
         """Put one transition in the place of two neighbours of one direction where both say no more than it."""
