@@ -183,8 +183,7 @@ TOGETHER = {2: 1.8, 3: 3.2}
 STAIRS, EACH_STAIR = (3, 4, 5, 6), 15.0
 """Steps of a staircase that are tried at once, since its line hides them; and by how much each beyond the first raises
 the statistic of curves without any: in one of twenty of them, random walks among them, by 10, and by 15 where all
-numbers are tried. Rows "six equal rises, 20 times" are .29 to .53 without it, .63 to 1.00 with it.
-"""
+numbers are tried. Rows "six equal rises, 20 times" are .29 to .53 without it, .63 to 1.00 with it."""
 
 # Backgrounds of two columns.
 
@@ -346,7 +345,6 @@ STARTS = np.linspace(-0.2, 0.2, 17)
 
 GAPS = np.linspace(0.0, 5.0, 2000) ** 2
 """Log-odds above their start, at which the growth of attention is tabulated."""
-
 
 FOLDS = np.linspace(0.0, 40.0, 4000)
 """E-foldings at which the exponential is tabulated."""
