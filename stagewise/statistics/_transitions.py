@@ -4,7 +4,6 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 import scipy
@@ -15,7 +14,7 @@ from stagewise.statistics._noise.residual import KINDS, without_outliers
 from stagewise.statistics._pairs import superfluous
 from stagewise.statistics._refinement import Context, Refined, refine, resampled
 from stagewise.statistics._scan import Bases, Fits, bases, coefficients, design, floors, smooth_fits, transition_fits
-from stagewise.statistics._segments import jumps
+from stagewise.statistics._several import moved, stairs
 from stagewise.statistics._shapes import Shapes, alike
 from stagewise.statistics._transition import Found, Transition, Unit, p_value, prominence, rejection
 
@@ -115,17 +114,6 @@ def _row(fits: Fits, i: int) -> Fits:
     return Fits(*(column[[i]] for column in fits))
 
 
-class _Several(NamedTuple):
-    """Transitions of the grid at once, by their numbers in it, and the fit that adds the last one to the others."""
-
-    places: list[int]
-    fit: Fits
-
-    @property
-    def likelihood(self) -> float:
-        return float(self.fit.likelihood[0])
-
-
 class _Search:
     """Forward selection of the transitions of one curve; after each addition all are refined beside the others."""
 
@@ -150,12 +138,10 @@ class _Search:
             # It stands for all that are left; one of them may lead to the others.
             sharp = transition_fits(self.curve[None], thin, self.floor, one.kind, stack, wide)
             starts.append([int(sharp.shape[0])])
-        pairs = [self._moved(start, 2, thin, one.kind) for start in starts]
+        context = Context(self.curve, thin, stack, float(self.floor[0]))
+        pairs = [moved(context, start, 2, one.kind) for start in starts]
         several = [max(pairs, key=lambda pair: pair.likelihood)]
-        for number in () if self.shapes else c.STAIRS:
-            long = self._lasts(n / (2 * number))
-            stairs = self._moved(self._at_jumps(number), number, thin, one.kind, long)
-            several += [stairs] if self._go_one_way(stairs, thin) else []
+        several += [] if self.shapes else filter(None, (stairs(context, number, one.kind) for number in c.STAIRS))
         chosen = []
         for each in several:
             gain, number = 2 * (each.likelihood - null.likelihood[0]), len(each.places)
@@ -165,42 +151,6 @@ class _Search:
                 chosen.append((of_several, each.places))
         chosen.sort()
         return [places for _, places in chosen], chosen[0][0] if chosen else p
-
-    def _moved(
-        self, places: list[int], number: int, thin: Bases, kind: np.ndarray, barred: np.ndarray | None = None
-    ) -> _Several:
-        """Move one of so many transitions after another to where it is likeliest beside the others, until all stay."""
-        stack, tried, settled = self._stack(), list[_Several](), 0
-        for _ in range(max(c.MOVES, number)):
-            others = places[-number + 1 :]
-            beside = np.concatenate([stack, thin.transitions[others]])
-            fits = transition_fits(self.curve[None], thin, self.floor, kind, beside, barred)
-            before, places = places, [*others, int(fits.shape[0])]
-            tried.append(_Several(places, fits))
-            settled = settled + 1 if sorted(places) == sorted(before) else 0
-            if settled == number - 1:
-                break
-        return max(tried, key=lambda several: several.likelihood)
-
-    def _go_one_way(self, several: _Several, thin: Bases) -> bool:
-        columns = design(thin.coarse[several.fit.background[0]], thin.transitions[several.places])
-        sizes = coefficients(self.curve, columns, KINDS[int(several.fit.kind[0])])[2:]
-        return bool((sizes > 0).all() or (sizes < 0).all())
-
-    def _at_jumps(self, number: int) -> list[int]:
-        """Return the sharpest transitions of the grid at the jumps of a curve that stays between them."""
-        sharpest, ends = np.flatnonzero(~self._lasts(np.inf)), jumps(self.curve, number)
-        middles = (self.basis.u[ends] + self.basis.u[ends + 1]) / 2
-        away = np.abs(self.basis.shapes.middle[sharpest] - middles[:, None])
-        return [int(place) for place in sharpest[away.argmin(1)]]
-
-    def _lasts(self, checkpoints: float) -> np.ndarray:
-        """Return which transitions of the grid last for more checkpoints, or approach their level as a power of the
-        step: [transition].
-        """
-        shapes = self.basis.shapes
-        early, _, late = np.interp(shapes.times().T, self.basis.u, np.arange(len(self.curve)))
-        return np.asarray((shapes.tail != 0) | (late - early > checkpoints))
 
     def run(self, single: int, several: list[list[int]], kind: int) -> None:
         """Begin with a transition of the grid, or several, and add what is significant beside them."""
