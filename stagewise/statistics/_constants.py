@@ -196,6 +196,9 @@ count for so many nats less."""
 
 # Grids around one shape.
 
+LOGISTIC_LASTS = 4.4
+"""Widths of a logistic from t10 to t90: 2 log 9."""
+
 RAMPS = 2.75
 """Half the width of a ramp over the width of a logistic with about its times."""
 

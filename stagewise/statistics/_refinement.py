@@ -93,7 +93,7 @@ def around(shape: Shapes, u: np.ndarray) -> list[Patch]:
     early, half, late = (float(time) for time in shape.times()[0])
     spacing = float(np.interp(half, (u[1:] + u[:-1]) / 2, np.diff(u)))
     narrowest, abrupt = c.NARROWEST_LOGISTIC * spacing, shape.tail[0] > 0
-    width = float(np.clip((late - early) / 4.4, narrowest, c.WIDEST))
+    width = float(np.clip((late - early) / c.LOGISTIC_LASTS, narrowest, c.WIDEST))
     exponent = float(shape.tail[0]) if abrupt else float(np.clip(2.2 / (late - early), 0.3, 0.75 * c.STEEPEST))
     start = float(shape.middle[0]) if abrupt else early
     reach = c.SPAN * max(spacing / 2, width)

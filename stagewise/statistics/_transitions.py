@@ -208,7 +208,8 @@ class _Search:
             if sizes[first] * sizes[second] < 0:
                 continue
             early, late = shapes[first].times()[0, 0], shapes[second].times()[0, 2]
-            both = Shapes(np.array([(early + late) / 2]), np.array([min((late - early) / 4.4, c.WIDEST)]), np.zeros(1))
+            width = min((late - early) / c.LOGISTIC_LASTS, c.WIDEST)
+            both = Shapes(np.array([(early + late) / 2]), np.array([width]), np.zeros(1))
             self.shapes = [one for k, one in enumerate(shapes) if k not in (first, second)] + [both]
             self._refine(1)
             statistic = 2 * (full.likelihood - self._full().likelihood)[0]
