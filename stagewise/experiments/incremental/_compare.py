@@ -25,15 +25,22 @@ def compare(tables: Mapping[str, pd.DataFrame], summary: pd.DataFrame, best: boo
     Args:
         tables: of the runs, by name.
         summary: a row a run: `run`, `variant`, and the numbers of `run_numbers`.
-        best: whether to mark the best checkpoints, and to compare them with the trained restricted-context models:
-            the closest of those shows how many stages were complete.
+        best: whether to mark the best checkpoints, and to draw below them KL to the trained restricted-context models:
+            the closest of those at the best step shows how many stages were complete.
     """
-    figure = Figure(figsize=(16.5 if best else 12, 4.2), layout="constrained")
-    left, middle, *rest = figure.subplots(1, 2 + best, width_ratios=[1.35, 1, *[1] * best])
+    figure = Figure(figsize=(12, 8 if best else 4.2), layout="constrained")
+    above, *below = figure.subfigures(1 + best, 1, squeeze=False)[:, 0]
+    left, right = above.subplots(1, 2, width_ratios=[1.35, 1])
     excess_curves(tables, summary, best, left)
-    boundaries(summary, int(max(table["step"].max() for table in tables.values())), middle)
-    for right in rest:
-        kl_at_best(tables, summary, right)
+    boundaries(summary, int(max(table["step"].max() for table in tables.values())), right)
+    for part in below:
+        variants = summary.groupby("variant", sort=False)
+        axes = part.subplots(1, len(variants), sharey=True, squeeze=False)[0]
+        for (variant, rows), ax in zip(variants, axes, strict=True):
+            restricted_curves(tables, rows, ax)
+            ax.set_title(title_of(str(variant)), loc="left", fontsize=9)
+            ax.set_ylabel("KL(trained restricted ‖ model), nats" if ax is axes[0] else "")
+        axes[-1].legend(frameon=False, fontsize=8)
     return figure
 
 
@@ -104,33 +111,28 @@ def _mean(ax: Axes, average: pd.DataFrame, height: int, colour: str, last: int) 
         ax.plot(np.clip([row["lo"], row["hi"]], 0, last), [height] * 2, color=colour, linewidth=2.2)
 
 
-def kl_at_best(tables: Mapping[str, pd.DataFrame], summary: pd.DataFrame, ax: Axes | None = None) -> Axes:
-    """Draw KL to each trained restricted model at the best step (nats, log scale): mean and range over seeds."""
+def restricted_curves(tables: Mapping[str, pd.DataFrame], rows: pd.DataFrame, ax: Axes | None = None) -> Axes:
+    """Draw a variant's KL to each trained restricted model (nats): the mean of its seeds, and their range as a band.
+
+    A dotted line stands at the best step of every run.
+
+    Args:
+        tables: of the runs, by name.
+        rows: of the summary, the variant's: `run` and `best_step`.
+        ax: where to draw.
+
+    Source: Yüksel et al. (2026), arXiv:2602.19143, Figure 5.
+    """
     ax = new_axes(ax)
-    values = pd.DataFrame(
-        {row["run"]: _trained_at(tables[row["run"]], row["best_step"]) for row in summary.to_dict("records")}
-    ).T
-    by_variant = values.groupby(summary.set_index("run")["variant"], sort=False)
-    mean, low, high = by_variant.mean(), by_variant.min(), by_variant.max()
-    colours = ordered_colours(list(values.columns))
-    for i, context in enumerate(values.columns):
-        reach = [mean[context] - low[context], high[context] - mean[context]]
-        ax.errorbar(
-            range(len(mean)), mean[context], reach, fmt=f"{marker(i)}-", color=colours[context], label=str(context),
-            capsize=3,
-        )  # fmt: skip
-    ax.set_xticks(range(len(mean)), [title_of(str(name)) for name in mean.index])
-    ax.set_yscale("log")
-    ax.set_ylabel("KL(trained restricted ‖ model), nats")
-    ax.set_title(_title("at the best step", "mean and range", summary), loc="left", fontsize=9)
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.legend(frameon=False, fontsize=8)
+    kl = pd.concat([select(tables[run], "KLToReference", "kl") for run in rows["run"]])
+    set_step_axis(ax, kl["step"])
+    seeds = kl.groupby(["reference", "step"])["value"].agg(value="mean", lo="min", hi="max").reset_index()
+    for i, (name, colour) in enumerate(ordered_colours(families(kl)["trained"]).items()):
+        curve(ax, seeds[seeds["reference"] == name], str(name), colour, marker(i))
+    for step in rows["best_step"]:
+        ax.axvline(step, color="#888888", linewidth=1, linestyle=":", label="_best")
+    ax.set_ylim(bottom=0)
     return ax
-
-
-def _trained_at(table: pd.DataFrame, step: int) -> pd.Series:
-    kl = select(table, "KLToReference", "kl", step=step)
-    return kl[kl["reference"].isin(families(kl)["trained"])].set_index("reference")["value"]
 
 
 def _title(what: str, of_several: str, summary: pd.DataFrame) -> str:

@@ -29,6 +29,9 @@ SLOW, FAST = (4.0, 0.04, 1.1), (0.2, 0.2, 2.3)
 LENGTHS = (127, 2032, 32_512)
 """Contextual tokens of Lemma 2's sequences: those of Syn-Small, and twice 16 times as many."""
 
+ONE_COMMON = SequenceClasses(n_queries=1, labels_per_query=4, n_common=1, n_distinct=3, distinct_weights=(0.5, 1.0))
+"""Theorem 2's population: four classes of one query, a common token, three distinct ones a class."""
+
 OVERLAP = 0.33
 """f_n . f_n' of the classes of Remark 1."""
 
@@ -131,25 +134,32 @@ def _overlap_rows() -> list[dict[str, str]]:
 
 
 def fates(steps: int = 400, eta_y: float = 1.0, eta_z: float = 0.02) -> Float[Tensor, "step token"]:
-    """Follow the logits of the query of a population with one common token: how far each token's z has come.
-
-    Four classes of one query, three distinct tokens a class; tokens: the common one first, then the distinct ones.
-    """
-    task = SequenceClasses(n_queries=1, labels_per_query=4, n_common=1, n_distinct=3, distinct_weights=(0.5, 1.0))
-    path = [weights.z[0, task.queries[0], : task.distinct_tokens.max() + 1].clone() for weights in population_ascent(
-        task, eta_y, eta_z, steps
-    )]  # fmt: skip
-    return torch.stack(path)
+    """Follow the logits of the query of `ONE_COMMON`: how far each token's z has come, the common one's first."""
+    query, tokens = ONE_COMMON.queries[0], range(ONE_COMMON.distinct_tokens.max() + 1)
+    path = population_ascent(ONE_COMMON, eta_y, eta_z, steps)
+    return torch.stack([weights.z[0, query, tokens] for weights in path])
 
 
 def _fate_rows() -> list[dict[str, str]]:
     """Return Theorem 2: which way the logits of distinct tokens and of the common one go."""
     moves = fates().diff(dim=0)[1:]  # Y is zero at the first step, which moves no logit
     rise, fall = (moves[:, 1:] > 0).double().mean().item(), (moves[:, 0] < 0).double().mean().item()
+    _, *path = (competition(weights, ONE_COMMON) for weights in population_ascent(ONE_COMMON, 1.0, 0.02, 400))
     return [
+        number("Eqn 9: share of steps at which xi is positive", "1", f"{np.mean(np.array(path) > 0):.3f}"),
         number("Theorem 2: share of steps at which distinct tokens' logits rise", "1", f"{rise:.3f}"),
         number("Theorem 2: share of steps at which the common token's logit falls", "1", f"{fall:.3f}"),
     ]
+
+
+def competition(weights: YZ, task: SequenceClasses) -> float:
+    """Return xi of the first class, by the gradient of its dominant token: what classes that compete push it by."""
+    dominant, counts = task.distinct_tokens[0, -1], population(task)
+    f = torch.nn.functional.normalize(attention(weights.z, counts.context, counts.query)[0, 0], dim=0)
+    residual = -forward(weights, counts)[0, 0].exp()
+    residual[task.labels[0]] += 1
+    g = weights.y[0] @ residual
+    return (g[dominant] / f[dominant] - f @ g).item()
 
 
 def gains(eta_y: float, eta_z: float, until: float) -> _Gains:
@@ -164,11 +174,7 @@ def gains(eta_y: float, eta_z: float, until: float) -> _Gains:
         chi = growth_factor(weights.z[0, task.queries[0], dominant].item(), 0.0).item()
         if chi >= until:
             break
-        f = now / now.norm()
-        residual = -forward(weights, counts)[0, 0].exp()
-        residual[task.labels[0]] += 1
-        g = weights.y[0] @ residual
-        swept += eta_z * ((g[dominant] / f[dominant] - f @ g) / task.n_classes).item()  # xi, at the dominant token
+        swept += eta_z * competition(weights, task) / task.n_classes
     late, early = (relative_gain(c[dominant].numpy(), c[others].numpy()) for c in (now, start))
     lower, upper = growth_bounds(swept, (start / start.norm())[dominant].item())
     return _Gains(chi, late / (early * chi), (float(lower), float(upper)))

@@ -1,6 +1,6 @@
-"""The fates of tokens in Scan and Snap's attention: Corollaries 1 and 2, priors, the size of the data; a minute."""
+"""The fates of tokens in Scan and Snap's attention: Corollaries 1 and 2, sections 5, 7 and 9; a minute."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +11,7 @@ from torch import Generator, Tensor
 
 from stagewise.experiments.published import Result, number, over_seeds, table_of
 from stagewise.experiments.scan_and_snap._synthetic import attention_by_class
-from stagewise.experiments.scan_and_snap._theorems import population, population_ascent
+from stagewise.experiments.scan_and_snap._theorems import ONE_COMMON, population, population_ascent
 from stagewise.experiments.scan_and_snap._theory_figures import finish, panels
 from stagewise.experiments.scan_and_snap.yz_model import YZ, Counts, count, forward, step, zeros
 from stagewise.experiments.scan_and_snap.yz_training import Rates, train_yz
@@ -32,6 +32,9 @@ ALIKE, APART = ((1.0, 2.0, 4.0),) * 4, ((4.0, 0.1, 0.1),) * 3 + ((4.0, 2.0, 0.1)
 
 SHARED = SequenceClasses(n_queries=1, labels_per_query=4, n_common=3, n_distinct=3, distinct_weights=(0.5, 1.0))
 """Classes of the weights above."""
+
+LOCAL = SequenceClasses(n_queries=2, labels_per_query=2, n_common=2, n_distinct=3, distinct_weights=(0.5, 1.0))
+"""Two queries of two classes: `local_distribution` gives both the same distinct tokens."""
 
 SIZES, SEEDS = (16, 64, 256), range(5)
 """Sequences of the fixed training sets, and their draws."""
@@ -57,7 +60,7 @@ class Late(NamedTuple):
 def figure_tokens() -> Result:
     """Draw the approach to the critical point, common tokens that rise and fall, and what is left of them by size.
 
-    Source: Tian et al. (2023), arXiv:2305.16380, Corollaries 1 and 2, sections 5 and 9.
+    Source: Tian et al. (2023), arXiv:2305.16380, Corollaries 1 and 2, sections 5, 7 and 9.
     """
     figure, (left, middle, right) = panels(3)
     alone, joint, masses = late_decoder(), late_joint(), spurious_masses()
@@ -73,7 +76,8 @@ def figure_tokens() -> Result:
     right.set_xticks(SIZES, [str(size) for size in SIZES])
     right.set_xticks([], minor=True)
     finish(right, "a hundred rare common tokens", "their part of the attention", "sequences of training")
-    return Result(figure, table_of([*_late_rows(alone, joint), *_common_rows(), *_prior_rows(), *_size_rows(masses)]))
+    rows = [*_late_rows(alone, joint), *_common_rows(), *_prior_rows(), *_local_rows(), *_size_rows(masses)]
+    return Result(figure, table_of(rows))
 
 
 def _lines(ax: Axes, curves: Mapping[str, tuple[Sequence[int], Any]], style: str = "-") -> None:
@@ -153,6 +157,68 @@ def _common_rows() -> list[dict[str, str]]:
 
 def _share(holds: Tensor) -> str:
     return f"{holds.double().mean().item():.3f}"
+
+
+def local_distribution() -> Float[Tensor, "cls token"]:
+    """Return token probabilities of `LOCAL` under which both queries hold the same tokens, distinct for each alone."""
+    probabilities, (own, others) = LOCAL.distribution(), LOCAL.distinct_tokens.flatten(1).chunk(2)
+    probabilities[2:, own.flatten()] = probabilities[2:, others.flatten()]
+    probabilities[2:, others.flatten()] = 0
+    return probabilities
+
+
+def residual_ascent(counts: Counts, steps: int = 400, eta_y: float = 1.0, eta_z: float = 0.02) -> Iterator[YZ]:
+    """Yield the weights of gradient ascent with a residual connection, from zero, before each step; in place."""
+    weights = YZ(*(each.requires_grad_() for each in zeros(1, counts.context.shape[-1], torch.float64)))
+    for _ in range(steps):
+        yield weights
+        ascent = torch.autograd.grad(-_loss(weights, counts, residual=True), weights)
+        with torch.no_grad():
+            for weight, direction, rate in zip(weights, ascent, (eta_y, eta_z), strict=True):
+                weight += rate * direction
+
+
+def _loss(weights: YZ, counts: Counts, *, residual: bool) -> Tensor:
+    return -forward(weights, counts, residual=residual).gather(-1, counts.label[..., None]).mean()
+
+
+def local_moves() -> Float[Tensor, "step query token"]:
+    """Return how both queries' logits move at every step, without a residual connection."""
+    path = population_ascent(LOCAL, 1.0, 0.02, 400, local_distribution())
+    return torch.stack([weights.z[0, LOCAL.queries[::2]] for weights in path]).diff(dim=0)[1:]
+
+
+def residual_moves() -> Float[Tensor, "step token"]:
+    """Return how the logits of Theorem 2's population move at every step with a residual connection."""
+    path = residual_ascent(population(ONE_COMMON))
+    return torch.stack([weights.z[0, ONE_COMMON.queries[0]].detach().clone() for weights in path]).diff(dim=0)[1:]
+
+
+def local_losses() -> tuple[float, float]:
+    """Return the loss (nats) that local distinct tokens leave at step 400, without and with a residual connection."""
+    counts = population(LOCAL)._replace(context=local_distribution()[None])
+    *_, without = population_ascent(LOCAL, 1.0, 0.02, 400, local_distribution())
+    *_, beside = residual_ascent(counts)
+    return _loss(without, counts, residual=False).item(), _loss(beside, counts, residual=True).item()
+
+
+def _local_rows() -> list[dict[str, str]]:
+    local, beside = local_moves(), residual_moves()
+    rise, fall = local[..., LOCAL.distinct_tokens[:2].flatten()] > 0, local[..., : LOCAL.n_common] < 0
+    distinct = beside[:, ONE_COMMON.distinct_tokens]
+    what = "section 7: share of steps at which"
+    return [
+        number(f"{what} tokens rise that are distinct for their query alone", "1", _share(rise)),
+        number(f"{what} the others fall", "1", _share(fall)),
+        number(
+            "section 7: loss then, without and with a residual connection",
+            "falls",
+            ", ".join(f"{loss:.3f}" for loss in local_losses()),
+        ),
+        number(f"{what} the common token falls, with a residual connection", "1", _share(beside[:, 0] < 0)),
+        number(f"{what} distinct tokens rise, with a residual connection", "1", _share(distinct > 0)),
+        number(f"{what} the rarest of them rises", "-", _share(distinct[..., 0] > 0)),
+    ]
 
 
 class Winners(NamedTuple):

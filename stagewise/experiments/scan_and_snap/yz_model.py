@@ -68,12 +68,16 @@ def attention(
     return (scores + context.log()).softmax(-1)
 
 
-def forward(weights: YZ, counts: Counts) -> Float[Tensor, "run batch token"]:
+def forward(weights: YZ, counts: Counts, *, residual: bool = False) -> Float[Tensor, "run batch token"]:
     """Return the log-probabilities (nats) of the next token: softmax of Y^T f, f = v / ||v||_2.
+
+    With a residual connection the query itself is added to v: f = (v + x_T) / ||v + x_T||_2.
 
     Source: Tian et al. (2023), arXiv:2305.16380, section 2: pooled attention, l2 normalisation, no residual.
     """
     pooled = attention(weights.z, counts.context, counts.query)
+    if residual:
+        pooled = pooled + torch.nn.functional.one_hot(counts.query, pooled.shape[-1])
     logits: Tensor = _normalised(pooled) @ weights.y
     return logits.log_softmax(-1)
 

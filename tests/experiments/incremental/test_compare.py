@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from stagewise.experiments.incremental._compare import boundaries, excess_curves, kl_at_best
+from stagewise.experiments.incremental._compare import boundaries, compare, excess_curves, restricted_curves
 
 STEPS = [0, 10, 100]
 SUMMARY = pd.DataFrame(
@@ -74,8 +74,18 @@ def test_the_legend_stands_below_the_last_variant() -> None:
     assert said.y0 > legend.get_window_extent().y1 + said.height / 2
 
 
-def test_kl_at_the_best_step_is_averaged_over_seeds(tables: dict[str, pd.DataFrame]) -> None:
-    ax = kl_at_best(tables, SUMMARY)
-    drawn = {str(bars.get_label()): np.asarray(bars[0].get_ydata()).tolist() for bars in ax.containers}
-    assert drawn == {"trained c=2": [3.0, 7.0], "trained c=4": [6.0, 14.0]}
-    assert ax.get_yscale() == "log"
+def test_restricted_curves_are_averaged_over_seeds_and_marked_at_every_best_step(
+    tables: dict[str, pd.DataFrame],
+) -> None:
+    ax = restricted_curves(tables, SUMMARY[SUMMARY["variant"] == "a"])
+    drawn = {str(line.get_label()): np.asarray(line.get_ydata()).tolist() for line in ax.get_lines()}
+    assert drawn.items() >= {"trained c=2": [3.0] * 3, "trained c=4": [6.0] * 3}.items()
+    best = [np.asarray(line.get_xdata()).tolist() for line in ax.get_lines() if line.get_linestyle() == ":"]
+    assert best == [[100, 100], [10, 10]]
+
+
+def test_the_best_checkpoints_have_a_panel_of_restricted_curves_for_each_variant(
+    tables: dict[str, pd.DataFrame],
+) -> None:
+    plain, best = (compare(tables, SUMMARY, best=best).axes for best in (False, True))
+    assert [ax.get_title("left") for ax in best[len(plain) :]] == ["a", "b"]

@@ -7,8 +7,10 @@ import pytest
 from stagewise.experiments.scan_and_snap._theorems import (
     FAST,
     LENGTHS,
+    ONE_COMMON,
     OVERLAP,
     SLOW,
+    competition,
     decoder_errors,
     fates,
     gains,
@@ -17,6 +19,7 @@ from stagewise.experiments.scan_and_snap._theorems import (
     growth_rows,
     limit_distances,
     overlapping_error,
+    population_ascent,
 )
 from stagewise.theory.scan_and_snap import ScanAndSnap
 
@@ -37,6 +40,12 @@ def test_overlap_acts_as_a_slower_rate_only_where_every_token_is_a_label() -> No
     assert overlapping_error(M=200, K=200, overlap=OVERLAP) == pytest.approx(by_rate(200, 200, 1 - OVERLAP), rel=0.01)
     slower, whole = by_rate(1000, 10, 1 - OVERLAP), by_rate(1000, 10, 1.0)
     assert whole < overlapping_error(M=1000, K=10, overlap=OVERLAP) < whole + (slower - whole) / 10
+
+
+def test_classes_that_compete_push_their_distinct_tokens_up() -> None:
+    first, *path = (competition(weights, ONE_COMMON) for weights in population_ascent(ONE_COMMON, 1.0, 0.02, 100))
+    assert first == 0
+    assert min(path) > 0
 
 
 @pytest.mark.slow

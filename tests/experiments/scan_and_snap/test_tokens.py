@@ -1,18 +1,26 @@
 """Fates of tokens: runs against the corollaries and sections that tell them."""
 
 import itertools
+import math
 
 import numpy as np
 import pytest
+import torch
 
+from stagewise.experiments.scan_and_snap._theorems import ONE_COMMON, population
 from stagewise.experiments.scan_and_snap._tokens import (
     ALIKE,
     APART,
+    LOCAL,
     RARE,
     common_logits,
     late_decoder,
     late_joint,
+    local_losses,
+    local_moves,
     nearest_wins,
+    residual_ascent,
+    residual_moves,
     spurious_masses,
     winners_by_start,
 )
@@ -51,6 +59,34 @@ def test_the_token_that_is_ahead_at_the_start_wins_and_heads_pick_different_ones
 def test_a_bias_of_positions_decides_between_tokens_that_are_as_frequent() -> None:
     assert nearest_wins(slope=0.0) < 0.3
     assert nearest_wins(slope=0.02) > 0.9
+
+
+def test_tokens_that_their_query_alone_makes_distinct_rise_and_the_others_fall() -> None:
+    moves, own = local_moves(), LOCAL.distinct_tokens[:2].flatten()
+    assert (moves[..., own] > 0).all()
+    assert (moves[..., : LOCAL.n_common] < 0).all()
+
+
+def test_without_a_residual_connection_both_queries_look_alike_at_first() -> None:
+    without, beside = local_losses()
+    assert without > math.log(2) > 0.1 > beside
+
+
+def test_with_a_residual_connection_the_common_token_falls_and_the_rarest_distinct_one_too() -> None:
+    moves, distinct = residual_moves(), ONE_COMMON.distinct_tokens
+    assert (moves[:, 0] < 0).all()
+    assert (moves[:, distinct[:, 1:]] > 0).all()
+    assert (moves[:, distinct[:, 0]] < 0).all()
+
+
+def test_a_residual_connection_s_first_step_is_the_decoder_s_mean_feature() -> None:
+    counts = population(ONE_COMMON)
+    *_, weights = residual_ascent(counts, steps=1)
+    pooled = counts.context[0] + torch.nn.functional.one_hot(counts.query[0], ONE_COMMON.d_vocab)
+    f = pooled / pooled.norm(dim=1, keepdim=True)
+    labels = torch.nn.functional.one_hot(counts.label[0], ONE_COMMON.d_vocab).double()
+    torch.testing.assert_close(weights.y[0].detach(), f.T @ (labels - 1 / ONE_COMMON.d_vocab) / len(f))
+    assert not weights.z.any()
 
 
 def test_more_sequences_leave_less_attention_on_common_tokens() -> None:
