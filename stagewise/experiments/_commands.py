@@ -9,7 +9,7 @@ import typer
 Setting = Annotated[str, typer.Option(help="small, for two cores, or paper")]
 Workers = Annotated[int, typer.Option(help="processes, of one thread each")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="no progress bars")]
-Data = Annotated[str | None, typer.Option(help="folder of WikiText-2; the hub if not given")]
+Data = Annotated[str | None, typer.Option(help="folder of WikiText-2 or WikiText-103; the hub if not given")]
 
 
 def run_incremental(
@@ -64,7 +64,9 @@ def run_scan_and_snap(
     setting: Annotated[str, typer.Option(help="7, 10: small, for minutes of a core, or paper")] = "small",
     seeds: Annotated[int | None, typer.Option(help="number of seeds of figures 5, 6, 7, 10, 11 and 12")] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="6, 11, 12 with new seeds in place of the replay")] = False,
-    data: Annotated[str | None, typer.Option(help="7, 10: folder of WikiText-2; the hub if not given")] = None,
+    data: Annotated[
+        str | None, typer.Option(help="7, 10: folder of WikiText-2 or WikiText-103; the hub if not given")
+    ] = None,
     steps: Annotated[int | None, typer.Option(help="7, 10: minibatches")] = None,
     layers: Annotated[int | None, typer.Option(help="7: layers, 1 for its upper row, 3 for its lower one")] = None,
     checkpoints: Annotated[

@@ -1,7 +1,6 @@
 """From the lines of a text to token ids: by word, as torchtext does, or by byte pairs trained on the training text."""
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Literal, NamedTuple
 
@@ -77,11 +76,17 @@ def byte_text(token: str) -> str:
 
 
 def _by_word(lines: Mapping[str, Iterable[str]], split: Callable[[str], list[str]], vocab_size: int | None) -> Corpus:
-    texts = {name: [word for line in part for word in split(line)] for name, part in lines.items()}
-    counts = Counter(texts["train"])
-    counts.pop(UNKNOWN, None)
-    by_frequency = sorted(counts, key=lambda word: (-counts[word], word))
+    first_seen: dict[str, int] = {}  # numbers, since lists of WikiText-103's words would not fit in memory
+    texts = {
+        name: np.fromiter(
+            (first_seen.setdefault(word, len(first_seen)) for line in part for word in split(line)), np.int32
+        )
+        for name, part in lines.items()
+    }
+    counts = np.bincount(texts["train"], minlength=len(first_seen)).tolist()
+    counted = {word: counts[i] for word, i in first_seen.items() if counts[i] and word != UNKNOWN}
+    by_frequency = sorted(counted, key=lambda word: (-counted[word], word))
     vocabulary = (UNKNOWN, *by_frequency[: None if vocab_size is None else vocab_size - 1])
     token_id = {word: i for i, word in enumerate(vocabulary)}
-    ids = {name: np.array([token_id.get(word, 0) for word in text], dtype=np.int32) for name, text in texts.items()}
-    return Corpus(vocabulary, ids)
+    ids = np.array([token_id.get(word, 0) for word in first_seen], dtype=np.int32)
+    return Corpus(vocabulary, {name: ids[text] for name, text in texts.items()})

@@ -4,7 +4,6 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from stagewise.findings.stages import Stages
 from stagewise.table import select
 
 
@@ -14,24 +13,21 @@ class _EarlyStop(NamedTuple):
     Args:
         best_step: optimiser step of the lowest excess loss on the probe batch, which never trains.
         best_excess: that loss, nats above the full reference's.
-        stage: the stage that the step falls in, the earlier one at a boundary.
         completed: which restricted-context model is closest then: 1 for the smallest context, 2 for the next, ...;
             0 where the table has none.
     """
 
     best_step: int
     best_excess: float
-    stage: int
     completed: int
 
 
-def early_stop(table: pd.DataFrame, stages: Stages) -> _EarlyStop:
-    """Return the best checkpoint of a run, with its stage.
+def early_stop(table: pd.DataFrame) -> _EarlyStop:
+    """Return the best checkpoint of a run.
 
     Args:
         table: with the rows of `Loss`, and of `KLToReference` to models trained on a restricted context where there are
             any.
-        stages: of the same run.
 
     Raises:
         ValueError: the table has no excess loss.
@@ -41,8 +37,7 @@ def early_stop(table: pd.DataFrame, stages: Stages) -> _EarlyStop:
     excess = select(table, "Loss", "excess")
     steps, values = excess["step"].to_numpy(), excess["value"].to_numpy()
     best = int(steps[values.argmin()])
-    until = stages.table.loc[stages.table["end_hi"] >= best, "stage"]
-    return _EarlyStop(best, float(values.min()), int(until.iloc[0]), _closest(table, best))
+    return _EarlyStop(best, float(values.min()), _closest(table, best))
 
 
 def _closest(table: pd.DataFrame, step: int) -> int:

@@ -39,23 +39,24 @@ def run_numbers(table: pd.DataFrame, folder: Path | None = None) -> dict[str, An
         folder: where it lies, with its stages.
 
     Returns:
-        Beside the fields of `EarlyStop` (`completed` only where there are trained baselines): `stages`, their number;
-        `final_kl`, nats, to the complete reference at the last checkpoint; and of every boundary its `end_1`, with the
-        interval `end_1_lo`, `end_1_hi`, counted by its reference: a run may have the second without the first.
+        Beside the fields of `EarlyStop` (`completed` only where there are trained baselines): `stages`, the boundaries
+        and one, since a model that overfits passes none; `final_kl`, nats, to the complete reference at the last
+        checkpoint; and of every boundary its `end_1`, with the interval `end_1_lo`, `end_1_hi`, counted by its
+        reference: a run may have the second without the first.
     """
-    stages = load_stages(table, folder=folder) or find_stages(table)
+    ended = boundaries(load_stages(table, folder=folder) or find_stages(table))
     ends = {
         f"end_{i}{bound}": int(row[bound.strip("_") or "step"])
-        for i, row in boundaries(stages).items()
+        for i, row in ended.items()
         for bound in ("", "_lo", "_hi")
     }
     kl = select(table, "KLToReference", "kl")
     complete = families(kl)["nested"][-1]
     final = float(kl.loc[kl["reference"] == complete, "value"].iloc[-1])
-    best = early_stop(table, stages)._asdict()
+    best = early_stop(table)._asdict()
     if not best["completed"]:  # no restricted-context model to compare with
         del best["completed"]
-    return {**best, "stages": len(stages), "final_kl": final, **ends}
+    return {**best, "stages": 1 + len(ended), "final_kl": final, **ends}
 
 
 def boundaries(stages: Stages) -> dict[int, Mapping[Hashable, Any]]:

@@ -130,7 +130,7 @@ def _draw(table: pd.DataFrame, steps: int) -> Figure:
     mean = table.groupby("rate")["entropy"].mean()
     ax.plot(mean.index, mean, color=OKABE_ITO[1], label="mean")
     ax.set(xlabel="learning rate of SGD", ylabel="entropy of attention, nats", ylim=(0, None))
-    ax.set_title(f"WikiText-2, one layer, {steps} minibatches", fontsize=9, loc="left")
+    ax.set_title(f"WikiText, one layer, {steps} minibatches", fontsize=9, loc="left")
     ax.legend(frameon=False, fontsize=8)
     ax.spines[["top", "right"]].set_visible(False)
     return figure

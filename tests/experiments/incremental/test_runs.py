@@ -12,7 +12,6 @@ from stagewise.experiments.incremental import _figures as incremental_figures
 from stagewise.experiments.incremental import _runs as incremental
 from stagewise.experiments.incremental._early_stopping import early_stop
 from stagewise.experiments.incremental.recipes import Run, runs
-from stagewise.findings.stages import find_stages
 from stagewise.measurement.probe_batch import _linked_baselines, load_batch
 from stagewise.recipe import Recipe, TrainPlan
 from stagewise.table import select
@@ -96,7 +95,7 @@ def test_every_kind_of_figure_is_drawn(
 def test_early_stopping_takes_the_lowest_excess_and_the_closest_baseline(swept: tuple[Path, pd.DataFrame]) -> None:
     folder, _ = swept
     table = pd.read_parquet(folder / "a-seed0" / "tables" / "measurements.parquet")
-    found = early_stop(table, find_stages(table))
+    found = early_stop(table)
     excess = select(table, "Loss", "excess").set_index("step")["value"]
     assert (found.best_step, found.best_excess) == (excess.idxmin(), excess.min())
     kl = select(table, "KLToReference", "kl", step=found.best_step).set_index("reference")["value"]
