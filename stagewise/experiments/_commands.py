@@ -15,7 +15,7 @@ Data = Annotated[str | None, typer.Option(help="folder of WikiText-2 or WikiText
 def run_incremental(
     figure: Annotated[
         str | None,
-        typer.Option(help="of the paper: 1 to 19, 4L, 4R, B; heads: the head-count sweep; generalisation; theorems"),
+        typer.Option(help="the paper's 1 to 19, 4L, 4R, B; or heads, blocks, generalisation, theorems"),
     ] = None,
     every: Annotated[
         bool, typer.Option("--all", help="all figures, one after another; resumes where it stopped")

@@ -1,5 +1,6 @@
 """The runs behind every figure of incremental learning: recipes by name, at two settings."""
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from typing import Any, Literal, NamedTuple
@@ -33,6 +34,12 @@ _FULL_LAYERED: dict[str, dict[str, Any]] = {
 }
 _SGD = {"optimiser": "sgd", "learning_rate": 0.2, "momentum": 0.9, "weight_decay": 0.0}
 _SGD_STEPS = {"small": 3000, "paper": 7000}
+_BLOCKS: dict[str, dict[str, Any]] = {"small": {}, "paper": {"plan": {"steps": 460, "batch_size": 800}}}
+"""Short runs of the whole transformer at the paper's size."""
+
+_FARTHEST: dict[str, dict[str, Any]] = {"small": {"reverse": True}, "paper": {"reverse": True, "spans": (2, 4, 8)}}
+"""The whole transformer's task where the group farthest back counts most."""
+
 _OVERLAP: dict[str, dict[str, Any]] = {"small": {}, "paper": {"plan": {"steps": 2000}}}
 
 
@@ -50,6 +57,9 @@ class _Shown(NamedTuple):
     variants: tuple[str, ...]
     restricted: bool = False
 
+
+_DIFFERENCES = ("block=paper", "dropout=0", "norms=front")
+"""The paper's block, without its dropout, and TransformerLens's, whose norms stand in front."""
 
 FIGURES = {
     "1": _Shown("stages", ("base",)),
@@ -73,12 +83,13 @@ FIGURES = {
     "19": _Shown("maps", ("full-sgd",)),
     "B": _Shown("heads", ("frobenius",)),
     "heads": _Shown("compare", ("heads=",)),
+    "blocks": _Shown("compare", tuple(f"{order}{what}" for order in ("", "reversed-") for what in _DIFFERENCES)),
 }
-"""Those that train, and "heads", the head-count sweep that the paper describes without a figure. Figure 10 is an
-ordinary differential equation: `flow.figure_10`."""
+"""Those that train; "heads", the head-count sweep that the paper describes without a figure; and "blocks", what its
+block changes. Figure 10 is an ordinary differential equation: `flow.figure_10`."""
 
 
-WHOLE = ("2", "3", "8", "9", "12", "18", "19")
+WHOLE = ("2", "3", "8", "9", "12", "18", "19", "blocks")
 """Figures whose runs at the paper's size are of the whole transformer, which take an hour or more each."""
 
 
@@ -140,7 +151,7 @@ def _variants(setting: str, seed: int, block: bool) -> Mapping[str, Recipe]:
         **{f"n={n or 'fresh'}": one(n_sequences=n) for n in _SIZES[setting]},
         "fresh": one(n_sequences=None),
         **{f"heads={n}": one(n_heads=n) for n in _HEADS},
-        "reversed": one(reverse=True) if setting == "small" else whole(reverse=True, spans=(2, 4, 8)),
+        "reversed": one(reverse=True) if setting == "small" else whole(**_FARTHEST[setting]),
         "alpha=0.7,0.3": one(lag_weights=(0.3, 0.7), model=None if setting == "small" else xavier),
         **{f"overlap-heads={n}": one(n_heads=n, **overlap) for n in (3, 4)},
         "layers=2": one(model={"n_layers": 2, **xavier}, **_LAYERED[setting]),
@@ -148,7 +159,17 @@ def _variants(setting: str, seed: int, block: bool) -> Mapping[str, Recipe]:
         "full": whole(),
         "full-layers=2": whole(model={"n_layers": 2}, **_FULL_LAYERED[setting]),
         "full-sgd": whole(importance=2.0, plan={**_SGD, "steps": _SGD_STEPS[setting]}),
+        **_blocks(setting, seed, ""),
+        **_blocks(setting, seed, "reversed-", **_FARTHEST[setting]),
     }
+
+
+def _blocks(setting: str, seed: int, order: str, **task: Any) -> dict[str, Recipe]:
+    one = partial(markov.recipe, seed=seed, setting=setting, **_BLOCKS[setting], **task)
+    paper, front = one(preset="paper-block"), one(preset="full")
+    undropped = dataclasses.replace(paper.architecture, init=PaperBlockInit(dropout=0))
+    made = (paper, dataclasses.replace(paper, architecture=undropped), front)
+    return {f"{order}{what}": recipe for what, recipe in zip(_DIFFERENCES, made, strict=True)}
 
 
 def _init(scale: float | Literal["xavier"]) -> OneHotInit:

@@ -10,14 +10,13 @@ from torch import Tensor
 
 from stagewise import models, open_series
 from stagewise.architectures import full
-from stagewise.experiments.incremental import markov
+from stagewise.experiments.incremental import command, markov
 from stagewise.experiments.incremental.paper_block import PaperBlockInit, paper_block
 from stagewise.experiments.incremental.recipes import runs
 from stagewise.measurement.engine import measure
 from stagewise.probes import Loss
 from stagewise.recipe import Recipe
 from stagewise.training import prepare, train
-from tests.experiments.incremental.paper_block import HEADS, HIDDEN, WIDTH, Block, fresh, logits
 
 pytestmark = pytest.mark.hooked_only("the norms are parameters of hook points")
 
@@ -103,22 +102,13 @@ def test_a_config_with_norms_is_refused() -> None:
         models.build(dataclasses.replace(full(7, 9), init=PaperBlockInit()))
 
 
-def test_the_study_of_one_difference_at_a_time_has_the_full_transformer_with_norms_in_front() -> None:
-    torch.manual_seed(0)
-    block = Block(norms_in_front=True)
-    w = {name: weight.detach() for name, weight in fresh(block, 7, 9).items()}
-    w |= {name: weight + 0.1 * torch.randn_like(weight) for name, weight in w.items() if name[:2] in ("w_", "b_")}
-    by_head = {f"W_{name}": w[name].unflatten(0, (HEADS, -1)).mT for name in "QKV"}
-    attention = {**by_head, "W_O": w["O"].T.unflatten(0, (HEADS, -1))}
-    mlp = {"W_in": w["in"].T, "W_out": w["out"].T, "b_in": w["b_in"], "b_out": w["b_out"]}
-    state = {"embed.W_E": w["E"].T, "pos_embed.W_pos": w["pos"], "unembed.W_U": w["U"].T}
-    state |= {f"blocks.0.attn.{name}": weight for name, weight in attention.items()}
-    state |= {f"blocks.0.mlp.{name}": weight for name, weight in mlp.items()}
-    norms = {"blocks.0.ln1": "1", "blocks.0.ln2": "2", "ln_final": "final"}
-    state |= {f"{norm}.{part}": w[f"{part}_{name}"] for norm, name in norms.items() for part in "wb"}
-    model = models.build(full(7, 9, n_heads=HEADS, d_model=WIDTH, d_mlp=HIDDEN))
-    state = {name: state.get(name, torch.zeros_like(weight)) for name, weight in models.weights(model).items()}
-    models.load(model, state)
-    tokens = torch.randint(7, (3, 9))
-    with torch.no_grad():
-        torch.testing.assert_close(logits(w, block, tokens, 4), model(tokens)[:, 4:], atol=1e-4, rtol=1e-4)
+def test_one_difference_at_a_time_leads_from_the_papers_block_to_one_with_norms_in_front() -> None:
+    made = {run.variant: run.recipe for run in runs("blocks", "paper")}
+    inits = [recipe.architecture.init for recipe in made.values()]
+    assert inits[:2] == inits[3:5] == [PaperBlockInit(), PaperBlockInit(dropout=0)]
+    norms = {name: recipe.architecture.config["normalization_type"] for name, recipe in made.items()}
+    assert (norms["dropout=0"], norms["norms=front"]) == (None, "LN")
+    farthest = markov.recipe("full", setting="paper", reverse=True, spans=(2, 4, 8))
+    assert made["reversed-norms=front"].task == farthest.task != made["norms=front"].task
+    with pytest.raises(ValueError, match="figure blocks has no block"):
+        command.make("blocks", block=True, progress=False)
