@@ -15,7 +15,7 @@ from concurrent.futures import ProcessPoolExecutor
 from itertools import repeat
 from pathlib import Path
 
-from answers import circuits, logged, printed_logs, public_logs, trained, trainer_logs
+from answers import circuits, continued, logged, printed_logs, public_logs, trained, trainer_logs
 from answers.case import Case, MissingError
 from answers.judging import Verdict, judged
 from answers.page import Row, page
@@ -33,7 +33,7 @@ DECIDES = (
 
 def cases() -> dict[str, Case]:
     """Return every case by its name."""
-    areas = logged, trainer_logs, printed_logs, circuits, trained, public_logs
+    areas = logged, trainer_logs, printed_logs, circuits, trained, continued, public_logs
     return {case.name: case for area in areas for case in area.cases()}
 
 

