@@ -8,24 +8,31 @@ MODEL is a .gguf file or a folder of transformers', of a Llama. An hour on two c
 import argparse
 import dataclasses
 import functools
+import itertools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from stagewise import models
 from stagewise.analysis import Analysis, analyse
+from stagewise.checkpoints._weight_files import State
 from stagewise.checkpoints._writing import write
 from stagewise.checkpoints.series import open_series
 from stagewise.probes import Accuracy, AttentionTo, KLToReference, Loss
+from stagewise.table import Head, head_label
 from stagewise.tasks import RepeatedTokens
 
 DRAWN = {17: (1,), 18: (2,), 20: (2,), 23: (0, 2), 24: (0,)}
 """Layer -> key-value heads that are drawn anew, with all their queries: where SmolLM2-135M has most induction."""
+
+_ATTENTION = "model.layers.{}.self_attn.{}_proj.weight"
+_NAMED = 5
+"""Heads that are named as those that moved most."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -150,8 +157,29 @@ def continued(source: Path, text: Path, folder: Path, plan: Plan) -> Analysis:
     return analyse(folder / "checkpoints", folder / "analysis", batch=batch, probes=probes)
 
 
+def heads_moved(before: State, after: State, n_heads: int) -> dict[Head, float]:
+    """Return how far each head's queries and outputs have gone, as a part of their size before.
+
+    Args:
+        before: the weights of a Llama of transformers', by their names there.
+        after: those of the same model later.
+        n_heads: of a layer.
+    """
+    moved = {}
+    for layer in itertools.takewhile(lambda layer: _ATTENTION.format(layer, "q") in before, itertools.count()):
+        old, new = (_by_head(weights, layer, n_heads) for weights in (before, after))
+        for head, part in enumerate(((new - old).norm(dim=1) / old.norm(dim=1)).tolist()):
+            moved[layer, head] = part
+    return moved
+
+
+def _by_head(weights: State, layer: int, n_heads: int) -> Float[Tensor, "head weight"]:
+    queries, outputs = (weights[_ATTENTION.format(layer, name)].float() for name in "qo")
+    return torch.cat([part.unflatten(0, (n_heads, -1)).flatten(1) for part in (queries, outputs.T)], dim=1)
+
+
 def _main() -> None:
-    """Read the command line, train, and print the answer."""
+    """Read the command line, train, and print the answer and the heads that moved most."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("model", type=Path)
     parser.add_argument("text", type=Path)
@@ -161,6 +189,10 @@ def _main() -> None:
     given = parser.parse_args()
     plan = dataclasses.replace(PLAIN if given.plain else AGAIN, steps=given.steps)
     print(continued(given.model, given.text, given.folder, plan))
+    base, later = open_series(given.model), open_series(given.folder / "checkpoints")
+    moved = heads_moved(base.load(base.steps[-1]), later.load(later.steps[-1]), base.architecture.n_heads)
+    most = sorted(moved, key=lambda head: -moved[head])[:_NAMED]
+    print("farthest from the model before:", ", ".join(f"{head_label(*head)} {moved[head]:.2f}" for head in most))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import torch
 import transformers
 
 from stagewise.checkpoints.series import open_series
-from stagewise.experiments.continued_training import AGAIN, PLAIN, Plan, _draw_anew, _train_on, continued
+from stagewise.experiments.continued_training import AGAIN, PLAIN, Plan, _draw_anew, _train_on, continued, heads_moved
 from stagewise.table import select
 
 SMALL = Plan({1: (1,)}, first=1, sequences=4, length=16, again=4, warmup=2, steps=4, every=2)
@@ -38,6 +38,17 @@ def test_one_key_and_the_queries_that_read_it_are_drawn_anew_and_nothing_else() 
         "model.layers.1.self_attn.q_proj.weight": list(range(8, 16)),
         "model.layers.1.self_attn.k_proj.weight": list(range(4, 8)),
     }
+
+
+def test_heads_that_moved_are_those_whose_queries_or_outputs_changed() -> None:
+    before, after = (small().state_dict() for _ in range(2))
+    attention = "model.layers.1.self_attn."
+    after[f"{attention}q_proj.weight"][4:8] *= 2
+    after[f"{attention}o_proj.weight"][:, 12:] *= 1.5
+    moved = heads_moved(before, after, n_heads=4)
+    assert [head for head, part in moved.items() if part] == [(1, 1), (1, 3)]
+    query, output = (before[f"{attention}q_proj.weight"][4:8], before[f"{attention}o_proj.weight"][:, 4:8])
+    assert moved[1, 1] == pytest.approx(float(query.norm() / torch.cat([query, output.T], 1).norm()))
 
 
 def test_half_of_the_sequences_are_random_and_each_ends_on_tokens_that_it_had_before() -> None:
