@@ -175,7 +175,7 @@ def heads_moved(before: State, after: State, n_heads: int) -> dict[Head, float]:
 
 def _by_head(weights: State, layer: int, n_heads: int) -> Float[Tensor, "head weight"]:
     queries, outputs = (weights[_ATTENTION.format(layer, name)].float() for name in "qo")
-    return torch.cat([part.unflatten(0, (n_heads, -1)).flatten(1) for part in (queries, outputs.T)], dim=1)
+    return torch.cat([part.reshape(n_heads, -1) for part in (queries, outputs.T)], dim=1)
 
 
 def _main() -> None:
