@@ -98,7 +98,7 @@ def test_the_worst_of_several_numbers_counts_and_a_shorter_run_was_not_run() -> 
         ("emergence --figure 13", "exponents", Verdict.UNDECIDED),
         ("incremental --figure 1 --setting paper", "stage ends", Verdict.DIFFERS),
         ("incremental --figure 2 --setting paper", "heads on I(1) at 60", Verdict.DIFFERS),
-        ("incremental --figure 5 --setting paper", "best step", Verdict.DIFFERS),
+        ("incremental --figure 5 --setting paper", "best step", Verdict.UNDECIDED),
         ("incremental --figure 6 --setting paper", "stage ends", Verdict.DIFFERS),
         ("incremental --figure 11 --setting paper", "stage ends", Verdict.DIFFERS),
         ("incremental --figure 11 --setting paper", "KL at the end", Verdict.DIFFERS),
