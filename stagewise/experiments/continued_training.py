@@ -192,7 +192,7 @@ def _main() -> None:
     base, later = open_series(given.model), open_series(given.folder / "checkpoints")
     moved = heads_moved(base.load(base.steps[-1]), later.load(later.steps[-1]), base.architecture.n_heads)
     most = sorted(moved, key=lambda head: -moved[head])[:_NAMED]
-    print("farthest from the model before:", ", ".join(f"{head_label(*head)} {moved[head]:.2f}" for head in most))
+    print("farthest from the model before:", ", ".join(f"{head_label(*head)} {moved[head]:.3f}" for head in most))
 
 
 if __name__ == "__main__":

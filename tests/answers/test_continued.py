@@ -1,12 +1,14 @@
 """What heads of a real model may be told to have done: read off their curves."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
 from answers.continued import STRETCH, comes_back
 
 
-def curve(values: np.ndarray, **labels: object) -> pd.DataFrame:
+def curve(values: np.ndarray, **labels: Any) -> pd.DataFrame:
     return pd.DataFrame({"step": 8 * np.arange(len(values)), "value": values}).assign(**labels)
 
 
