@@ -211,7 +211,8 @@ def _beside(found: Found) -> list[str]:
     lines, small = (timed(alone[which].head(NAMED), found.context) for which in (of_weights, ~of_weights))
     causes = found.context.causes
     explained = by_cause(found.onsets, causes)
-    done = [cause(name, causes) for name, at in causes.items() if not isinstance(at, Sequence)]
+    last = found.table["end"].max()  # what comes later was not done yet
+    done = [cause(name, causes) for name, at in causes.items() if not isinstance(at, Sequence) and at <= last]
     named = {*explained, *(cause(name, causes) for name in found.onsets["cause"][found.onsets["onset"]])}
     others = [what for what in done if what not in named]
     episodes = found.episodes.head(NAMED).to_dict("records")

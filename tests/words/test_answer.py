@@ -49,6 +49,12 @@ def test_without_a_transition_it_says_what_moved_and_what_would_have_been_seen()
     )
 
 
+def test_what_was_done_to_the_run_is_told_once_it_was_done() -> None:
+    causes = {"the drop": 2000, "the cool-down": 5000}
+    table = read_log({"step": STEPS, "accuracy": jump(1000)})
+    assert "Done to the run, without a transition: the drop at step 2000." in find_stages(table, causes=causes).answer
+
+
 @pytest.mark.parametrize("number", [10, 4])
 def test_too_few_checkpoints_are_said_first(number: int) -> None:
     stages = find_stages(read_log({"step": range(number), "loss": np.linspace(3, 1, number)}))
