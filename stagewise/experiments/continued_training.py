@@ -157,7 +157,7 @@ def continued(source: Path, text: Path, folder: Path, plan: Plan) -> Analysis:
     return analyse(folder / "checkpoints", folder / "analysis", batch=batch, probes=probes)
 
 
-def heads_moved(before: State, after: State, n_heads: int) -> dict[Head, float]:
+def _heads_moved(before: State, after: State, n_heads: int) -> dict[Head, float]:
     """Return how far each head's queries and outputs have gone, as a part of their size before.
 
     Args:
@@ -190,7 +190,7 @@ def _main() -> None:
     plan = dataclasses.replace(PLAIN if given.plain else AGAIN, steps=given.steps)
     print(continued(given.model, given.text, given.folder, plan))
     base, later = open_series(given.model), open_series(given.folder / "checkpoints")
-    moved = heads_moved(base.load(base.steps[-1]), later.load(later.steps[-1]), base.architecture.n_heads)
+    moved = _heads_moved(base.load(base.steps[-1]), later.load(later.steps[-1]), base.architecture.n_heads)
     most = sorted(moved, key=lambda head: -moved[head])[:_NAMED]
     print("farthest from the model before:", ", ".join(f"{head_label(*head)} {moved[head]:.3f}" for head in most))
 

@@ -9,7 +9,7 @@ import torch
 import transformers
 
 from stagewise.checkpoints.series import open_series
-from stagewise.experiments.continued_training import AGAIN, PLAIN, Plan, _draw_anew, _train_on, continued, heads_moved
+from stagewise.experiments.continued_training import AGAIN, PLAIN, Plan, _draw_anew, _heads_moved, _train_on, continued
 from stagewise.table import select
 
 SMALL = Plan({1: (1,)}, first=1, sequences=4, length=16, again=4, warmup=2, steps=4, every=2)
@@ -45,7 +45,7 @@ def test_heads_that_moved_are_those_whose_queries_or_outputs_changed() -> None:
     attention = "model.layers.1.self_attn."
     after[f"{attention}q_proj.weight"][4:8] *= 2
     after[f"{attention}o_proj.weight"][:, 12:] *= 1.5
-    moved = heads_moved(before, after, n_heads=4)
+    moved = _heads_moved(before, after, n_heads=4)
     assert [head for head, part in moved.items() if part] == [(1, 1), (1, 3)]
     query, output = (before[f"{attention}q_proj.weight"][4:8], before[f"{attention}o_proj.weight"][:, 4:8])
     assert moved[1, 1] == pytest.approx(float(query.norm() / torch.cat([query, output.T], 1).norm()))

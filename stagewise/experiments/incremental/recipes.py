@@ -167,7 +167,7 @@ def _variants(setting: str, seed: int, block: bool) -> Mapping[str, Recipe]:
 def _blocks(setting: str, seed: int, order: str, **task: Any) -> dict[str, Recipe]:
     one = partial(markov.recipe, seed=seed, setting=setting, **_BLOCKS[setting], **task)
     paper, front = one(preset="paper-block"), one(preset="full")
-    undropped = dataclasses.replace(paper.architecture, init=PaperBlockInit(dropout=0))
+    undropped = dataclasses.replace(paper.architecture, init=PaperBlockInit(dropout=0.0))
     made = (paper, dataclasses.replace(paper, architecture=undropped), front)
     return {f"{order}{what}": recipe for what, recipe in zip(_DIFFERENCES, made, strict=True)}
 

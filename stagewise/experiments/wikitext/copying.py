@@ -23,27 +23,17 @@ WEIGHTS = np.linspace(0, 0.6, 61)
 _WINDOWS = 64
 
 
-def worth(task: WikiText, windows: int = _WINDOWS, seed: int = 0) -> pd.DataFrame:
-    """Return what a copy of the last occurrence adds to the n-gram models of the training text, on held-out windows.
+def _worth(task: WikiText, windows: int = _WINDOWS, seed: int = 0) -> pd.DataFrame:
+    """Return a row a model and number of matched tokens: shares `seen` and `right`, losses alone and `with_copies`.
 
-    Where the last tokens stood earlier in the window, what followed them then is predicted with a fixed probability,
-    and the rest is the n-gram model's.
-
-    Args:
-        task: its windows and their length.
-        windows: how many of the held-out text.
-        seed: of their places.
-
-    Returns:
-        A row a model and number of matched tokens: `model, matched`, the shares of positions at which they were `seen`
-        before and of these at which the copy is `right`, the model's `loss` and that `with_copies` at the best
-        probability (nats a token).
+    Where the last tokens stood earlier in a held-out window, what followed them then is predicted with a fixed
+    probability, and the rest is the n-gram model's; losses are nats a token at the best such probability.
     """
     batch = task.probe_batch(windows, seed)
     tokens, targets = batch.tokens.numpy(), batch.targets.numpy()
     rows = []
     for matched in MATCHED:
-        copies = copied(tokens, targets, matched)
+        copies = _copied(tokens, targets, matched)
         seen, right = copies >= 0, copies == targets
         for name, log_probs in batch.references.items():
             p = np.exp(np.take_along_axis(log_probs.numpy(), targets[..., None], -1)[..., 0])
@@ -52,14 +42,10 @@ def worth(task: WikiText, windows: int = _WINDOWS, seed: int = 0) -> pd.DataFram
     return pd.DataFrame(rows, columns=["model", "matched", "seen", "right", "loss", "with_copies"])
 
 
-def copied(
+def _copied(
     tokens: Int[np.ndarray, "window pos"], targets: Int[np.ndarray, "window pos"], matched: int
 ) -> Int[np.ndarray, "window pos"]:
-    """Return what followed the last earlier occurrence of each position's last tokens in its window; -1 without one.
-
-    >>> copied(np.array([[5, 6, 5, 6]]), np.array([[6, 5, 6, 7]]), matched=1).tolist()
-    [[-1, -1, 6, 5]]
-    """
+    """Return what followed where each position's last tokens stood before in their window, last; -1 if they did not."""
     copies = np.full_like(tokens, -1)
     for window, (of_window, following) in enumerate(zip(tokens.tolist(), targets.tolist(), strict=True)):
         last: dict[tuple[int, ...], int] = {}
@@ -78,7 +64,7 @@ def _main() -> None:
     parser.add_argument("--vocab-size", type=int, default=1024, help="byte pairs")
     given = parser.parse_args()
     task = WikiText(data=given.folder, tokenizer="bpe", length=given.length, vocab_size=given.vocab_size)
-    print(worth(task).round(3).to_string(index=False))
+    print(_worth(task).round(3).to_string(index=False))
 
 
 if __name__ == "__main__":

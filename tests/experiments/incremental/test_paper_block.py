@@ -105,7 +105,7 @@ def test_a_config_with_norms_is_refused() -> None:
 def test_one_difference_at_a_time_leads_from_the_papers_block_to_one_with_norms_in_front() -> None:
     made = {run.variant: run.recipe for run in runs("blocks", "paper")}
     inits = [recipe.architecture.init for recipe in made.values()]
-    assert inits[:2] == inits[3:5] == [PaperBlockInit(), PaperBlockInit(dropout=0)]
+    assert inits[:2] == inits[3:5] == [PaperBlockInit(), PaperBlockInit(dropout=0.0)]
     norms = {name: recipe.architecture.config["normalization_type"] for name, recipe in made.items()}
     assert (norms["dropout=0"], norms["norms=front"]) == (None, "LN")
     farthest = markov.recipe("full", setting="paper", reverse=True, spans=(2, 4, 8))

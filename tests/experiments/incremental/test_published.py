@@ -16,5 +16,5 @@ def test_every_published_number_is_of_a_run_that_its_figure_shows() -> None:
 
 
 def test_every_figure_that_trains_has_something_published() -> None:
-    assert {*PUBLISHED, *HEADS} | {"heads"} == FIGURES.keys()
+    assert {*PUBLISHED, *HEADS} | {"heads", "blocks"} == FIGURES.keys()
     assert {*LEVELS, *LOOKED_AT} <= FIGURES.keys()

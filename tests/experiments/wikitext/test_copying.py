@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from stagewise.experiments.wikitext.copying import copied, worth
+from stagewise.experiments.wikitext.copying import _copied, _worth
 from stagewise.tasks import WikiText
 
 TOKENS = np.array([[1, 2, 3, 1, 2, 4, 1, 2]])
@@ -15,16 +15,16 @@ FOLLOWING = np.array([[2, 3, 1, 2, 4, 1, 2, 9]])
     [(1, [-1, -1, -1, 2, 3, -1, 2, 4]), (2, [-1, -1, -1, -1, 3, -1, -1, 4]), (3, [-1] * 8)],
 )
 def test_the_last_occurrence_is_copied(matched: int, copies: list[int]) -> None:
-    assert copied(TOKENS, FOLLOWING, matched).tolist() == [copies]
+    assert _copied(TOKENS, FOLLOWING, matched).tolist() == [copies]
 
 
 def test_no_window_copies_from_another() -> None:
-    both = copied(np.array([[1, 2], [1, 3]]), np.array([[2, 1], [3, 1]]), matched=1)
+    both = _copied(np.array([[1, 2], [1, 3]]), np.array([[2, 1], [3, 1]]), matched=1)
     assert both.tolist() == [[-1, -1], [-1, -1]]
 
 
 def test_copying_adds_to_every_n_gram_model_of_the_text_in_the_package() -> None:
-    table = worth(WikiText(data="embedded", tokenizer="bpe", length=64, vocab_size=300), windows=16)
+    table = _worth(WikiText(data="embedded", tokenizer="bpe", length=64, vocab_size=300), windows=16)
     assert table["model"].unique().tolist() == ["unigram", "bigram", "trigram"]
     assert (table["with_copies"] <= table["loss"]).all()
     assert (table.query("model != 'trigram'")["with_copies"] < table.query("model != 'trigram'")["loss"]).all()
