@@ -45,7 +45,7 @@ def _worth(task: WikiText, windows: int = _WINDOWS, seed: int = 0) -> pd.DataFra
 def _copied(
     tokens: Int[np.ndarray, "window pos"], targets: Int[np.ndarray, "window pos"], matched: int
 ) -> Int[np.ndarray, "window pos"]:
-    """Return what followed where each position's last tokens stood before in their window, last; -1 if they did not."""
+    """Return what followed each position's last tokens where their window had them before, or -1 where it had not."""
     copies = np.full_like(tokens, -1)
     for window, (of_window, following) in enumerate(zip(tokens.tolist(), targets.tolist(), strict=True)):
         last: dict[tuple[int, ...], int] = {}
