@@ -1,4 +1,4 @@
-"""What copying is worth on a text: how much of an n-gram model's loss an induction head could take away.
+"""The worth of copying on a text: the part of an n-gram model's loss that an induction head could take away.
 
 python -m stagewise.experiments.wikitext.copying [FOLDER]
 
@@ -45,7 +45,7 @@ def _worth(task: WikiText, windows: int = _WINDOWS, seed: int = 0) -> pd.DataFra
 def _copied(
     tokens: Int[np.ndarray, "window pos"], targets: Int[np.ndarray, "window pos"], matched: int
 ) -> Int[np.ndarray, "window pos"]:
-    """Return what followed each position's last tokens where their window had them before, or -1 where it had not."""
+    """Return the token behind the last earlier occurrence of each position's last tokens in its window; -1 for none."""
     copies = np.full_like(tokens, -1)
     for window, (of_window, following) in enumerate(zip(tokens.tolist(), targets.tolist(), strict=True)):
         last: dict[tuple[int, ...], int] = {}
