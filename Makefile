@@ -11,14 +11,15 @@ unexport PYTHONDONTWRITEBYTECODE
 COMMA := ,
 CHECKS := $(if $(CHECKED),--jaxtyping-packages=stagewise$(COMMA)beartype.beartype)
 # Rooms of numbers and sentences, which touch no model: TransformerLens is nothing to them.
-WITHOUT_MODELS := $(addprefix --ignore=, $(foreach room, plot statistics theory words, tests/$(room) stagewise/$(room)))
+WITHOUT_MODELS := $(addprefix --ignore=, $(foreach room, plot statistics words, tests/$(room) stagewise/$(room)) \
+	--ignore=tests/papers/theory --ignore=stagewise/papers/theory)
 
 # What the numbers of a result come from.
-NUMERICAL_TESTS := $(wildcard $(addprefix tests/, theory models probes measurement detection statistics findings \
+NUMERICAL_TESTS := $(wildcard $(addprefix tests/, papers/theory models probes measurement detection statistics findings \
 	test_attention.py test_init.py test_intervention.py test_loss.py test_training*.py \
-	experiments/incremental/test_flow.py)) stagewise
+	papers/incremental/test_flow.py)) stagewise
 
-.PHONY: demo test test-tl4 test-processors slow bench torture calibrate answers papers check format docs release
+.PHONY: demo test test-tl4 test-processors slow bench torture calibrate answers papers prose check format docs release
 demo: $(READY)
 	$(BIN)/stagewise run markov --workers 2
 
@@ -38,25 +39,29 @@ slow: $(READY)
 
 # Ratios of two ways timed in turn, on quiet cores; ROWS="training engine.memory" runs some. Writes runs/bench.
 bench: $(READY)
-	OMP_NUM_THREADS=1 $(BIN)/python -m bench $(ROWS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m evidence.bench $(ROWS)
 
 # Hundreds of kills, refused writes, races and flipped bits: docs/reliability.md. Minutes long.
 torture: $(READY)
-	OMP_NUM_THREADS=1 $(BIN)/python -m torture
+	OMP_NUM_THREADS=1 $(BIN)/python -m evidence.torture
 
 # How often onsets, boundaries, laws and events are decided rightly on planted runs; docs/records/statistics.md has the tables.
 calibrate: $(READY)
-	$(BIN)/python -m calibration
-	$(BIN)/python -m calibration.early_warning
+	$(BIN)/python -m evidence.calibration
+	$(BIN)/python -m evidence.calibration.early_warning
 
 # First sentences on runs and logs whose truth is known, judged by code: writes docs/answers.md. An hour at first; what
 # was trained and measured stays in runs/answers.
 answers: $(READY)
-	OMP_NUM_THREADS=1 $(BIN)/python -m answers
+	OMP_NUM_THREADS=1 $(BIN)/python -m evidence.answers
 
 # Published numbers beside ours with computed verdicts: writes PAPERS.md from papers/rows.toml and docs/numbers.
 papers: $(READY)
-	$(BIN)/python -m papers
+	$(BIN)/python -m stagewise.papers
+
+# Sentences that are hard to read, as warnings.
+prose: $(READY)
+	$(BIN)/python -m evidence.prose
 
 check: $(READY)
 	$(BIN)/ruff check .

@@ -14,12 +14,13 @@ import matplotlib.pyplot as plt
 import pandas as pd
 import torch
 
-from stagewise import measure, plot, predict_onset, schedules, solve, train
-from stagewise.experiments.emergence.recipes import recall_recipe
-from stagewise.experiments.emergence.toy_attention import run_toy_curve
+from stagewise import measure, plot, predict_onset, schedules, train
+from stagewise.papers.emergence.recipes import recall_recipe
+from stagewise.papers.emergence.toy_attention import run_toy_curve
+from stagewise.papers.theory.dynamics import solve
+from stagewise.papers.theory.sparse_attention import SparseAttention
 from stagewise.probes import AttentionTo
 from stagewise.table import select
-from stagewise.theory.sparse_attention import SparseAttention
 
 
 def toy_attention(seed: int, steps: int) -> pd.DataFrame:

@@ -22,7 +22,7 @@ import pandas as pd
 import torch
 
 from stagewise import ClampHead, Recipe, find_delays, intervene, measure, plot, recipe_for, schedules, train
-from stagewise.experiments.incremental import markov
+from stagewise.papers.incremental import markov
 from stagewise.probes import AttentionTo
 from stagewise.table import select
 from stagewise.tasks import AssociativeRecall

@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 import torch
 
 from stagewise import plot, read_table
-from stagewise.experiments.incremental import markov
+from stagewise.papers.incremental import markov
 
 
 def main(folder: Path, **plan: Any) -> Path:

@@ -9,10 +9,11 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import torch
 
-from stagewise import plot, solve
-from stagewise.experiments.incremental import _regression as regression
+from stagewise import plot
+from stagewise.papers.incremental import _regression as regression
+from stagewise.papers.theory.competitive import plateau_losses
+from stagewise.papers.theory.dynamics import solve
 from stagewise.tasks import MarkovRegression
-from stagewise.theory.competitive import plateau_losses
 
 
 def main(folder: Path, **plan: int) -> Path:

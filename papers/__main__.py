@@ -1,11 +1,11 @@
-"""Write PAPERS.md from the rows and the CSV files that they name: `python -m papers`."""
+"""Write PAPERS.md from the rows and the CSV files that they name: `python -m stagewise.papers`."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from papers.rows import ROOT, Entry, entries, sections, top
-from papers.verdict import Verdict
+from stagewise.papers.rows import ROOT, Entry, entries, sections, top
+from stagewise.papers.verdict import Verdict
 
 PAGE = ROOT / "PAPERS.md"
 HEAD = "quantity | the paper | here | verdict\n--- | --- | --- | ---"

@@ -12,12 +12,12 @@ from typing import Any, cast
 
 import pandas as pd
 
-from papers.verdict import Number, Row, Verdict, exactly, numbers_in, verdict
-from stagewise.experiments.published import mean_over
+from stagewise.papers.published import mean_over
+from stagewise.papers.verdict import Number, Row, Verdict, exactly, numbers_in, verdict
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).resolve().parents[1]
 NUMBERS = ROOT / "docs" / "numbers"
-OF_THE_PAGE = "tests/test_papers.py::test_orders_and_signs_stand_in_the_numbers"
+OF_THE_PAGE = "tests/papers/test_rows.py::test_orders_and_signs_stand_in_the_numbers"
 COUNTED = {
     "groups": r"I\(\d\)",
     "on I(1)": r"L\dH\d I\(1\)",

@@ -89,7 +89,6 @@ from .sweeping import sweep as sweep
 from .table import Quantity as Quantity
 from .task import AbstractTask as AbstractTask
 from .task import Batch as Batch
-from .theory.dynamics import solve as solve
 from .training import train as train
 from .training_together import train_together as train_together
 from .words._times import in_tokens as in_tokens

@@ -213,7 +213,7 @@ def type_name(cls: type) -> str:
     'Seeds'
     """
     module = cls.__module__
-    if module.startswith("stagewise.") and not module.startswith("stagewise.experiments."):
+    if module.startswith("stagewise.") and not module.startswith("stagewise.papers."):
         return cls.__name__
     return f"{script() if module in ('__main__', '__mp_main__') else module}:{cls.__name__}"
 

@@ -67,5 +67,5 @@ def checked_once() -> Iterator[None]:
             return solve_ivp(velocity, span, start, *arguments, **named)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("stagewise.theory.dynamics.solve_ivp", solve_once_checked)
+        patch.setattr("stagewise.papers.theory.dynamics.solve_ivp", solve_once_checked)
         yield

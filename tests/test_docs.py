@@ -18,10 +18,10 @@ import typer.main
 import stagewise
 from stagewise import plot, probes, tasks
 from stagewise.cli.app import app
-from stagewise.experiments.emergence import figures as emergence
-from stagewise.experiments.incremental import recipes
-from stagewise.experiments.incremental.command import FLOWS, GENERALISATION
-from stagewise.experiments.scan_and_snap import figures as snap
+from stagewise.papers.emergence import figures as emergence
+from stagewise.papers.incremental import recipes
+from stagewise.papers.incremental.command import FLOWS, GENERALISATION
+from stagewise.papers.scan_and_snap import figures as snap
 from stagewise.probes import default_probes
 
 ROOT = Path(__file__).parents[1]
@@ -52,7 +52,7 @@ OPEN |= {"architectures", "schedules", "table"}
 
 
 def test_pages_notebooks_and_examples_import_from_open_places_alone() -> None:
-    """Theory and experiments are those of the papers, and open too."""
+    """The papers are open too."""
     codes = {f"{page.name} {n}": code for page in PAGES for n, code in enumerate(blocks(page, "py(?:thon)?"))}
     codes |= {path.name: path.read_text(encoding="utf8") for path in (ROOT / "examples").glob("*.py")}
     for path in (ROOT / "docs" / "notebooks").glob("*.ipynb"):
@@ -65,7 +65,7 @@ def test_pages_notebooks_and_examples_import_from_open_places_alone() -> None:
         if not SNIPPET.search(code)
         for node in ast.walk(ast.parse(code))
         if isinstance(node, ast.ImportFrom) and (parts := (node.module or "").split("."))[0] == "stagewise"
-        if len(parts) > 1 and not (parts[1] in OPEN and len(parts) == 2) and parts[1] not in ("theory", "experiments")
+        if len(parts) > 1 and not (parts[1] in OPEN and len(parts) == 2) and parts[1] != "papers"
     ]
     assert len(codes) > 20
     assert inner == []

@@ -52,7 +52,7 @@ def test_the_markov_examples_draw_their_figures_of_one_run(tmp_path: Path, monke
         monkeypatch.setattr("stagewise.analysis.report", lambda folder, **_: folder / "report.html")  # once is enough
 
 
-@pytest.mark.slow  # five to nine small runs; tests/experiments/test_intervening.py has the smaller form
+@pytest.mark.slow  # five to nine small runs; tests/papers/test_intervening.py has the smaller form
 @pytest.mark.parametrize("task", ["markov", "recall", "given"])
 def test_the_heads_that_stages_need_are_drawn(task: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plan = {"steps": 12, "batch_size": 8, "save": (0, 6, 12)}

@@ -8,12 +8,12 @@ DOORS = {"__init__", "__main__"}
 
 
 def modules() -> dict[str, Path]:
-    """Every module by its place in the house; probes and tasks lie beside it, shown to it by links."""
+    """Every module by its place in the house; papers, probes and tasks lie beside it, shown to it by links."""
     found = {}
-    for folder, inside in (("stagewise", ""), ("probes", "probes/"), ("tasks", "tasks/")):
+    for folder, inside in (("stagewise", ""), ("papers", "papers/"), ("probes", "probes/"), ("tasks", "tasks/")):
         for path in (ROOT / folder).rglob("*.py"):
             place = inside + path.relative_to(ROOT / folder).as_posix()
-            linked = not inside and place.startswith(("probes/", "tasks/"))
+            linked = not inside and place.startswith(("papers/", "probes/", "tasks/"))
             if path.stem not in DOORS and not linked:
                 found[place] = ROOT / "tests" / Path(place).parent / f"test_{path.name.lstrip('_')}"
     return found

@@ -26,6 +26,7 @@ def packages_there() -> set[str]:
     found = set()
     for top, package in (
         ("stagewise", "stagewise"),
+        ("papers", "stagewise.papers"),
         ("probes", "stagewise.probes"),
         ("tasks", "stagewise.tasks"),
     ):
@@ -46,12 +47,14 @@ def test_every_package_is_where_the_mapping_says(package: str) -> None:
 
 
 def test_no_folder_of_python_files_is_forgotten() -> None:
-    with_code = {path.parent for top in ("stagewise", "probes", "tasks") for path in (ROOT / top).rglob("*.py")}
+    with_code = {
+        path.parent for top in ("stagewise", "papers", "probes", "tasks") for path in (ROOT / top).rglob("*.py")
+    }
     folders = {folder_of(package).resolve() for package in SETUPTOOLS["packages"]}
     assert {folder.resolve() for folder in with_code} <= folders
 
 
-@pytest.mark.parametrize("name", ["probes", "tasks"])
+@pytest.mark.parametrize("name", ["papers", "probes", "tasks"])
 def test_the_links_show_the_folders_under_their_import_names(name: str) -> None:
     link = ROOT / "stagewise" / name
     assert link.is_symlink()

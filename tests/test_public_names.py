@@ -54,26 +54,3 @@ def test_the_reference_lists_every_name_by_what_one_wants_to_do() -> None:
     table = re.findall(r"^\| \w+: .*", (ROOT / "docs" / "api.md").read_text(encoding="utf8"), re.MULTILINE)
     names = [name for row in table for name in re.findall(r"`(\w+)`", row.split("|")[2])]
     assert sorted(names) == sorted(name for name, module in LISTED.items() if module)
-
-
-ROOT = Path(__file__).parents[1]
-MOST = 500
-"""Definitions that look public, over the whole house; lower it with them."""
-
-
-def public_definitions() -> list[str]:
-    """Functions and classes of modules, where neither they nor their module or folder begin with an underscore."""
-    links = (ROOT / "stagewise" / "probes", ROOT / "stagewise" / "tasks")
-    files = [path for folder in ("stagewise", "probes", "tasks") for path in (ROOT / folder).rglob("*.py")]
-    return [
-        f"{path.relative_to(ROOT)}: {node.name}"
-        for path in files
-        if not any(link in path.parents for link in links)
-        if not any(part.startswith("_") and part != "__init__.py" for part in path.relative_to(ROOT).parts)
-        for node in ast.parse(path.read_text(encoding="utf8")).body
-        if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_")
-    ]
-
-
-def test_what_is_private_looks_private() -> None:
-    assert 200 < len(public_definitions()) <= MOST

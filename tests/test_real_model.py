@@ -9,8 +9,8 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from answers.case import MissingError
-from answers.continued import model_file
+from evidence.answers.case import MissingError
+from evidence.answers.continued import model_file
 from stagewise import models
 from stagewise.checkpoints.series import CheckpointSeries, open_series
 from stagewise.intervention import AblateHead, Edit

@@ -14,8 +14,8 @@ from stagewise import architectures, models
 from stagewise._value_schedules import AbstractSchedule, Cycle, Ramp, Shuffled, Steps
 from stagewise.architecture import Architecture
 from stagewise.architectures import OneHotInit
-from stagewise.experiments.scan_and_snap.yz_hooked import yz
 from stagewise.init import GaussianInit
+from stagewise.papers.scan_and_snap.yz_hooked import yz
 from stagewise.recipe import Recipe, Seeds, TrainPlan, describe, differences, rebuild
 from stagewise.schedules import linear, logarithmic
 from stagewise.tasks import MarkovChain, SparseRegression, Windows
@@ -72,7 +72,7 @@ def test_a_class_from_elsewhere_is_recorded_with_its_module_and_found_again(monk
 
 def test_a_class_of_an_experiment_is_recorded_with_its_module_and_found_again() -> None:
     described = describe(yz(4, 5))
-    assert described["init"]["type"] == "stagewise.experiments.scan_and_snap.yz_hooked:YZInit"
+    assert described["init"]["type"] == "stagewise.papers.scan_and_snap.yz_hooked:YZInit"
     assert rebuild(described) == yz(4, 5)
 
 

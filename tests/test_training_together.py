@@ -16,7 +16,7 @@ from stagewise.checkpoints._requests import request
 from stagewise.checkpoints._training_state import save
 from stagewise.checkpoints.run_folder import METRICS, RESUME, checkpoint_file, is_finished
 from stagewise.checkpoints.series import open_series
-from stagewise.experiments.emergence.recipes import recall_recipe
+from stagewise.papers.emergence.recipes import recall_recipe
 from stagewise.plan import ClampHead, Seeds
 from stagewise.recipe import Recipe
 from stagewise.replay.densifying import densify_steps

@@ -18,7 +18,7 @@ from stagewise.cli._names import TASKS, only_task, run_folder_named, task_classe
 from stagewise.cli._options import AsJson, Device, ExecutorName, Origin, OwnTask, SeriesOptions
 from stagewise.cli._recipes import recipe_in, recipe_of
 from stagewise.cli._sweep import executor_named
-from stagewise.experiments._commands import COMMANDS
+from stagewise.papers._commands import COMMANDS
 from stagewise.plain_text import file_part
 from stagewise.processes import map_elsewhere
 

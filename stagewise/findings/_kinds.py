@@ -19,7 +19,7 @@ OUTPUTS = Role.ALIGNMENT, Role.COPYING
 APART = 0.5
 """Distance between two patterns of different kinds, of square roots of masses (Hellinger's without its factor): a head
 that moves all of its attention from evenly over sixteen positions to one of them is as far away half-way. At 0.4
-noise of .03 in each mass makes false events of 17 % in the long histories of `calibration/lineages.py`."""
+noise of .03 in each mass makes false events of 17 % in the long histories of `evidence/calibration/lineages.py`."""
 
 HYSTERESIS = 1.25
 """Two heads of one kind part at a distance this much larger than APART, two of different kinds join at one smaller."""

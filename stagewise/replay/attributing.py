@@ -140,7 +140,8 @@ def estimate_attribution(
 
     To first order, leaving a class out of the updates s changes the loss L of the probe batch by the sum of all
     grad L(w_s) . P_s (g_s - g_s without it), where g_s is an update's gradient, and P_s the learning rate. The larger,
-    the later the transition should come. `attribute` gives the truth; `python -m calibration.influence` compares both.
+    the later the transition should come. `attribute` gives the truth; `python -m evidence.calibration.influence`
+    compares both.
 
     Args:
         folder: the run folder.

@@ -235,7 +235,7 @@ def _largest(values: np.ndarray) -> tuple[float, float]:
 def p_value(statistic: np.ndarray | float, n: int, correlation: np.ndarray | float) -> np.ndarray:
     """Return the probability of as large a statistic, twice the difference in log likelihood, without the transition.
     The noise's correlation is that of the fit with the transition: one that is left out looks like correlation. The
-    tables are what `python -m calibration.null_table` simulates, where a class has enough curves.
+    tables are what `python -m evidence.calibration.null_table` simulates, where a class has enough curves.
     """
     median, twentieth = (_at(values, n, correlation) for values in (c.NULL_MEDIANS, c.NULL_TWENTIETHS))
     scale = (twentieth - median) / np.log(10)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from calibration.audit.clean_series import (
+from evidence.calibration.audit.clean_series import (
     COPY,
     HELD_OUT,
     LLAMA,
@@ -18,9 +18,9 @@ from calibration.audit.clean_series import (
     own,
     trainer,
 )
-from calibration.audit.corruptions import CORRUPTIONS, tried
-from calibration.audit.corruptions import HELD_OUT as OTHER_CORRUPTIONS
-from calibration.audit.planted import Planted
+from evidence.calibration.audit.corruptions import CORRUPTIONS, tried
+from evidence.calibration.audit.corruptions import HELD_OUT as OTHER_CORRUPTIONS
+from evidence.calibration.audit.planted import Planted
 from stagewise.checkpoints.audit import audit
 from stagewise.checkpoints.series import find
 from stagewise.schedules import linear

@@ -60,7 +60,7 @@ def test_a_run_is_trained_measured_and_reported_and_only_the_first_two_import_to
     folder = str(tmp_path / "run")
     tiny = [word for field in ("d_vocab=4", "spans=[1,1]", "length=4") for word in ("--set", f"task.{field}")]
     assert call("train", "markov", "--folder", folder, *SHORT, *tiny)[0] == 0
-    freezing = "stagewise.experiments.scan_and_snap.attention_freezing:AttentionFreezing"
+    freezing = "stagewise.papers.scan_and_snap.attention_freezing:AttentionFreezing"
     chosen = ["--without", "HeadAblation", "--probe", freezing, "--memory", "1MB"]
     assert call("measure", folder, "--quiet", *chosen)[0] == 0
     probes = set(read_table(tmp_path / "run")["probe"])

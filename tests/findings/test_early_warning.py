@@ -9,13 +9,13 @@ import pytest
 from scipy.special import expit
 
 from stagewise.findings.early_warning import foretell, predict_onset
+from stagewise.papers.theory.dynamics import solve
+from stagewise.papers.theory.plateau_flow import plateau
+from stagewise.papers.theory.sparse_attention import SparseAttention
 from stagewise.statistics import Forecast
 from stagewise.statistics._constants import FORM_ERROR
 from stagewise.statistics._forecast import Growth
 from stagewise.table import tidy
-from stagewise.theory.dynamics import solve
-from stagewise.theory.plateau_flow import plateau
-from stagewise.theory.sparse_attention import SparseAttention
 from tests.conftest import unchecked_types
 
 STEPS = np.arange(0, 1000, 10)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from calibration.cases import checkpoints, logistic
+from evidence.calibration.cases import checkpoints, logistic
 from stagewise.checkpoints.logged_curves import read_log
 from stagewise.findings.onsets import find_onsets
 from tests.fixtures.told import told

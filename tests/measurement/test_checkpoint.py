@@ -12,11 +12,11 @@ from torch import nn
 from stagewise import models, probes
 from stagewise.architecture import Architecture
 from stagewise.checkpoints.series import CheckpointSeries
-from stagewise.experiments.scan_and_snap.attention_freezing import AttentionFreezing
-from stagewise.experiments.scan_and_snap.growth_factor import GrowthFactor
 from stagewise.init import GaussianInit
 from stagewise.intervention import AblateHead, Edit, PatchEdge
 from stagewise.measurement.engine import measure
+from stagewise.papers.scan_and_snap.attention_freezing import AttentionFreezing
+from stagewise.papers.scan_and_snap.growth_factor import GrowthFactor
 from stagewise.probe import AbstractPatternProbe, AbstractProbe, Quantity, Reading, View
 from stagewise.probes import HeadAblation, MLPAblation, RestrictedContextKL
 from stagewise.probes.default_probes import default_probes

@@ -16,14 +16,14 @@ from torch import Tensor
 from stagewise import models, probes
 from stagewise.architecture import Architecture
 from stagewise.checkpoints.series import CheckpointSeries, State
-from stagewise.experiments.scan_and_snap.attention_by_token import AttentionByToken
-from stagewise.experiments.scan_and_snap.attention_freezing import AttentionFreezing
-from stagewise.experiments.scan_and_snap.growth_factor import GrowthFactor
-from stagewise.experiments.scan_and_snap.token_entropy import TokenEntropy
-from stagewise.experiments.scan_and_snap.token_recall import TokenRecall
 from stagewise.init import GaussianInit
 from stagewise.intervention import Attribution, Edit
 from stagewise.measurement.engine import measure
+from stagewise.papers.scan_and_snap.attention_by_token import AttentionByToken
+from stagewise.papers.scan_and_snap.attention_freezing import AttentionFreezing
+from stagewise.papers.scan_and_snap.growth_factor import GrowthFactor
+from stagewise.papers.scan_and_snap.token_entropy import TokenEntropy
+from stagewise.papers.scan_and_snap.token_recall import TokenRecall
 from stagewise.probe import AbstractProbe, Reading, View
 from stagewise.probes import HeadAblation, HeadAttribution, MLPAblation, OVCopying
 from stagewise.recipe import describe, rebuild

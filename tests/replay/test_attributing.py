@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import torch
 
-from calibration.influence import TWO_LAGS
+from evidence.calibration.influence import TWO_LAGS
 from stagewise.checkpoints.run_folder import INTERVENTIONS
 from stagewise.loss import training_loss
 from stagewise.replay import attributing

@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from calibration.certificates import certified, planted
+from evidence.calibration.certificates import certified, planted
 from stagewise.checkpoints.run_folder import CERTIFICATE, INTERVENTIONS
 from stagewise.replay.certifying import _experiments_of, certify
 

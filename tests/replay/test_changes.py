@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from calibration.influence import TWO_LAGS
+from evidence.calibration.influence import TWO_LAGS
 from stagewise import models
 from stagewise.architecture import Architecture
 from stagewise.init import GaussianInit

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from calibration.cases import LAST, checkpoints, logistic
+from evidence.calibration.cases import LAST, checkpoints, logistic
 from stagewise.statistics import DEFAULT, find_transitions
 from stagewise.statistics._transition import rejection
 

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from calibration.onsets import alone
+from evidence.calibration.onsets import alone
 from stagewise.schedules import linear, logarithmic
 from stagewise.statistics import DEFAULT, Curve, OnsetVerdict, StageCriteria, Transition, find_transitions
 from stagewise.statistics._constants import NULL_CHECKPOINTS, NULL_CORRELATIONS, NULL_MEDIANS, NULL_TWENTIETHS

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from calibration.cases import NOISES, SMOOTH, checkpoints, logistic
-from calibration.onsets import generator
+from evidence.calibration.cases import NOISES, SMOOTH, checkpoints, logistic
+from evidence.calibration.onsets import generator
 from stagewise.statistics import DEFAULT, find_transitions
 from stagewise.statistics._transition import rejection
 from stagewise.statistics._transitions import _stands

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calibration.cases import checkpoints, logistic
+from evidence.calibration.cases import checkpoints, logistic
 from stagewise.checkpoints.logged_curves import read_log
 from stagewise.findings.onsets import TIMES, find_onsets
 from stagewise.statistics import OnsetVerdict, emergence_interval, find_transitions
