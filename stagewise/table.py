@@ -24,6 +24,9 @@ NUMBERS = ["value", "lo", "hi", "n"]
 ARRAYS = ["resamples", "map"]
 """Columns of arrays: the values in resamples of the batch, and a map's cells, query after query."""
 
+LOGGED = "Logged"
+"""The name in the place of a probe's, for curves of a log."""
+
 VALUES = [*NUMBERS, *ARRAYS]
 NO_AXES = {*KEYS, *VALUES, "tokens", "seed", "nested"}
 """Columns that are no axes: they do not tell the curves of one run apart."""

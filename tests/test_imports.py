@@ -23,6 +23,7 @@ LAYERS: tuple[set[str], ...] = (
         "fields",
         "init",
         "intervention",
+        "learning_rates",
         "loss",
         "plan",
         "presets",

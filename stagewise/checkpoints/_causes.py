@@ -1,25 +1,15 @@
-"""Changes of a run while it trained, by its records: where its learning rate warmed up or changed abruptly."""
+"""Changes of a run while it trained, by its records: its plan, and what a person named."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from stagewise.checkpoints import run_folder
 from stagewise.checkpoints._table_file import read_json
-
-ABRUPT, LARGE = 3.0, 0.2
-"""A change of the rate between two entries of a log counts from so many times those before and after it, and from so
-much of the larger rate: warm-ups, linear decays and cosines change by about as much from one entry to the next."""
+from stagewise.learning_rates import WARM_UP, Cause
 
 NAMED = "tables/causes.json"
 """Where a person's causes are, in the folder of a measured run."""
-
-WARM_UP = "the learning rate's warm-up"
-
-Cause = int | tuple[int, int]
-"""A step, or the first and the last one."""
 
 
 def causes_of(folder: Path) -> dict[str, Cause]:
@@ -54,33 +44,3 @@ def _of_plan(plan: Mapping[str, Any]) -> dict[str, Cause]:
     if 0 < plan.get("cooldown", 0) <= plan["steps"]:
         causes["the learning rate's cool-down"] = plan["steps"] - plan["cooldown"]
     return causes
-
-
-def of_log(history: Iterable[Mapping[str, Any]]) -> dict[str, Cause]:
-    """Return the warm-up of the learning rate in the log of a trainer, and its jumps, half-way between two entries."""
-    pairs = [(one.get("step"), one.get("learning_rate")) for one in history]
-    numbers = [(step, rate) for step, rate in pairs if isinstance(step, int) and isinstance(rate, int | float)]
-    steps, rates = np.array(sorted(set(numbers)), float).reshape(-1, 2).T
-    changes = np.diff(rates)
-    warm = _warm_up(rates)
-    found: dict[str, Cause] = {WARM_UP: (0, int(steps[warm]))} if warm else {}
-    for i in range(max(1, warm), len(changes) - 1):
-        around = max(abs(changes[i - 1]), abs(changes[i + 1]))
-        if abs(changes[i]) > max(ABRUPT * around, LARGE * max(rates[i], rates[i + 1])):
-            kind = "drop" if changes[i] < 0 else "rise"
-            name = f"the learning rate's {kind} to {rates[i + 1]:g}"
-            found[numbered(name, found)] = round((steps[i] + steps[i + 1]) / 2)
-    return found
-
-
-def numbered(name: str, among: Iterable[str]) -> str:
-    """Return a name with its number among others of it, if there are any."""
-    again = sum(each.partition(" (")[0] == name for each in among)
-    return f"{name} (number {again + 1})" if again else name
-
-
-def _warm_up(rates: np.ndarray) -> int:
-    """Return the entry at which rates that rise from the first one on, by a large part, stop to; 0 where none do."""
-    still = np.flatnonzero(~(np.diff(rates) > 0))
-    end = int(still[0]) if len(still) else 0
-    return end if end and rates[end] - rates[0] > LARGE * rates[end] else 0

@@ -1,7 +1,6 @@
 """Columns of logged curves: numbers written as text, rates, and steps that a resumed run logged again."""
 
 import io
-import itertools
 import json
 import re
 import warnings
@@ -16,15 +15,6 @@ from stagewise.checkpoints._log_lines import KEYS
 PLAIN = r"[-+]?(\d{1,3}(,\d{3})+|\d+)?(\.\d*)?([eE][-+]?\d+)?"
 WRITTEN = re.compile(rf"\s*(?:(?P<plain>{PLAIN})\s*(?P<percent>%?)|tensor\((?P<tensor>[^,()]+).*\))\s*")
 """Numbers as a log may hold them: with a comma between thousands, in percent, or as torch prints a tensor."""
-
-OF_RUN = " - "
-"""Between the names of run and curve, in the columns that Weights & Biases exports."""
-
-RATE, BETWEEN, WORDS = {"lr", "learning_rate", "learningrate"}, r"[._\s-]+", r"(?<=[a-z0-9])(?=[A-Z])"
-"""Words for the learning rate in a name, in lower case, and what lies between words: a sign, or a capital letter."""
-
-MEASURED = {"loss", "acc", "accuracy", "error", "perplexity", "ppl"}
-"""Words of names that a rate may stand in, too: "loss_lr_0.1" is a loss."""
 
 SELDOM = 0.1
 """Part of the values of a curve before which a log may go back to an earlier step, once at least, by resumed runs."""
@@ -67,16 +57,6 @@ def as_numbers(column: pd.Series) -> pd.Series:
         return column
     # A tensor that requires gradients warns where it is made a float.
     return column.map(lambda each: each.item() if hasattr(each, "item") else each).astype(float)
-
-
-def is_rate(name: str) -> bool:
-    """Whether a curve is a learning rate, which is done to a run, and no progress of its."""
-    *folders, last = name.rpartition(OF_RUN)[2].split("/")
-    parts = re.split(BETWEEN, re.sub(WORDS, " ", last))
-    words = [part.lower().rstrip("0123456789") for part in parts]  # as in lr-AdamW/pg1
-    within = any(RATE & {folder.lower(), folder.lower().partition("-")[0]} for folder in folders)
-    named = RATE & set(words) or ("learning", "rate") in itertools.pairwise(words)
-    return bool(within or named) and not MEASURED & set(words)
 
 
 def resumed(curve: pd.DataFrame, name: str) -> pd.DataFrame:

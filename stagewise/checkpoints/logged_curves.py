@@ -13,11 +13,9 @@ from stagewise.checkpoints import _log_columns
 from stagewise.checkpoints._log_folders import is_events, is_folder_of_curves, read_events, read_folder
 from stagewise.checkpoints._log_lines import KEYS, read_lines, text_of
 from stagewise.checkpoints.names import ENDINGS
+from stagewise.learning_rates import OF_RUN, is_rate
 from stagewise.plain_text import plain_name
-from stagewise.table import Quantity, check_steps, declare, tidy
-
-LOGGED = "Logged"
-"""The name in the place of a probe's."""
+from stagewise.table import LOGGED, Quantity, check_steps, declare, tidy
 
 FILES = (".csv", ".tsv", ".parquet", ".jsonl", ".json")
 """Endings of files of curves."""
@@ -136,7 +134,7 @@ def read_log(
             part = _log_columns.resumed(part[["step", "value"]], name).sort_values("step")
             check_steps(part, name)
             ended = part[part["value"].isna()].iloc[:1]
-            whole = pd.concat([_averaged(part.dropna(), _log_columns.is_rate(name)), ended])
+            whole = pd.concat([_averaged(part.dropna(), is_rate(name)), ended])
             rows.append(whole.assign(run=plain_name(str(label)), probe=LOGGED, quantity=name))
         values = curve.sort_values("step", kind="stable")["value"].to_numpy()
         declared[name] = Quantity(name, progress=_progress(name, values))
@@ -186,8 +184,7 @@ def _a_row_a_value(frame: pd.DataFrame, at: Any) -> pd.DataFrame:
     """
     columns = [str(name) for name in frame.columns.drop(at) if _is_curve(str(name))]
     ways = [
-        {name: part(name, _log_columns.OF_RUN) for name in columns if _log_columns.OF_RUN in name}
-        for part in (str.rpartition, str.partition)
+        {name: part(name, OF_RUN) for name in columns if OF_RUN in name} for part in (str.rpartition, str.partition)
     ]
     of = next((way for way in ways if _is_complete(way)), ways[0])
     runs = list(dict.fromkeys(run for run, _, _ in of.values()))
@@ -338,7 +335,7 @@ def _steps(frame: pd.DataFrame, asked: str | None) -> Any:
 
 
 def _is_curve(name: str) -> bool:
-    last = name.lower().rpartition(_log_columns.OF_RUN)[2].rpartition("/")[2]
+    last = name.lower().rpartition(OF_RUN)[2].rpartition("/")[2]
     beside = last in (*CLOCKS, *STEPS, *RUNS) or last.endswith(TIMED)
     return not beside and name != INDEX and not name.endswith(BANDS)
 
@@ -392,7 +389,7 @@ def _cut_where_it_moves(values: np.ndarray, starts: np.ndarray) -> np.ndarray:
 
 
 def _progress(name: str, values: np.ndarray) -> Literal["up", "down"] | None:
-    if _log_columns.is_rate(name):
+    if is_rate(name):
         return None
     finite = values[np.isfinite(values)]
     part = max(1, len(finite) // ENDS)

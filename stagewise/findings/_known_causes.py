@@ -3,18 +3,15 @@
 import math
 import numbers
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from stagewise.checkpoints._log_columns import is_rate
-from stagewise.checkpoints.logged_curves import LOGGED
 from stagewise.event import Causes
+from stagewise.learning_rates import Cause, is_rate, numbered, of_log
 from stagewise.statistics import Transition
-
-if TYPE_CHECKING:
-    from stagewise.checkpoints._causes import Cause
+from stagewise.table import LOGGED
 
 EXAMPLE = 'as {"the learning-rate drop": 3000, "the warm-up": (0, 500)}'
 
@@ -31,8 +28,6 @@ def known(causes: Causes) -> Causes:
 
 def causes_in(table: pd.DataFrame, given: Causes | None = None) -> Causes:
     """Return the given causes; else those in logged learning rates, where groups that change alike count once."""
-    from stagewise.checkpoints._causes import numbered, of_log
-
     if given is not None:
         return known(given)
     causes: list[tuple[str, Cause]] = []

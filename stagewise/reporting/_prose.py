@@ -8,10 +8,10 @@ from typing import Any
 
 import pandas as pd
 
-from stagewise.checkpoints.logged_curves import LOGGED
 from stagewise.findings.batch_familiarity import BatchFamiliarity
 from stagewise.findings.stages import Stages
 from stagewise.plain_text import shortened
+from stagewise.table import LOGGED
 from stagewise.words._answer import headline as of_transitions
 from stagewise.words._grammar import capital, count
 from stagewise.words._stages import NO_STAGES, edge, summaries

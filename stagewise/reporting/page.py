@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import matplotlib.style
 
 from stagewise.checkpoints._table_file import TableFile
-from stagewise.checkpoints.logged_curves import LOGGED
 from stagewise.checkpoints.run_folder import REPORT, table_file
 from stagewise.findings._frames import names_of
 from stagewise.findings.batch_familiarity import BatchFamiliarity
@@ -26,6 +25,7 @@ from stagewise.reporting._section import Section
 from stagewise.reporting._viewer import cursor_over, json_script, stage_of
 from stagewise.reporting.sections import LAST, SECTIONS
 from stagewise.reporting.sections.generic import generic_sections
+from stagewise.table import LOGGED
 from stagewise.words._familiarity import CAVEAT
 from stagewise.words._onsets import foretold
 from stagewise.words._times import TokenAxis, axis_in_force, written_on

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 import torch
 
-from stagewise.checkpoints._log_columns import as_numbers, from_text, is_rate
+from stagewise.checkpoints._log_columns import as_numbers, from_text
 from stagewise.checkpoints.logged_curves import read_log
 
 VALUES = [0.5, 0.25, 0.125]
@@ -38,15 +38,6 @@ def test_a_list_of_scalars_is_a_curve(values: Any) -> None:
 @pytest.mark.parametrize("values", [["0.5", 0.25], [np.zeros(2), 0.25], [{}, 0.25]])
 def test_other_objects_stay_as_they_are(values: list[Any]) -> None:
     assert as_numbers(pd.Series(values, dtype=object)).tolist() == values
-
-
-RATES = "lr_0,train_lr,current_lr,optim.lr,learning rate,Learning Rate,learning-rate,lr_scheduler,learningRate,x/lr0"
-OTHERS = "clr,color,learning_curve,rate,lr/loss,loss_lr_0.1,learning/win rate,lrs - loss,lr - accuracy,lr_0.1/f1"
-
-
-def test_the_learning_rate_is_known_by_a_word_of_its_name() -> None:
-    assert [name for name in RATES.split(",") if not is_rate(name)] == []
-    assert [name for name in OTHERS.split(",") if is_rate(name)] == []
 
 
 STEPS = np.arange(0, 3000, 50)

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 import pandas as pd
 
 from stagewise import plot
-from stagewise.checkpoints.logged_curves import LOGGED
 from stagewise.findings._unsettled import unsettled, unsettled_in_words
 from stagewise.findings.stages import Stages
 from stagewise.plot._curves import axes_of, quantity_of
@@ -18,7 +17,7 @@ from stagewise.reporting._html import texts, wording
 from stagewise.reporting._measured import Measured
 from stagewise.reporting._prose import in_words
 from stagewise.reporting._section import Blocks, Section, never_missing
-from stagewise.table import Quantity, select
+from stagewise.table import LOGGED, Quantity, select
 from stagewise.words._grammar import capital
 
 LAST = "last checkpoint"
