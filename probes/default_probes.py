@@ -65,8 +65,7 @@ def default_probes(architecture: Architecture, batch: Batch, task: AbstractTask 
         task: what the batch was drawn from, for the contexts and the value features that it names.
     """
     chosen: list[AbstractProbe] = [probes.Loss(), *_of_predictions(batch)]
-    chosen += [probes.AttentionEntropy(), probes.EffectiveSupport()]
-    chosen += [probes.AttentionDistance(), probes.ParticipationRatio()]
+    chosen += [probes.AttentionEntropy(), probes.AttentionDistance()]
     if batch.relations:
         chosen.append(probes.AttentionTo())
     if len(batch.relations) > 1:
@@ -142,7 +141,7 @@ def _of_maps(architecture: Architecture, batch: Batch) -> list[AbstractProbe]:
 
 
 def _of_weights(architecture: Architecture, batch: Batch, task: AbstractTask | None) -> list[AbstractProbe]:
-    """Return the probes of the weights: what heads copy and attend to, how they compose, what they write."""
+    """Return the probes of the weights: what heads copy and attend to, what they write."""
     config, chosen = architecture.config, list[AbstractProbe]()
     if not batch.is_regression and architecture.n_outputs == config["d_vocab"]:
         chosen.append(probes.OVCopying())
@@ -150,8 +149,6 @@ def _of_weights(architecture: Architecture, batch: Batch, task: AbstractTask | N
     learned = kind in _LEARNED or (kind is None and config.get("positional_embedding_type", "standard") == "standard")
     if learned and (positions := int(config["n_ctx"])) >= _FEW:
         chosen.append(probes.QKOffset(positions=min(_POSITIONS, positions)))
-    if architecture.n_layers > 1:
-        chosen.append(probes.Composition())
     features = {} if task is None else dict(task.value_features())
     sizes = (architecture.n_outputs, int(config["d_vocab"]))
     readable = architecture.huggingface is None and config.get("normalization_type", "LN") is None

@@ -20,7 +20,14 @@ from stagewise.measurement.engine import measure
 from stagewise.measurement.probe_batch import usable
 from stagewise.papers.incremental import markov
 from stagewise.probe import AbstractProbe
-from stagewise.probes import Composition, HeadAblation, HeadAttribution, RestrictedContextKL
+from stagewise.probes import (
+    Composition,
+    EffectiveSupport,
+    HeadAblation,
+    HeadAttribution,
+    ParticipationRatio,
+    RestrictedContextKL,
+)
 from stagewise.probes.default_probes import default_probes
 from stagewise.recipe import Recipe, TrainPlan
 from stagewise.schedules import linear
@@ -104,8 +111,7 @@ def growth() -> Iterator[Row]:
     batches = [usable(task.probe_batch(n, 0)) for n in sizes]
     yield _exponent("sequences, 64 to 1024", sizes, [(_series(small, 2), probes, each) for each in batches])
     wide = {heads: _of_heads(task, heads) for heads in (8, 96, 384)}
-    # The model of eight heads has one layer, and composition is of a layer with those below it.
-    looking = [each for each in probes if not isinstance(each, HeadAblation | Composition)]
+    looking = [each for each in probes if not isinstance(each, HeadAblation)]
     yield _exponent("heads, 8 to 384", tuple(wide), [(_series(each, 2), looking, batch) for each in wide.values()])
 
 
@@ -139,10 +145,10 @@ def _of_heads(task: RepeatedTokens, heads: int) -> Architecture:
 
 
 def probes_with(architecture: Architecture, batch: Batch, *effects: AbstractProbe) -> list[AbstractProbe]:
-    """Return the default probes with others in the place of those that edit the model."""
+    """Return the default probes with others in the place of those that edit, and what the plain script also reads."""
     edited = (HeadAblation, HeadAttribution, RestrictedContextKL)
     others = [each for each in default_probes(architecture, batch) if not isinstance(each, edited)]
-    return [*others, *effects]
+    return [*others, EffectiveSupport(), ParticipationRatio(), Composition(), *effects]
 
 
 def ours(series: CheckpointSeries, probes: Sequence[AbstractProbe], batch: Batch) -> Work:

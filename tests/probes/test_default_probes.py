@@ -122,16 +122,15 @@ def test_every_default_probe_reads_every_kind_of_model(
     series = open_series([(0, hugging_face(kind))])
     batch = RepeatedTokens.for_model(series.architecture).probe_batch(4, seed=0)
     table = measure(series, default_probes(series.architecture, batch), batch, progress=False)
-    scores = {"AttentionTo", "OffsetProfile", "AttentionEntropy", "EffectiveSupport"}
+    scores = {"AttentionTo", "OffsetProfile", "AttentionEntropy"}
     scores |= {
         "AttentionDistance",
         "InContextLearning",
         "LossByPosition",
         "Copying",
-        "ParticipationRatio",
         "MeanPattern",
     }
-    weights = {"OVCopying", "QKOffset", "Composition"}
+    weights = {"OVCopying", "QKOffset"}
     assert set(table["probe"]) >= (scores | weights) - without
     assert not set(table["probe"]) & without
     assert (table["value"].notna() | table["map"].notna()).all()
