@@ -1,6 +1,7 @@
 """Any text, split into windows: the probe batch for models of natural language."""
 
 import dataclasses
+import sys
 from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
@@ -13,7 +14,7 @@ from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.fields import Natural, check_fields
 from stagewise.presets import Preset, text_preset
 from stagewise.task import AbstractTask, Batch, check_number
-from stagewise.text._tokenizer import ACCEPTED, TOKENIZER, decode, encode, vocabulary_size
+from stagewise.text._tokenizer import ACCEPTED, TOKENIZER, decode, encode, first_token, vocabulary_size
 from stagewise.text.token_relations import token_relations
 
 _LENGTH = 64
@@ -127,15 +128,20 @@ def _read(path: Path) -> str:
         raise FileNotFoundError(f"there is no text file {path}") from reason
 
 
-def text_task(series: CheckpointSeries, text: Texts, tokenizer: str | None = None) -> Text:
-    """Return the windows of a text that fit the models of a series, after their BOS token if the config names one.
+def tokenizer_of(series: CheckpointSeries) -> Path | None:
+    """Return the tokenizer that lies beside the checkpoints, or in their repository; None where there is none."""
+    return None if series.source is None else series.source.beside(TOKENIZER)
 
-    Without a tokenizer, by the one that lies beside the checkpoints, or in the series' own repository.
+
+def text_task(series: CheckpointSeries, text: Texts, tokenizer: str | None = None) -> Text:
+    """Return the windows of a text that fit the models of a series, each after the token that the tokenizer puts first.
+
+    Without a tokenizer, by the one that lies beside the checkpoints, or in the series' own repository. A line on
+    standard error names the first token.
     """
     files = tuple(str(file) for file in ([text] if isinstance(text, str | Path) else text))
     if tokenizer is None:
-        file = None if series.source is None else series.source.beside(TOKENIZER)
-        if file is None:
+        if (file := tokenizer_of(series)) is None:
             raise FileNotFoundError(
                 f"no tokenizer: there is no {TOKENIZER} beside the checkpoints of {series.name}. Give the tokenizer "
                 f"that the models were trained with: {ACCEPTED}"
@@ -143,11 +149,14 @@ def text_task(series: CheckpointSeries, text: Texts, tokenizer: str | None = Non
         tokenizer = str(file)
     architecture = series.architecture
     d_vocab, n_ctx = int(architecture.config["d_vocab"]), int(architecture.config["n_ctx"])
-    task = Text(tokenizer, files, length=min(_LENGTH, n_ctx), bos=architecture.bos)
+    task = Text(tokenizer, files, length=min(_LENGTH, n_ctx), bos=first_token(tokenizer))
     task.sample(1, seed=0)  # errors of the text or the tokenizer are raised before any checkpoint is read
     if (largest := int(task.token_ids().max())) >= d_vocab:
         raise ValueError(
             f"the tokenizer {tokenizer} gives token {largest} for this text, and the models of {series.name} have "
             f"{d_vocab} tokens, counted from 0: give the tokenizer that they were trained with"
         )
+    if task.bos is not None:
+        [first] = task.as_text([task.bos])
+        print(f"each window begins with {first!r}, token {task.bos}, as {tokenizer} has it", file=sys.stderr)
     return task

@@ -17,7 +17,8 @@ from stagewise.fields import Count, Natural, check_fields
 from stagewise.own_code import import_named, known, module_of
 from stagewise.presets import Preset, text_preset
 from stagewise.task import AbstractTask, Batch, check_number
-from stagewise.tasks.text import Text, Texts, text_task
+from stagewise.tasks.text import Text, Texts, text_task, tokenizer_of
+from stagewise.text._tokenizer import first_token
 from stagewise.text.token_relations import RELATIONS, token_relation
 
 
@@ -116,7 +117,8 @@ def _tokens_task(series: CheckpointSeries, file: str, relations: tuple[str, ...]
         if separator:
             import_named(f"{place}:{name}")
         names.append(f"{module_of(place)}{separator}{name}")  # what data may name is a module that was imported
-    task = Tokens(str(file), int(architecture.config["n_ctx"]), tuple(names) or RELATIONS, architecture.bos)
+    bos = architecture.bos if (tokenizer := tokenizer_of(series)) is None else first_token(str(tokenizer))
+    task = Tokens(str(file), int(architecture.config["n_ctx"]), tuple(names) or RELATIONS, bos)
     # Errors of the file are raised before any checkpoint is read.
     task.sample(1, seed=0).check_ids(int(architecture.config["d_vocab"]), f"the models of {series.name}")
     if task.read.left_out:

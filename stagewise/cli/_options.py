@@ -179,7 +179,7 @@ class DataOptions(SeriesOptions):
     ] = None
     tokenizer: Annotated[
         str | None,
-        Option(help="of the text: a tokenizer.json, its folder or a hub repository; the series' own if not given"),
+        Option(help="of the text: a tokenizer.json, its folder or owner/name[@revision]; the series' own if not given"),
     ] = None
     own_task: OwnTask = None
 

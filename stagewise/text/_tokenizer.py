@@ -30,6 +30,16 @@ def decode(token_ids: Sequence[int], tokenizer: str) -> list[str]:
     return [read.decode([token], skip_special_tokens=False) for token in token_ids]
 
 
+def first_token(tokenizer: str) -> int | None:
+    """Return the token that a tokenizer puts in front of any text, None where it puts none; errors as of `encode`."""
+    read = _read(str(_tokenizer_file(tokenizer)))
+    for word in read.get_vocab():
+        encoded = read.encode(word)
+        if not all(added := encoded.special_tokens_mask):
+            return int(encoded.ids[0]) if added[0] else None
+    return None
+
+
 def vocabulary_size(tokenizer: str) -> int:
     """Return how many tokens a tokenizer has, the added ones too; errors as of `encode`."""
     size: int = _read(str(_tokenizer_file(tokenizer))).get_vocab_size(with_added_tokens=True)
@@ -44,20 +54,21 @@ def _tokenizer_file(tokenizer: str) -> Path:
     if path.is_file():
         return path
     reason = f"{path} holds no {TOKENIZER}" if path.is_dir() else f"there is no file or folder {tokenizer}"
-    if path.is_dir() or not re.fullmatch(r"[\w.-]+(/[\w.-]+)?", tokenizer):
+    if path.is_dir() or not re.fullmatch(r"[\w.-]+(/[\w.-]+)?(@[\w./-]+)?", tokenizer):
         raise FileNotFoundError(f"no tokenizer: {reason}. Give {ACCEPTED}")
     return _from_hub(tokenizer, reason)
 
 
-ACCEPTED = f"a {TOKENIZER}, a folder that holds one, or the name of a repository of the hub that does"
+ACCEPTED = f"a {TOKENIZER}, a folder that holds one, or a repository of the hub that does, as owner/name[@revision]"
 
 
-def _from_hub(repository: str, on_disk: str) -> Path:
+def _from_hub(named: str, on_disk: str) -> Path:
     from huggingface_hub import hf_hub_download
     from huggingface_hub.errors import HTTPError
 
+    repository, _, revision = named.partition("@")
     try:
-        return Path(hf_hub_download(repository, TOKENIZER))
+        return Path(hf_hub_download(repository, TOKENIZER, revision=revision or None))
     except (HTTPError, OSError) as reason:
         first = (str(reason).splitlines() or [type(reason).__name__])[0]
         raise FileNotFoundError(

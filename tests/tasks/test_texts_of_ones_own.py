@@ -5,8 +5,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
+from tokenizers import Tokenizer, processors
 from typer.testing import CliRunner
 
 import stagewise
@@ -15,6 +17,8 @@ from stagewise.cli.app import app
 from stagewise.measurement.engine import measure
 from stagewise.probes import AttentionTo, Loss
 from stagewise.tasks.text import text_task
+from stagewise.tasks.tokens import own_task
+from stagewise.text._tokenizer import vocabulary_size
 
 SENTENCE = "the cat saw the dog and the dog saw the cat again while a bird sang "
 
@@ -72,7 +76,7 @@ def test_a_text_is_measured_from_the_command_line(
 @pytest.mark.usefixtures("undrawn")
 def test_the_tokenizer_may_be_named(checkpoints: Path, text: Path, tokenizer: str, tmp_path: Path) -> None:
     task = text_task(stagewise.open_series(checkpoints), text, tokenizer)
-    assert (task.length, task.bos, task.tokenizer) == (32, 0, tokenizer)
+    assert (task.length, task.bos, task.tokenizer) == (32, None, tokenizer)
     probes = [Loss(), AttentionTo()]
     found = stagewise.analyse(
         stagewise.open_series(checkpoints),
@@ -83,6 +87,52 @@ def test_the_tokenizer_may_be_named(checkpoints: Path, text: Path, tokenizer: st
         progress=False,
     )
     assert set(found.table["probe"]) == {"Loss", "AttentionTo"}
+
+
+@pytest.fixture
+def beginning(tokenizer: str, tmp_path: Path) -> str:
+    """The same words, by a tokenizer that puts "bird" before every text."""
+    made = Tokenizer.from_file(tokenizer)
+    made.post_processor = processors.TemplateProcessing(single="bird $A", special_tokens=[("bird", 9)])
+    made.save(str(tmp_path / "beginning.json"))
+    return str(tmp_path / "beginning.json")
+
+
+def test_each_window_begins_as_the_tokenizer_has_it_whatever_the_config_says(
+    checkpoints: Path, text: Path, tokenizer: str, beginning: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    series = stagewise.open_series(checkpoints)
+    assert series.architecture.bos == 0
+    batch = text_task(series, text, tokenizer).probe_batch(4, seed=0)
+    assert not (batch.tokens == 0).any()
+    assert capsys.readouterr().err == ""
+    batch = text_task(series, text, beginning).probe_batch(4, seed=0)
+    assert (batch.tokens[:, 0] == 9).all()
+    assert "each window begins with 'bird', token 9" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("beside", "bos"), [(None, 0), ("tokenizer", None), ("beginning", 9)])
+def test_a_file_of_tokens_has_the_first_token_of_the_tokenizer_beside_the_checkpoints(
+    checkpoints: Path, tmp_path: Path, beside: str | None, bos: int | None, request: pytest.FixtureRequest
+) -> None:
+    np.save(tmp_path / "tokens.npy", np.tile(np.arange(1, 9), (4, 2)))
+    if beside is not None:
+        shutil.copy(request.getfixturevalue(beside), checkpoints / "tokenizer.json")
+    task = own_task(stagewise.open_series(checkpoints), tmp_path / "tokens.npy")
+    assert task is not None
+    assert task.bos == bos
+
+
+def test_a_revision_of_a_repository_may_be_named(
+    local_hub: Callable[..., Any], tokenizer: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    hub = local_hub({"main": {"other.txt": b""}, "step0": {"tokenizer.json": Path(tokenizer).read_bytes()}})
+    template = hub.endpoint + "/{repo_id}/resolve/{revision}/{filename}"
+    monkeypatch.setattr("huggingface_hub.constants.HUGGINGFACE_CO_URL_TEMPLATE", template)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    assert vocabulary_size("owner/model@step0") == 11
+    with pytest.raises(FileNotFoundError, match=r"the hub gives no tokenizer\.json"):
+        vocabulary_size("owner/model")
 
 
 def test_the_hubs_own_tokenizer_is_taken(

@@ -4,8 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
+from tokenizers import Tokenizer, processors
 
-from stagewise.text._tokenizer import _tokenizer_file, encode, vocabulary_size
+from stagewise.text._tokenizer import _tokenizer_file, encode, first_token, vocabulary_size
 
 
 def test_words_are_numbered_as_the_file_says(tokenizer: str) -> None:
@@ -15,6 +16,21 @@ def test_words_are_numbered_as_the_file_says(tokenizer: str) -> None:
 
 def test_the_vocabulary_counts_the_token_that_begins_a_text(tokenizer: str) -> None:
     assert vocabulary_size(tokenizer) == 11
+
+
+@pytest.mark.parametrize(("template", "first"), [("<s> $A", 0), ("<s> $A </s>", 0), ("$A </s>", None), ("$A", None)])
+def test_the_first_token_is_what_the_template_puts_before_a_text(
+    tokenizer: str, tmp_path: Path, template: str, first: int | None
+) -> None:
+    made = Tokenizer.from_file(tokenizer)
+    special = [(token, number) for number, token in enumerate(("<s>", "</s>")) if token in template]
+    made.post_processor = processors.TemplateProcessing(single=template, special_tokens=special)
+    made.save(str(tmp_path / "tokenizer.json"))
+    assert first_token(str(tmp_path)) == first
+
+
+def test_without_a_template_no_token_is_put_first(tokenizer: str) -> None:
+    assert first_token(tokenizer) is None
 
 
 def test_added_tokens_count(tokenizer: str, tmp_path: Path) -> None:
