@@ -126,7 +126,11 @@ def commands(page: Path) -> list[str]:
 def mentions(page: Path) -> list[str]:
     """The commands between the lines of a page, but for those that stand for any task or name an option alone."""
     between = FENCE.sub("", page.read_text(encoding="utf8"))
-    return [" ".join(line.split()) for line in re.findall(r"`(stagewise [a-z-]+ (?!TASK`|--\w+`)[^`]+)`", between)]
+    group = "series|cause"
+    return [
+        " ".join(line.split())
+        for line in re.findall(rf"`(stagewise (?:(?:{group}) )?(?!{group})[a-z-]+ (?!TASK`|--\w+`)[^`]+)`", between)
+    ]
 
 
 COMMAND = typer.main.get_command(app)

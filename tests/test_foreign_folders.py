@@ -37,14 +37,14 @@ pytestmark = pytest.mark.usefixtures("few_sequences", "unchecked", "undrawn")
 FEW: dict[str, list[str]] = {
     "audit": ["--deep"],
     "densify": ["--between", "2", "4"],
-    "branch": ["--from", "2", "--set", "plan.learning_rate=0.1", "--no-controls"],
-    "intervene": ["--from", "2", "--hold-out", "L0H0", "--no-controls"],
-    "attribute": ["--from", "2", "--transition", "loss 0.5", "--orders", "1"],
-    "certify": ["--from", "2"],
-    "export": ["--to", "parquet"],
+    "cause branch": ["--from", "2", "--set", "plan.learning_rate=0.1", "--no-controls"],
+    "cause intervene": ["--from", "2", "--hold-out", "L0H0", "--no-controls"],
+    "cause attribute": ["--from", "2", "--transition", "loss 0.5", "--orders", "1"],
+    "cause certify": ["--from", "2"],
+    "series export": ["--to", "parquet"],
     "watch": ["--once"],
-    "llc": ["--checkpoints", "2", "--draws", "2", "--burn-in", "1", "--chains", "1"],
-    "sweep": ["recall", "--steps", "1", "--set", "task.n_pairs=0"],
+    "series llc": ["--checkpoints", "2", "--draws", "2", "--burn-in", "1", "--chains", "1"],
+    "series sweep": ["recall", "--steps", "1", "--set", "task.n_pairs=0"],
     "run TASK": ["--steps", "1"],
     "run emergence": ["--figure", "4", "--budget", "1", "--grid", "N_pairs=", "--quiet"],
     "run incremental": ["--figure", "none of them"],
@@ -72,7 +72,7 @@ def arguments_of(name: str, folder: str) -> list[str]:
     """A command on a folder: in the place of each source, or as the place of its runs, and of its data."""
     command, given = COMMANDS[name], FEW.get(name, [])
     options = {option for each in command.params for option in each.opts}
-    places = [each for each in command.params if each.param_type_name == "argument" and name != "sweep"]
+    places = [each for each in command.params if each.param_type_name == "argument" and name != "series sweep"]
     words = [*name.replace("TASK", "recall").split(), *(folder for _ in places), *given]
     for option in ("--folder", "--data"):
         words += [option, folder] if option in options and not places else []

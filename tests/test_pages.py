@@ -45,18 +45,18 @@ SMALL = {
     "train": ["--steps", "4"],
     "train markov": ["--set", "task.n_sequences=100"],
     "run markov": ["--set", "task.n_sequences=100"],
-    "intervene": ["--from", "2"],
-    "branch": ["--from", "2"],
-    "attribute": ["--from", "2", "--dry-run"],
-    "certify": ["--from", "2", "--dry-run"],
-    "llc": ["--burn-in", "1", "--draws", "2", "--chains", "2"],
+    "cause intervene": ["--from", "2"],
+    "cause branch": ["--from", "2"],
+    "cause attribute": ["--from", "2", "--dry-run"],
+    "cause certify": ["--from", "2", "--dry-run"],
+    "series llc": ["--quiet", "--burn-in", "1", "--draws", "2", "--chains", "2"],
 }
 """Command, or command and task -> options that make it small; those of the page stay."""
 
 PUBLIC = "EleutherAI/pythia-70m"
 """The repository of the hub that pages name."""
 
-WITH_BARS = {"run", "train", "report", "measure", "llc"}
+WITH_BARS = {"run", "train", "report", "measure"}
 NOT_RUN = {"pre-commit": "it writes into the repository", "pip": "it needs the network"}
 """Program that a page calls -> why no test runs it."""
 
@@ -151,11 +151,11 @@ def trainer() -> Any:
 def call(words: list[str]) -> None:
     """Run a command line of a page, made small."""
     program, *rest = words
-    if rest[:1] == ["atlas"]:  # of a family that is on no machine here: a folder and its copy take its place
-        options = dict(zip(rest[2::2], rest[3::2], strict=True)) | {"--sizes": "run,copy", "--tokens-per-step": "64"}
+    if rest[:2] == ["series", "atlas"]:  # of a family that is on no machine here: a folder and its copy take its place
+        options = dict(zip(rest[3::2], rest[4::2], strict=True)) | {"--sizes": "run,copy", "--tokens-per-step": "64"}
         shutil.copytree("my-run", "my-copy", dirs_exist_ok=True)
         rest = [
-            "atlas",
+            *rest[:2],
             "my-{size}",
             *(word for name in options.keys() - {"--seeds", "--text"} for word in (name, options[name])),
         ]

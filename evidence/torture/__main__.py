@@ -116,7 +116,7 @@ class Torture:
     def workers(self, number: int) -> Iterator[str]:
         """Kill workers of a sweep, or the sweep itself, and let it finish."""
         folder = self.root / "sweep"
-        run = command("sweep", "markov", "--folder", str(folder), "--set", "plan.seeds.init=0,1", *SWEPT)
+        run = command("series", "sweep", "markov", "--folder", str(folder), "--set", "plan.seeds.init=0,1", *SWEPT)
         reference, seconds, done = None, 0.0, 0
         while done < number:
             trials.emptied(folder)
@@ -141,7 +141,7 @@ class Torture:
         ended(command("train", "markov", "--folder", str(short), *trials.SHORT))
         pairs = (
             (self.whole, command("train", "--record", str(self.whole / "run.json"), "--folder", str(self.root / "1"))),
-            (short, command("sweep", "markov", "--folder", str(self.root / "2"), *SWEPT)),
+            (short, command("series", "sweep", "markov", "--folder", str(self.root / "2"), *SWEPT)),
         )
         for number, (reference, run) in enumerate(pairs, start=1):
             result = ended(run, trials.fork_workers)

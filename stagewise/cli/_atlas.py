@@ -1,4 +1,4 @@
-"""`stagewise suites` and `atlas`: known public suites; one page on a family of models, several sizes and seeds."""
+"""`stagewise series suites` and `atlas`: known public suites; one page on a family, several sizes and seeds."""
 
 from pathlib import Path
 from typing import Annotated

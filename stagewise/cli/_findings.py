@@ -30,7 +30,7 @@ def stages(
     tokens_per_step: TokensPerStep = None,
     as_json: AsJson = False,
 ) -> None:
-    """Find the stages in the table of a measured run or source and print them; of several seeds, also what recurs."""
+    """Print the stages of a measured source; of seeds, what recurs."""
     sources = each_run(sources, steps=steps)
     name_causes_of([measured_folder(source) for source in sources] if cause else [], cause)
     if len(sources) > 1:

@@ -1,4 +1,4 @@
-"""`stagewise intervene`, `branch`, `attribute` and `certify`: a run continues changed; how much later what comes."""
+"""`stagewise cause ...` and `densify`: a run continues changed, or is replayed with more checkpoints."""
 
 import re
 import statistics
@@ -237,7 +237,10 @@ def densify(
     sequences: SequenceCount = None,
     passes: PassOptions,
 ) -> None:
-    """Save more checkpoints of a run where its stages begin, bit-identical, measure them and write the report again."""
+    """Save more checkpoints of a run where its stages begin.
+
+    They are bit-identical; they are measured, and the report is written again.
+    """
     from stagewise.analysis import measure_run
     from stagewise.checkpoints.series import open_series
     from stagewise.cli._recipes import recipe_of_run

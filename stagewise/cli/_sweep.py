@@ -1,4 +1,4 @@
-"""`stagewise sweep`: one task over a grid of settings, a run folder each, and a table of what came out."""
+"""`stagewise series sweep`: one task over a grid of settings, a run folder each, and a table of what came out."""
 
 import contextlib
 import dataclasses

@@ -1,4 +1,4 @@
-"""`stagewise trajectory`, `relations` and `llc`: what is measured of checkpoints beside the probes."""
+"""`stagewise series trajectory`, `relations` and `llc`: what is measured of checkpoints beside the probes."""
 
 import dataclasses
 from collections.abc import Mapping

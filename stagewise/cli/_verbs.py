@@ -50,7 +50,7 @@ def train(
     dtype: options.DtypeName = "float32",
     quiet: options.Quiet = False,
 ) -> None:
-    """Train a preset of a task into a run folder, resume the run in a folder, or repeat a run from its record."""
+    """Train a preset of a task, resume a run, or repeat a record."""
     from stagewise.training import train as train_recipe
 
     if record is not None and task is None:
@@ -76,7 +76,7 @@ def measure(
     executor: options.ExecutorName = None,
     passes: options.PassOptions,
 ) -> None:
-    """Run the default probes, and others, on every checkpoint of a run folder or any source; write the table."""
+    """Run probes on every checkpoint of a source; write the table."""
     from stagewise.checkpoints.run_folder import TABLE, table_file
     from stagewise.saved_findings import familiarity_in
 
@@ -112,7 +112,10 @@ def report(
     axis: options.Axis = "steps",
     passes: options.PassOptions,
 ) -> None:
-    """Write report.html and its figures; first measure a source that was not measured. Several give one report."""
+    """Write report.html; measure first what was not measured.
+
+    Several sources, as seeds, give one report.
+    """
     from stagewise.reporting._light import light_copy
     from stagewise.reporting._measured_runs import report_seeds
 
@@ -166,7 +169,9 @@ class TaskGroup(TyperGroup):
         return name, self.get_command(ctx, ANY), args[1:]
 
 
-run_app = typer.Typer(cls=TaskGroup, help="Run a task or a paper's experiment, to the report.", no_args_is_help=True)
+run_app = typer.Typer(
+    cls=TaskGroup, help="Train a task's model, measure it and write the report.", no_args_is_help=True
+)
 
 
 def run_task(
@@ -213,7 +218,10 @@ def audit(
     executor: ExecutorName = None,
     as_json: AsJson = False,
 ) -> None:
-    """Look for missing, repeated, damaged and outlying checkpoints; exit status 1 if something is wrong."""
+    """Look for missing, repeated, damaged or outlying checkpoints.
+
+    The exit status is 1 if something is wrong.
+    """
     from stagewise.checkpoints._choice import only_chosen
     from stagewise.checkpoints.audit import audit as audit_source
     from stagewise.checkpoints.series import find

@@ -53,10 +53,10 @@ def watch(
     chosen: options.ProbeOptions,
     passes: options.PassOptions,
 ) -> None:
-    """Follow a training as it is written: measure what is new, tell transitions, keep report.html fresh.
+    """Follow a training while it writes; keep report.html fresh.
 
-    The page loads itself again until the training ends. A file that is still being written is looked at
-    again. An interrupted watch goes on where it was.
+    New checkpoints are measured, new transitions told. The page loads itself again until the training ends. A file
+    that is still being written is looked at again. An interrupted watch goes on where it was.
     """
     measurement = options.Measurement(passes, chosen, sequences=sequences)
     check_probes((*(chosen.only or ()), *(chosen.without or ())))  # which no later look would mend

@@ -1,6 +1,15 @@
-"""The command line: a thin face of the verbs."""
+"""The command line: what a person needs stands at the top, the other verbs in groups.
+
+The entry points `stagewise.commands` of installed packages add groups: each names a `typer.Typer`.
+"""
+
+import sys
+from collections.abc import Callable
+from importlib.metadata import entry_points
+from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
 from stagewise.cli._atlas import atlas, suites
 from stagewise.cli._commands import Command, command
@@ -11,18 +20,58 @@ from stagewise.cli._trajectory import llc, relations, trajectory
 from stagewise.cli._verbs import audit, measure, report, run_app, train
 from stagewise.cli._watch import watch
 
+TOP = (report, stages, watch, audit, densify, train, measure)
+GROUPS: dict[str, tuple[str, tuple[Callable[..., None], ...]]] = {
+    "series": (
+        "Compare runs, heads, sizes and checkpoints; sweep settings.",
+        (compare, lineage, relations, trajectory, llc, sweep, atlas, suites, export),
+    ),
+    "cause": (
+        "Continue a run changed: what each transition depends on.",
+        (branch, intervene, certify, attribute),
+    ),
+}
+"""Group -> its help, and its commands."""
+
+MOVED = {verb.__name__: group for group, (_, verbs) in GROUPS.items() for verb in verbs}
+"""Command -> its group, of those that stood at the top in version 0.2; the next release forgets them."""
+
+_WITHOUT_MODELS = (audit, stages, lineage, compare, export, suites, report, watch)
+"""Commands that run models, if at all, only after a look at what is there."""
+
+
+class Commands(TyperGroup):
+    """The commands at the top; one that has moved to a group is still found by its own name."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names as help lists them, `run` first."""
+        return sorted(super().list_commands(ctx), key="run".__ne__)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command of the first argument, and say where one that has moved stands now."""
+        if (group := MOVED.get(args[0])) is not None:
+            print(f"stagewise: `{args[0]}` is now `stagewise {group} {args[0]}`", file=sys.stderr)
+            args = [group, *args]
+        return super().resolve_command(ctx, args)
+
+
+def _add(group: typer.Typer, verbs: tuple[Callable[..., None], ...]) -> None:
+    for verb in verbs:
+        group.command(cls=Command)(command(verb, models=verb not in _WITHOUT_MODELS))
+
+
 app = typer.Typer(
+    cls=Commands,
     help="In which stages did a model's attention heads learn what they do?",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+_add(app, TOP)
 app.add_typer(run_app, name="run")
-_WITHOUT_MODELS = (audit, stages, lineage, compare, export, suites, report, watch)
-"""Commands that run models, if at all, only after a look at what is there."""
-
-for _verb in (
-    *(audit, stages, lineage, compare, export, trajectory, relations, llc),
-    *(densify, branch, attribute, intervene, certify, sweep, suites, atlas, train, measure, report, watch),
-):
-    app.command(cls=Command)(command(_verb, models=_verb not in _WITHOUT_MODELS))
+for _name, (_help, _verbs) in GROUPS.items():
+    _group = typer.Typer(help=_help, no_args_is_help=True)
+    _add(_group, _verbs)
+    app.add_typer(_group, name=_name)
+for _entry in entry_points(group="stagewise.commands"):
+    app.add_typer(_entry.load(), name=_entry.name)

@@ -184,7 +184,9 @@ def interventions(rows: pd.DataFrame, ax: Axes | None = None) -> Axes:
     the delay with its 95 % interval; "> n" where the transition came no more within the run.
     """
     if rows.empty:
-        raise ValueError("there are no interventions to draw: `stagewise intervene FOLDER --hold-out L0H0 --from STEP`")
+        raise ValueError(
+            "there are no interventions to draw: `stagewise cause intervene FOLDER --hold-out L0H0 --from STEP`"
+        )
     by = [name for name in ("step", "kick", "layer", "head") if name == "kick" or name in rows]
     kicks = [str(row.get("kind")) == "kick" for row in rows.to_dict("records")]
     ordered = rows.assign(kick=kicks).sort_values(by, kind="stable")

@@ -132,9 +132,13 @@ def read_measured(folder: Path, executor: concurrent.futures.Executor | None = N
         references=outline.references,
         whole=file,
         lineage=load_lineage(folder) if future is None else future.result(),
-        interventions=_rows_if_any(folder / run_folder.INTERVENTIONS, "delete it, and run `stagewise intervene` again"),
-        comparisons=_rows_if_any(folder / run_folder.COMPARISONS, "delete it, and run `stagewise trajectory` again"),
-        coefficients=_rows_if_any(folder / run_folder.COEFFICIENTS, "delete it, and run `stagewise llc` again"),
+        interventions=_rows_if_any(
+            folder / run_folder.INTERVENTIONS, "delete it, and run `stagewise cause intervene` again"
+        ),
+        comparisons=_rows_if_any(
+            folder / run_folder.COMPARISONS, "delete it, and run `stagewise series trajectory` again"
+        ),
+        coefficients=_rows_if_any(folder / run_folder.COEFFICIENTS, "delete it, and run `stagewise series llc` again"),
         example=read_json(example, f"delete {example} to report without it") if example.exists() else None,
     )
 

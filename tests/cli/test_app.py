@@ -1,20 +1,78 @@
-"""The command line: every verb is a command, under its name and with its help."""
+"""The command line: a screen of commands, the others in groups, each under its name and with its help."""
+
+import dataclasses
+import inspect
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
+import typer.main
 from typer.testing import CliRunner
 
-from stagewise.cli import _verbs
-from stagewise.cli._findings import compare, lineage, stages
-from stagewise.cli._replays import densify
-from stagewise.cli.app import app
+from stagewise.cli.app import GROUPS, MOVED, TOP, app
+
+MOST_PARAMETERS = 12
+VERBS = [*TOP, *(verb for _, verbs in GROUPS.values() for verb in verbs)]
 
 
-@pytest.mark.parametrize("verb", [_verbs.train, _verbs.measure, _verbs.report, densify, compare, lineage, stages])
-def test_a_verb_is_a_command_with_the_help_that_it_documents(verb: object) -> None:
-    name, help_text = getattr(verb, "__name__", ""), getattr(verb, "__doc__", "")
-    result = CliRunner().invoke(app, [name, "--help"])
+def spoken(verb: Callable[..., None]) -> list[str]:
+    """The words that name a command."""
+    return [*filter(None, [MOVED.get(verb.__name__)]), verb.__name__]
+
+
+def test_the_help_fits_on_a_screen_beside_the_line_that_asks_for_it() -> None:
+    lines = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "80"}).output.rstrip().splitlines()
+    assert len(lines) <= 22
+    assert max(map(len, lines)) <= 80
+    assert "…" not in "".join(lines)
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.__name__)
+def test_a_verb_is_a_command_with_the_help_that_it_documents(verb: Callable[..., None]) -> None:
+    result = CliRunner().invoke(app, [*spoken(verb), "--help"])
     assert result.exit_code == 0
-    assert " ".join(help_text.split())[:60] in " ".join(result.output.split())
+    assert " ".join(str(verb.__doc__).split())[:60] in " ".join(result.output.split())
+
+
+def functions(group: typer.Typer) -> Iterator[Callable[..., Any]]:
+    """What a person wrote as a command, before its groups of options are flattened."""
+    yield from (inspect.unwrap(each.callback) for each in group.registered_commands if each.callback is not None)
+    for each in group.registered_groups:
+        assert each.typer_instance is not None
+        yield from functions(each.typer_instance)
+
+
+@pytest.mark.parametrize("function", [*functions(app)], ids=lambda function: function.__name__)
+def test_a_command_has_few_parameters_of_its_own(function: Callable[..., Any]) -> None:
+    parameters = inspect.signature(function).parameters.values()
+    assert sum(not dataclasses.is_dataclass(each.annotation) for each in parameters) <= MOST_PARAMETERS
+
+
+@pytest.mark.parametrize(("name", "group"), MOVED.items())
+def test_a_command_that_has_moved_says_its_new_words(name: str, group: str) -> None:
+    old, new = (CliRunner().invoke(app, [*words, "--help"]) for words in ([name], [group, name]))
+    assert old.stderr == f"stagewise: `{name}` is now `stagewise {group} {name}`\n"
+    assert (old.exit_code, old.stdout, new.stderr) == (0, new.stdout, "")
+
+
+def test_help_lists_no_command_that_has_moved() -> None:
+    listed = typer.main.get_command(app)
+    assert not MOVED.keys() & set(listed.list_commands(typer.Context(listed)))  # type: ignore[attr-defined]
+
+
+def test_an_installed_package_adds_a_group(tmp_path: Path) -> None:
+    lines = ["import typer", "app = typer.Typer()", "@app.command()", "def one(): print('ran')"]
+    (tmp_path / "further.py").write_text("\n".join([*lines, "@app.command()", "def other(): pass"]))
+    (tmp_path / "further-1.dist-info").mkdir()
+    (tmp_path / "further-1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: further\nVersion: 1\n")
+    (tmp_path / "further-1.dist-info" / "entry_points.txt").write_text("[stagewise.commands]\nfurther = further:app\n")
+    words = [sys.executable, "-m", "stagewise", "further", "one"]
+    environment = {"PYTHONPATH": f"{tmp_path}:{Path(__file__).parents[2]}"}
+    printed = subprocess.run(words, capture_output=True, text=True, check=True, env=environment, cwd=tmp_path).stdout
+    assert printed == "ran\n"
 
 
 def test_an_option_that_there_is_none_of_is_named() -> None:

@@ -1,4 +1,4 @@
-"""`stagewise atlas`: a family that trained on text, measured and on one page."""
+"""`stagewise series atlas`: a family that trained on text, measured and on one page."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ PROBES = ("Loss", "AttentionTo", "HeadSpecialisation", "InContextLearning")
 def call(folder: Path, sizes: str, seeds: str, *more: str) -> str:
     named = [f"{folder}/{{size}}-{{seed}}", "--sizes", sizes, "--seeds", seeds, "--out", str(folder / "atlas")]
     counted = ["--tokens-per-step", str(TOKENS_PER_STEP), "--quiet"]
-    result = CliRunner().invoke(app, ["atlas", *named, *counted, *more])
+    result = CliRunner().invoke(app, ["series", "atlas", *named, *counted, *more])
     assert result.exit_code == 0, result.output
     return result.output
 
@@ -85,7 +85,7 @@ def test_a_known_suite_is_named_by_its_models() -> None:
 
 
 def test_the_command_lists_them() -> None:
-    result = CliRunner().invoke(app, ["suites"])
+    result = CliRunner().invoke(app, ["series", "suites"])
     assert "HuggingFaceTB/SmolLM3-3B-checkpoints" in result.output
     assert "2,359,296 tokens a step; stage1 and stage2 and stage3 are one count" in result.output
-    assert len(json.loads(CliRunner().invoke(app, ["suites", "--json"]).output)) == len(suites())
+    assert len(json.loads(CliRunner().invoke(app, ["series", "suites", "--json"]).output)) == len(suites())

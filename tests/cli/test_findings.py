@@ -25,9 +25,9 @@ def call(*arguments: str) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
-@pytest.mark.parametrize("verb", ["stages", "lineage"])
-def test_a_run_that_was_not_measured_has_no_findings_yet(verb: str, tmp_path: Path) -> None:
-    code, printed = call(verb, str(tmp_path))
+@pytest.mark.parametrize("verb", [["stages"], ["series", "lineage"]])
+def test_a_run_that_was_not_measured_has_no_findings_yet(verb: list[str], tmp_path: Path) -> None:
+    code, printed = call(*verb, str(tmp_path))
     assert code == 2
     assert "measure the run first" in printed
 
@@ -36,8 +36,8 @@ def test_a_lineage_is_said_in_words_and_as_data(tmp_path: Path) -> None:
     table = profile_rows([[None, None]] * 6 + [[3, None]] * 6)
     write(tmp_path / TABLE, lambda partial: table.to_parquet(partial, index=False))
     found = find_lineage(table)
-    assert call("lineage", str(tmp_path)) == (0, f"{found}\n")
-    code, printed = call("lineage", str(tmp_path), "--json")
+    assert call("series", "lineage", str(tmp_path)) == (0, f"{found}\n")
+    code, printed = call("series", "lineage", str(tmp_path), "--json")
     assert (code, json.loads(printed)) == (0, json.loads(json.dumps({**found.plain, "probe_batch": None})))
 
 
@@ -98,8 +98,8 @@ def test_tokens_a_step_that_are_given_are_those_of_the_runs_that_do_not_say_them
         write_json(tmp_path / name / ANALYSIS, {"format": 1, "recipe": {}})
     both = [str(tmp_path / name) for name in runs]
     given = ("--axis", "tokens", "--tokens-per-step", "4000")
-    for verb, *options in (["stages"], ["compare", "--out", str(tmp_path / "page")]):
-        status, printed = call(verb, *both, *options, *given)
+    for verb in (["stages"], ["series", "compare", "--out", str(tmp_path / "page")]):
+        status, printed = call(*verb, *both, *given)
         assert status == 0, printed
         assert re.search(r"\b(100|99\.9)k\b.*\b(400|399)k\b", printed, re.DOTALL), printed
         assert not re.search(r"\bsteps?\b", printed)

@@ -39,9 +39,8 @@ def hub(
 
 
 def call(tmp_path: Path, *arguments: str, answer: str = "") -> tuple[int, str]:
-    verb, *options = arguments
-    places = () if verb == "audit" else ("--out", str(tmp_path / "out"), "--quiet")
-    result = CliRunner().invoke(app, [verb, "owner/model", *options, *places], input=answer)
+    places = () if arguments[0] == "audit" else ("--out", str(tmp_path / "out"), "--quiet")
+    result = CliRunner().invoke(app, [*arguments, "owner/model", *places], input=answer)
     return result.exit_code, " ".join(result.output.split())
 
 
@@ -49,7 +48,9 @@ def downloaded(hub: Any) -> set[str]:
     return {asked.split()[1].split("/")[0] for asked in hub.asked if asked.startswith("GET") and WEIGHTS in asked}
 
 
-@pytest.mark.parametrize("verb", [["report"], ["measure"], ["audit", "--deep"], ["llc"], ["trajectory"]])
+@pytest.mark.parametrize(
+    "verb", [["report"], ["measure"], ["audit", "--deep"], ["series", "llc"], ["series", "trajectory"]]
+)
 def test_much_is_refused_in_a_script_and_no_weights_are_downloaded(
     verb: list[str], hub: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -191,22 +192,22 @@ def test_seeds_that_are_measured_are_taken_as_they_are(tmp_path: Path, monkeypat
         ("measure --dtype float16", "dtype is one of float32, bfloat16, got 'float16'"),
         ("measure --probe QKOffset --only Nothing", "none of the default probes"),
         ("measure --task recall", "the batch holds token"),
-        ("llc --device nowhere", "torch sees no device"),
-        ("llc --heads", "take the whole model"),
-        ("llc --checkpoints 1", "the first and the last one at least"),
-        pytest.param("llc --dry-run", "updates", marks=pytest.mark.slow),
-        ("trajectory --device nowhere", "torch sees no device"),
-        ("trajectory --task recall", "the batch holds token"),
+        ("series llc --device nowhere", "torch sees no device"),
+        ("series llc --heads", "take the whole model"),
+        ("series llc --checkpoints 1", "the first and the last one at least"),
+        pytest.param("series llc --dry-run", "updates", marks=pytest.mark.slow),
+        ("series trajectory --device nowhere", "torch sees no device"),
+        ("series trajectory --task recall", "the batch holds token"),
     ],
 )
 @pytest.mark.usefixtures("unchecked")
 def test_a_command_that_is_refused_leaves_the_folder_to_other_sources(
     arguments: str, message: str, checkpoints: Path, tmp_path: Path
 ) -> None:
-    if arguments.startswith("llc"):
+    if arguments.startswith("series llc"):
         pytest.importorskip("devinterp")
-    verb, *options = arguments.split()
-    printed = CliRunner().invoke(app, [verb, str(checkpoints), "--out", str(tmp_path / "out"), *options]).output
+    words = [*arguments.split(), str(checkpoints), "--out", str(tmp_path / "out")]
+    printed = CliRunner().invoke(app, words).output
     assert message in " ".join(printed.split())
     assert [path for path in tmp_path.joinpath("out").rglob("*") if path.is_file()] == []
 

@@ -1,4 +1,4 @@
-"""`stagewise sweep`: a run folder a setting, a table of all, nothing done twice."""
+"""`stagewise series sweep`: a run folder a setting, a table of all, nothing done twice."""
 
 import concurrent.futures
 import contextlib
@@ -33,7 +33,9 @@ QUIET = ["--quiet", "--workers", "1"]
 
 
 def sweep(folder: Path, *arguments: str) -> tuple[int, str]:
-    result = CliRunner().invoke(app, ["sweep", "markov", "--folder", str(folder), *TINY, *SMALL, *QUIET, *arguments])
+    result = CliRunner().invoke(
+        app, ["series", "sweep", "markov", "--folder", str(folder), *TINY, *SMALL, *QUIET, *arguments]
+    )
     return result.exit_code, result.output
 
 
@@ -162,12 +164,14 @@ def test_checkpoints_are_compared_and_audited_on_a_cluster(
     distributed = pytest.importorskip("distributed", reason="the extra `cluster` is not installed")
     shutil.copytree(small_folder, tmp_path / "run")
     monkeypatch.chdir(tmp_path)
-    here = [called(*each) for each in (["trajectory", "run", "--quiet"], ["audit", "run", "--deep", "--json"])]
+    here = [
+        called(*each) for each in (["series", "trajectory", "run", "--quiet"], ["audit", "run", "--deep", "--json"])
+    ]
     table = pd.read_parquet(Path("run", COMPARISONS))
     with distributed.LocalCluster(n_workers=1, processes=False, dashboard_address=None) as cluster:
         there = ("--executor", f"dask:{cluster.scheduler_address}")
         assert called("audit", "run", "--deep", "--json", *there) == here[1]
-        called("trajectory", "run", "--quiet", *there)
+        called("series", "trajectory", "run", "--quiet", *there)
     assert_frame_equal(pd.read_parquet(Path("run", COMPARISONS)), table)
     assert "--executor runs checkpoints elsewhere, which --deep asks for" in called("audit", "run", *there, status=2)
 

@@ -91,7 +91,7 @@ def test_the_page_says_in_which_run_no_stages_can_be_found(folders: list[Path], 
 
 @pytest.mark.usefixtures("undrawn")
 def test_the_command_writes_the_page(folders: list[Path], tmp_path: Path) -> None:
-    result = CliRunner().invoke(app, ["compare", *map(str, folders), "--out", str(tmp_path / "page")])
+    result = CliRunner().invoke(app, ["series", "compare", *map(str, folders), "--out", str(tmp_path / "page")])
     assert result.exit_code == 0, result.output
     assert result.output.rstrip().endswith(f"report: {tmp_path / 'page' / 'report.html'}")
 

@@ -89,7 +89,7 @@ def test_a_missing_package_is_named(tool: str, package: str, folder: Path, monke
 
 
 def test_other_tools_and_used_folders_are_refused(folder: Path) -> None:
-    result = CliRunner().invoke(app, ["export", str(folder), "--to", "excel"])
+    result = CliRunner().invoke(app, ["series", "export", str(folder), "--to", "excel"])
     assert f"expected one of {', '.join(WRITERS)}" in str(result.exception) + result.output
     with pytest.raises(FileExistsError, match="holds files already: delete it"):
         export(folder, "parquet", folder)

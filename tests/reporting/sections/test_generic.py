@@ -113,7 +113,7 @@ def folder(measured_of_further: Path, tmp_path: Path) -> Path:
 @pytest.mark.slow
 def test_the_comparisons_of_a_run_are_in_its_report(folder: Path) -> None:
     assert TITLE not in report(folder).read_text(encoding="utf8")
-    result = CliRunner().invoke(app, ["trajectory", str(folder), "--quiet"])
+    result = CliRunner().invoke(app, ["series", "trajectory", str(folder), "--quiet"])
     assert f"report: {folder / 'report.html'}" in result.output.replace("\n", "")
     page = (folder / "report.html").read_text(encoding="utf8")
     for part in (TITLE, "Linear CKA of the residual stream", "Mean principal angle", "first two principal components"):
