@@ -41,7 +41,6 @@ FEW: dict[str, list[str]] = {
     "cause intervene": ["--from", "2", "--hold-out", "L0H0", "--no-controls"],
     "cause attribute": ["--from", "2", "--transition", "loss 0.5", "--orders", "1"],
     "cause certify": ["--from", "2"],
-    "series export": ["--to", "parquet"],
     "watch": ["--once"],
     "series llc": ["--checkpoints", "2", "--draws", "2", "--burn-in", "1", "--chains", "1"],
     "series sweep": ["recall", "--steps", "1", "--set", "task.n_pairs=0"],

@@ -1,8 +1,7 @@
-"""`stagewise stages`, `lineage`, `compare` and `export`: what the tables of measured runs or sources show."""
+"""`stagewise stages`, `lineage` and `compare`: what the tables of measured runs or sources show."""
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -99,19 +98,6 @@ def compare(
 
     folders = measured_folder(first), measured_folder(second)
     print(compare_runs(*folders, out, axis=axis, tokens_per_step=tokens_per_step))
-
-
-def export(
-    source: Origin,
-    to: Annotated[str, typer.Option(metavar="TOOL", help="wandb, tensorboard, xarray or parquet")],
-    out: Annotated[
-        Path | None, typer.Option(help="a new folder; exports/TOOL of the run folder if not given", show_default=False)
-    ] = None,
-) -> None:
-    """Write the scores and transitions of a measured run or source for another tool, as curves and text."""
-    from stagewise.reporting._export import export as export_run
-
-    print(export_run(measured_folder(source), to, out))
 
 
 def show(stages: "Stages | None", as_json: bool, run: str = "", familiarity: "BatchFamiliarity | None" = None) -> None:

@@ -106,9 +106,6 @@ def report(
     sequences: options.SequenceCount = None,
     chosen: options.ProbeOptions,
     executor: options.ExecutorName = None,
-    light: Annotated[
-        bool, typer.Option("--light", help="write a copy beside it, a tenth of its size, to send: report-light.html")
-    ] = False,
     axis: options.Axis = "steps",
     passes: options.PassOptions,
 ) -> None:
@@ -116,7 +113,6 @@ def report(
 
     Several sources, as seeds, give one report.
     """
-    from stagewise.reporting._light import light_copy
     from stagewise.reporting._measured_runs import report_seeds
 
     runs = _sources.each_run(sources, out, step_column)
@@ -129,20 +125,16 @@ def report(
         place = first.parents[1] if len(sources) == 1 else place
         seeds = report_seeds(folders, place, axis, data.tokens_per_step)
         print(seeds)
-        page = seeds.report
     else:
         [(folder, analysis)] = measured
         _sources.name_causes_of([folder], cause)
         if analysis is not None and not cause and axis == "steps":
             print(analysis)
-            page = analysis.report
         else:
-            page = _report_of(folder, axis, data.tokens_per_step)
-    if light:
-        print(f"light: {light_copy(page)}")
+            _report_of(folder, axis, data.tokens_per_step)
 
 
-def _report_of(folder: Path, axis: str, tokens_per_step: int | None) -> Path:
+def _report_of(folder: Path, axis: str, tokens_per_step: int | None) -> None:
     """Write the report of a measured folder, and print its answer and where it is."""
     from stagewise.processes import cores
     from stagewise.reporting._measured import axis_in
@@ -155,7 +147,6 @@ def _report_of(folder: Path, axis: str, tokens_per_step: int | None) -> Path:
         if (stages := load_stages(folder)) is not None:
             print(" ".join(stages.answer))
     print(f"report: {page}")
-    return page
 
 
 class TaskGroup(TyperGroup):

@@ -13,7 +13,7 @@ from typer.core import TyperGroup
 
 from stagewise.cli._atlas import atlas, suites
 from stagewise.cli._commands import Command, command
-from stagewise.cli._findings import compare, export, lineage, stages
+from stagewise.cli._findings import compare, lineage, stages
 from stagewise.cli._replays import attribute, branch, certify, densify, intervene
 from stagewise.cli._sweep import sweep
 from stagewise.cli._trajectory import llc, relations, trajectory
@@ -24,7 +24,7 @@ TOP = (report, stages, watch, audit, densify, train, measure)
 GROUPS: dict[str, tuple[str, tuple[Callable[..., None], ...]]] = {
     "series": (
         "Compare runs, heads, sizes and checkpoints; sweep settings.",
-        (compare, lineage, relations, trajectory, llc, sweep, atlas, suites, export),
+        (compare, lineage, relations, trajectory, llc, sweep, atlas, suites),
     ),
     "cause": (
         "Continue a run changed: what each transition depends on.",
@@ -36,7 +36,7 @@ GROUPS: dict[str, tuple[str, tuple[Callable[..., None], ...]]] = {
 MOVED = {verb.__name__: group for group, (_, verbs) in GROUPS.items() for verb in verbs}
 """Command -> its group, of those that stood at the top in version 0.2; the next release forgets them."""
 
-_WITHOUT_MODELS = (audit, stages, lineage, compare, export, suites, report, watch)
+_WITHOUT_MODELS = (audit, stages, lineage, compare, suites, report, watch)
 """Commands that run models, if at all, only after a look at what is there."""
 
 

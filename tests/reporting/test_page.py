@@ -14,7 +14,6 @@ import pytest
 from stagewise.checkpoints.run_folder import METRICS, RUN, TABLE
 from stagewise.findings.stages import Stages, find_stages
 from stagewise.recipe import describe
-from stagewise.reporting._light import light_copy
 from stagewise.reporting._measured import read_measured
 from stagewise.reporting.page import report
 from stagewise.reporting.sections import LAST, SECTIONS
@@ -22,7 +21,7 @@ from stagewise.saved_findings import STAGES
 from stagewise.tasks import MarkovChain
 from stagewise.words import _stages as words
 from stagewise.words._familiarity import CAVEAT
-from tests.fixtures.packed import packed_in, rows_in
+from tests.fixtures.packed import rows_in
 from tests.fixtures.runs import AtOnce, draw_some
 
 pytestmark = pytest.mark.usefixtures("unchecked")
@@ -102,22 +101,6 @@ def test_ids_are_unique_and_every_reference_to_one_is_answered(page: str) -> Non
     inner += re.findall(r"url\(#([^)]+)\)", page)
     assert inner
     assert set(inner) <= set(ids)
-
-
-def test_a_light_copy_holds_the_answer_and_packed_all_but_the_maps_and_the_rows(page: str, folder: Path) -> None:
-    copy = light_copy(folder / "report.html")
-    light = copy.read_text(encoding="utf8")
-    main, script = (packed_in(light, f"packed-{name}") for name in ("main", "script"))
-    assert copy == folder / "report-light.html"
-    assert light.partition("<nav")[0] == page.partition("<nav")[0]
-    assert sections_of(main) == [name for name in sections_of(page) if name not in ("checkpoints", "last-checkpoint")]
-    assert main.count("<svg") == page.count("<svg")
-    assert f"<script>{script}</script>" in page
-    assert "data-csv" not in main
-    assert len(light) < len(page) / 4
-    assert [link for link in Elements(light).values("href") if link[1:] not in Elements(main).values("id")] == [
-        "report.html"
-    ]
 
 
 def test_every_figure_has_a_caption_its_rows_and_its_drawings(page: str, folder: Path) -> None:

@@ -1,0 +1,68 @@
+"""The recipes of `docs/other-tools.md` hold the table's scores and the answer, as each tool itself reads them."""
+
+import re
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from stagewise.checkpoints.logged_curves import read_log
+from stagewise.checkpoints.run_folder import TABLE, write
+from stagewise.findings.stages import Stages
+from stagewise.saved_findings import save_stages
+from stagewise.table import select, tidy
+
+PAGE = Path(__file__).parents[2] / "docs" / "other-tools.md"
+BEGINNING, WANDB, TENSORBOARD, XARRAY = re.findall(r"```py\n(.*?)```", PAGE.read_text(encoding="utf8"), re.DOTALL)
+HEAD = "AttentionTo/mass/induction/1/1"
+
+pytestmark = pytest.mark.docs
+
+
+@pytest.fixture(autouse=True)
+def folder(both: pd.DataFrame, stages_of_both: Stages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    write(tmp_path / "runs" / "markov" / TABLE, tidy([both]).to_parquet)
+    save_stages(stages_of_both, tmp_path / "runs" / "markov")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def induction(both: pd.DataFrame) -> pd.DataFrame:
+    return select(both, "AttentionTo", "mass", layer=1, head=1, relation="induction")
+
+
+def test_tensorboard_reads_the_scores_and_the_transitions(induction: pd.DataFrame, stages_of_both: Stages) -> None:
+    reader = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    exec(BEGINNING + TENSORBOARD, {})
+    curve = read_log("logs/markov").query("quantity == @HEAD")
+    assert curve["step"].tolist() == induction["step"].tolist()
+    assert curve["value"].tolist() == pytest.approx(induction["value"].tolist(), rel=1e-6)  # float32
+    texts = reader.EventAccumulator("logs/markov").Reload().Tensors("transitions/text_summary")
+    starts = stages_of_both.table["start"].tolist()[1:]
+    assert [each.step for each in texts] == starts
+    assert [each.tensor_proto.string_val[0].decode() for each in texts] == stages_of_both.answer[1 : len(starts) + 1]
+
+
+def test_an_array_has_the_axes_of_its_quantity(induction: pd.DataFrame, stages_of_both: Stages) -> None:
+    xarray = pytest.importorskip("xarray")
+    exec(BEGINNING + XARRAY, {})
+    with xarray.open_dataarray("mass.nc", engine="scipy") as data:
+        curve = data.sel(layer=1, head=1, relation="induction").to_series().dropna()
+        assert curve.index.tolist() == induction["step"].tolist()
+        assert curve.tolist() == induction["value"].tolist()
+        assert data.attrs["answer"] == " ".join(stages_of_both.answer)
+
+
+def test_wandb_gets_a_run_that_stays_here(
+    folder: Path, stages_of_both: Stages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("wandb")
+    monkeypatch.setenv("WANDB_CONFIG_DIR", str(folder / "settings"))
+    exec(BEGINNING + WANDB, {})
+    (run,) = (folder / "wandb").glob("offline-run-*/*.wandb")
+    assert HEAD.encode() in run.read_bytes()
+    assert stages_of_both.answer[1].encode() in run.read_bytes()
+    (table,) = (folder / "wandb").rglob("*.table.json")
+    starts = [row[0] for row in pd.read_json(table, typ="series")["data"]]
+    assert starts == stages_of_both.table["start"].tolist()[1:]
