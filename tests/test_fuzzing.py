@@ -264,7 +264,17 @@ ARGUMENTS = st.lists(
     st.one_of(
         st.sampled_from(
             [
-                *("--steps", "--set", "--preset", "--seed", "--heads", "--config", "--folder", "--only", "--without"),
+                *(
+                    "--steps",
+                    "--set",
+                    "--preset",
+                    "--seed",
+                    "--heads",
+                    "@config.json",
+                    "--folder",
+                    "--only",
+                    "--without",
+                ),
                 *("--probe", "--memory", "--workers", "--json", "--quiet", "--text", "--tokenizer", "--task", "--deep"),
                 *("--architecture", "--contexts", "--device", "--dtype", "--record", "--figure", "--out", "-h", "--"),
                 *("nonsense", "no:where", "os:system", "plan.steps=x", "=", "task=3", "3", "-1", "1e9", "cpu", "nan"),

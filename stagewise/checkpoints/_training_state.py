@@ -177,8 +177,8 @@ def _copy(source: Path, target: Path) -> None:
     run_folder.write(target, lambda partial: shutil.copyfile(source, partial))
 
 
-TOGETHER = "give the same recipes in the same order (`train_together`, `stagewise series sweep --together`)"
-ALONE = "resume it by itself (`train`, `stagewise series sweep` without --together)"
+TOGETHER = "give the same recipes in the same order (`train_together`)"
+ALONE = "resume it by itself (`train`, `stagewise series sweep`)"
 """Advice for a run that is resumed in the other way; as one of several no run is replayed or branched."""
 
 _OTHER_WAYS = {

@@ -46,17 +46,13 @@ def atlas(
     sizes: Annotated[str, typer.Option(help="of the models, as 14m,70m,160m")],
     seeds: Annotated[str | None, typer.Option(help="as 1,2,3, where there is {seed} in the names")] = None,
     out: options.Out = None,
-    data: options.DataOptions,
-    sequences: options.SequenceCount = None,
-    chosen: options.ProbeOptions,
-    executor: options.ExecutorName = None,
     axis: options.Axis = "tokens",
-    passes: options.PassOptions,
+    data: options.DataOptions,
+    measurement: options.Measurement,
 ) -> None:
     """Measure several sizes and seeds of a family, and write one page on when each came to what; Parquet and JSON."""
     from stagewise.reporting._atlas import atlas as write_atlas
 
-    measurement = options.Measurement(passes, chosen, sequences=sequences, executor=executor)
     names = names_of(family, options.read_names(sizes), options.read_names(seeds))
     opened = {
         size: [opened_source(name, data, measurement=measurement, agree=False) for name in each]

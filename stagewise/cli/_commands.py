@@ -17,7 +17,6 @@ from contextlib import redirect_stderr, redirect_stdout
 from typing import Any
 
 import typer
-from typer.core import TyperCommand
 
 from stagewise.own_code import ignore_local_look, safe_path
 from stagewise.plain_text import PlainStream, shortened
@@ -59,19 +58,6 @@ def command(function: Callable[..., None], *, models: bool = False) -> Callable[
 
     flat.__dict__["__signature__"] = signature.replace(parameters=parameters)
     return flat
-
-
-class Command(TyperCommand):
-    """A command whose `--cause` takes two arguments, a step and a name: typer knows no repeated pairs."""
-
-    context_class = typer.Context
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Join the two, and leave a step and a name in one as they are."""
-        for at in reversed([number for number, each in enumerate(args[:-2]) if each == "--cause"]):
-            if re.fullmatch(r"\d+(-\d+)?", args[at + 1]):
-                args[at + 1 : at + 3] = [f"{args[at + 1]} {args[at + 2]}"]
-        return list(super().parse_args(ctx, args))
 
 
 @contextlib.contextmanager

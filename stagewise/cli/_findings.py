@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stagewise.cli._options import AsJson, Axis, Causes, Origin, Out, StepsColumn, TokensPerStep
+from stagewise.cli._options import AsJson, Axis, Causes, Origin, Out, StepsColumn, TokensPerStep, read_causes
 from stagewise.cli._sources import each_run, measured_folder, name_causes_of
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ def stages(
     as_json: AsJson = False,
 ) -> None:
     """Print the stages of a measured source; of seeds, what recurs."""
-    sources = each_run(sources, steps=steps)
-    name_causes_of([measured_folder(source) for source in sources] if cause else [], cause)
+    causes, sources = read_causes(cause), each_run(sources, steps=steps)
+    name_causes_of([measured_folder(source) for source in sources] if causes else [], causes)
     if len(sources) > 1:
         _stages_of_seeds(sources, as_json, axis, tokens_per_step)
         return

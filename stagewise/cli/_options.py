@@ -25,8 +25,8 @@ Causes = Annotated[
     list[str] | None,
     Option(
         "--cause",
-        metavar="STEP NAME",
-        help='what was done to the run, as 3000 "a larger batch", or 0-500 "a warm-up"; may be repeated',
+        metavar="STEP=NAME",
+        help='what was done to the run, as "3000=a larger batch", or "0-500=a warm-up"; may be repeated',
     ),
 ]
 OwnTask = Annotated[
@@ -40,13 +40,6 @@ SequenceCount = Annotated[
         min=1,
         help="how many sequences to measure on; if not given 64, of a run 400 (densify: as its table), or fewer",
     ),
-]
-MoreProbes = Annotated[
-    list[str] | None,
-    Option("--probe", help="an additional probe: a name of the catalogue, or module:Class; may be repeated"),
-]
-Memory = Annotated[
-    str | None, Option("--memory", help="memory for the passes of a slice of the batch, as in 512MB or 2GB")
 ]
 ExecutorName = Annotated[
     str | None,
@@ -77,12 +70,12 @@ class RecipeOptions:
     heads: Annotated[int | None, Option(min=1, help="heads of each layer; the preset's if not given")] = None
     layers: Annotated[int | None, Option(min=1, help="layers; the preset's if not given")] = None
     steps: Annotated[int | None, Option(help="optimiser updates; the preset's if not given")] = None
-    config: Annotated[
-        Path | None, Option(help="JSON file with the fields of a HookedTransformerConfig, in place of the preset's")
-    ] = None
     settings: Annotated[
         list[str] | None,
-        Option("--set", help="any field of the recipe, as in task.importance=1.5 or plan.learning_rate=0.02"),
+        Option(
+            "--set",
+            help="any field of the recipe, as task.importance=1.5; =@FILE for the JSON of a file",
+        ),
     ] = None
 
 
@@ -190,22 +183,13 @@ class DataOptions(SeriesOptions):
 
 
 @dataclass(frozen=True)
-class ProbeOptions:
-    """Which of the default probes are measured."""
-
-    only: Annotated[
-        list[str] | None, Option(help="of the default probes (densify: the table's) this one; may be repeated")
-    ] = None
-    without: Annotated[list[str] | None, Option(help="leave out this one of them; may be repeated")] = None
-    exact: Annotated[bool, Option("--exact", help="of a large model too, ablate every head on all sequences")] = False
-
-
-@dataclass(frozen=True)
 class PassOptions:
     """Where, and how many at once, the passes of a measurement are computed."""
 
     workers: Annotated[int, Option(help="checkpoints that are measured at once, each in its own process")] = 1
-    memory: Memory = None
+    memory: Annotated[str | None, Option(help="memory for the passes of a slice of the batch, as in 512MB or 2GB")] = (
+        None
+    )
     device: Device = "cpu"
     dtype: DtypeName = "float32"
     quiet: Quiet = False
@@ -214,6 +198,38 @@ class PassOptions:
         """Return them as arguments of `measure`."""
         where: dict[str, Any] = {"workers": self.workers, "device": self.device, "dtype": self.dtype}
         return {**where, "memory": read_memory(self.memory), "progress": not self.quiet}
+
+
+@dataclass(frozen=True)
+class ProbeOptions(PassOptions):
+    """Which probes are measured, and where."""
+
+    probe: Annotated[
+        list[str] | None, Option(help="an additional probe: a name of the catalogue, or module:Class; may be repeated")
+    ] = None
+    only: Annotated[
+        list[str] | None, Option(help="of the default probes (densify: the table's) this one; may be repeated")
+    ] = None
+    without: Annotated[list[str] | None, Option(help="leave out this one of them; may be repeated")] = None
+    exact: Annotated[bool, Option("--exact", help="of a large model too, ablate every head on all sequences")] = False
+
+    def arguments(self) -> dict[str, Any]:
+        """Return them as arguments of `analysis.run`."""
+        chosen = chooser(self.only or (), self.without or (), exact=self.exact)
+        return {"probes": chosen, "extra_probes": [*map(probe_named, self.probe or ())], **self.resources()}
+
+
+@dataclass(frozen=True)
+class Measurement(ProbeOptions):
+    """Which probes are measured, on how many sequences, and where."""
+
+    sequences: SequenceCount = None
+    executor: ExecutorName = None
+
+    def arguments(self) -> dict[str, Any]:
+        """Return them as arguments of `analysis.measure_run`, but for the executor."""
+        number = {} if self.sequences is None else {"sequences": self.sequences}
+        return {**super().arguments(), **number}
 
 
 @dataclass(frozen=True)
@@ -258,11 +274,11 @@ class BaselineOptions:
 
 
 def read_causes(texts: Sequence[str] | None) -> dict[str, int | tuple[int, int]]:
-    """Return causes by their names, from texts as "3000 a larger batch" or "0-500 the warm-up"."""
+    """Return causes by their names, from texts as "3000=a larger batch" or "0-500=the warm-up"."""
     causes: dict[str, int | tuple[int, int]] = {}
     for text in texts or ():
-        if (match := re.fullmatch(r"(\d+)(?:-(\d+))?\s+(.+)", text)) is None:
-            raise ValueError(f"--cause takes a step, or the first and the last one, and a name, {CAUSE}; got {text!r}")
+        if (match := re.fullmatch(r"(\d+)(?:-(\d+))?=(.+)", text)) is None:
+            raise ValueError(f"--cause takes STEP=NAME or FIRST-LAST=NAME, {CAUSE}; got {text!r}")
         causes[match[3]] = (int(match[1]), int(match[2])) if match[2] else int(match[1])
     return causes
 
@@ -272,7 +288,7 @@ def read_names(text: str | None) -> tuple[str, ...]:
     return () if text is None else tuple(name.strip() for name in text.split(","))
 
 
-CAUSE = 'as 3000 "a larger batch" or 0-500 "a warm-up"'
+CAUSE = 'as "3000=a larger batch" or "0-500=a warm-up"'
 UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 
 
@@ -284,23 +300,3 @@ def read_memory(memory: str | None, option: str = "--memory") -> int | None:
     if match is None or match[2] not in UNITS or not (size := int(float(match[1]) * UNITS[match[2]])):
         raise ValueError(f"{option} takes a size with its unit, as in 512MB or 2GB; got {memory!r}")
     return size
-
-
-@dataclass(frozen=True)
-class Measurement:
-    """Choices for a measurement: the options of `measure`, `report` and `run` together."""
-
-    passes: PassOptions
-    chosen: ProbeOptions = ProbeOptions()
-    extra: list[str] | None = None
-    sequences: int | None = None
-    executor: str | None = None
-
-    def arguments(self) -> dict[str, Any]:
-        """Return them as arguments of `analysis.run`, and of `analysis.measure_run` where `sequences` is given."""
-        return {
-            "probes": chooser(self.chosen.only or (), self.chosen.without or (), exact=self.chosen.exact),
-            "extra_probes": [probe_named(name) for name in self.extra or ()],
-            **({} if self.sequences is None else {"sequences": self.sequences}),
-            **self.passes.resources(),
-        }

@@ -63,7 +63,11 @@ def _setting(text: str) -> tuple[str, Any]:
 
 
 def read_value(text: str) -> Any:
-    """Return a value from JSON, lists as tuples, a schedule as Python writes it, or the text itself."""
+    """Return a value from JSON, lists as tuples, a schedule as Python writes it, @FILE as its JSON, or the text."""
+    if text.startswith("@"):
+        from stagewise.checkpoints._table_file import read_json
+
+        return _tuples(read_json(Path(text[1:]), "give the fields of a HookedTransformerConfig by name"))
     with contextlib.suppress(json.JSONDecodeError, RecursionError):  # brackets within brackets, without end
         return _tuples(json.loads(text))
     if (name := text.partition("(")[0]) not in SCHEDULES:
@@ -159,7 +163,7 @@ def recipe_of(task: str, changes: RecipeOptions) -> "Recipe":
         )
     except TypeError as reason:
         raise ValueError(f"{cls.__name__}: {reason}; give it with --set task.NAME=VALUE") from reason
-    return changed(recipe, {**_of_training(changes), **values}, [*task_classes(), cls])
+    return changed(recipe, {**_steps_of(changes), **values}, [*task_classes(), cls])
 
 
 def recipe_of_run(folder: Path, tasks: Sequence[str], verb: str) -> "Recipe":
@@ -196,15 +200,8 @@ def recipe_in(folder: Path, changes: RecipeOptions = AS_IT_IS, tasks: Sequence[s
         ) from reason
     if not isinstance(recipe, Recipe):
         raise ValueError(f"{folder} records no recipe of a run: restore it, or train again in a new folder")
-    return changed(recipe, {**_of_training(changes), **read_settings(changes.settings or [])}, classes)
+    return changed(recipe, {**_steps_of(changes), **read_settings(changes.settings or [])}, classes)
 
 
-def _of_training(changes: RecipeOptions) -> dict[str, object]:
-    values: dict[str, object] = {}
-    if changes.steps is not None:
-        values["plan.steps"] = changes.steps
-    if changes.config is not None:
-        from stagewise.checkpoints._table_file import read_json
-
-        values["architecture"] = read_json(changes.config, "give the fields of a HookedTransformerConfig by name")
-    return values
+def _steps_of(changes: RecipeOptions) -> dict[str, Any]:
+    return {} if changes.steps is None else {"plan.steps": changes.steps}

@@ -2,7 +2,7 @@
 
 import re
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stagewise.cli._names import all_exact, probe_named, probes_again
-from stagewise.cli._options import DryRun, MoreProbes, OwnTask, PassOptions, ProbeOptions, ReplayOptions, SequenceCount
+from stagewise.cli._options import DryRun, OwnTask, ProbeOptions, ReplayOptions, SequenceCount
 from stagewise.cli._recipes import read_axes, read_settings, recipe_of_run
 from stagewise.cli._sources import print_report
 
@@ -24,22 +24,17 @@ if TYPE_CHECKING:
 
 
 RunOf = Annotated[Path, typer.Argument(help="a run folder")]
-Named = list[str] | None
 
 
 def intervene(
     folder: RunOf,
     start: Annotated[int, typer.Option("--from", help="the step from which on the head is held")],
-    hold_out: Annotated[
-        Named, typer.Option("--hold-out", help="a head, as in L0H1, that writes nothing; may be repeated")
-    ] = None,
-    freeze: Annotated[Named, typer.Option("--freeze", help="a head whose weights stay as they are")] = None,
-    keep_pattern: Annotated[
-        Named, typer.Option("--keep-pattern", help="a head whose query and key weights stay as they are")
-    ] = None,
-    uniform: Annotated[Named, typer.Option("--uniform", help="a head that attends uniformly")] = None,
-    attend: Annotated[
-        Named, typer.Option("--attend", help='a head and the relation that it attends to, as in "L0H1=I(2)"')
+    hold: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="a head that writes nothing, as L0H1; whose weights stay, L0H1=weights; those of queries and keys, "
+            'L0H1=pattern; that attends uniformly, L0H1=uniform; or to a relation, "L0H1=I(2)"; may be repeated'
+        ),
     ] = None,
     controls: Annotated[
         bool, typer.Option("--controls/--no-controls", help="the same on a matched head, and a kick of the same norm")
@@ -50,9 +45,8 @@ def intervene(
     """Continue a run from a checkpoint with a head held; print how much later each transition comes, and controls."""
     from stagewise.replay._changes import with_controls
 
-    chosen = {"out": hold_out, "weights": freeze, "pattern": keep_pattern, "uniform": uniform, "relation": attend}
     recipe = recipe_of_run(folder, replay.own_task or (), "intervene continues with")
-    clamps = clamps_of({kind: heads or () for kind, heads in chosen.items()}, start)
+    clamps = clamps_of(hold or (), start)
     branches = with_controls(clamps, folder, recipe, controls)
     compare_and_print(folder, recipe, branches, dry=replay.dry, **replay.resources())
 
@@ -79,21 +73,22 @@ def compare_and_print(
     return rows
 
 
-def clamps_of(heads: Mapping[Any, Sequence[str]], start: int) -> "list[ClampHead]":
-    """Return a clamp for each named head, by kind; of the kind "relation" with the relation behind its name."""
+HELD: dict[str, Any] = {"": "out", "weights": "weights", "pattern": "pattern", "uniform": "uniform"}
+"""Word behind the name of a head -> kind of its clamp; any other word names a relation."""
+
+
+def clamps_of(heads: Sequence[str], start: int) -> "list[ClampHead]":
+    """Return the clamps of heads as `--hold` names them."""
     from stagewise.plan import ClampHead
 
     clamps = []
-    for kind, names in heads.items():
-        for name in names:
-            head, separator, relation = name.partition("=")
-            if (match := re.fullmatch(r"L(\d+)H(\d+)", head)) is None:
-                raise ValueError(f"a head is named by its layer and number, as in L0H1; got {name!r}")
-            if bool(separator) != (kind == "relation"):
-                raise ValueError(f'--attend alone names a relation behind the head, as in "L0H1=I(2)"; got {name!r}')
-            clamps.append(ClampHead(int(match[1]), int(match[2]), start, kind, relation or None))
+    for text in heads:
+        if (match := re.fullmatch(r"L(\d+)H(\d+)(?:=(.+))?", text)) is None:
+            raise ValueError(f'--hold takes a head, and what of it is held, as L0H1 or "L0H1=I(2)"; got {text!r}')
+        kind = HELD.get(how := match[3] or "", "relation")
+        clamps.append(ClampHead(int(match[1]), int(match[2]), start, kind, how if kind == "relation" else None))
     if not clamps:
-        raise ValueError("name a head to hold, as in --hold-out L0H1")
+        raise ValueError("name a head to hold, as in --hold L0H1")
     return clamps
 
 
@@ -115,7 +110,6 @@ def branch(
         bool,
         typer.Option("--controls/--no-controls", help="the same from half the step on, and batches in another order"),
     ] = True,
-    together: Annotated[int, typer.Option(min=1, help="train up to so many of one shape as one batched step")] = 1,
     *,
     replay: ReplayOptions,
 ) -> None:
@@ -128,8 +122,7 @@ def branch(
     cells = parameter_grid(**read_axes(settings or []))
     changes = [read_settings([f"{key}={value}" for key, value in cell.items()]) for cell in cells]
     branches = branches_of(folder, changes, start, recipe, controls=controls, seeds=seeds)
-    how: Any = {"together": together, **replay.resources()}
-    rows = compare_and_print(folder, recipe, branches, dry=replay.dry, **how)
+    rows = compare_and_print(folder, recipe, branches, dry=replay.dry, **replay.resources())
     if rows is not None and seeds > 1:
         rows = rows[rows["control"] != "another time"].rename(columns={"change": "without"})
         print(find_delays(rows).rename(columns={"without": "change"}).round(1).to_string(index=False))
@@ -232,10 +225,8 @@ def densify(
     budget: Annotated[int, typer.Option(help="number of checkpoints that are added, approximately")] = 60,
     own_task: OwnTask = None,
     dry: DryRun = False,
-    probe: MoreProbes = None,
-    chosen: ProbeOptions,
     sequences: SequenceCount = None,
-    passes: PassOptions,
+    measurement: ProbeOptions,
 ) -> None:
     """Save more checkpoints of a run where its stages begin.
 
@@ -264,15 +255,15 @@ def densify(
         return
     print(cost)
     sequences = _sequences(recipe, folder, sequences, len(saved) + cost.checkpoints)
-    extra = [probe_named(name) for name in probe or ()]
+    extra = [probe_named(name) for name in measurement.probe or ()]
     # These may be refused, and nothing is trained then.
-    again = {**passes.resources(), "dtype": recorded_dtype(folder), "extra_probes": extra}
-    again["probes"] = probes_again(recipe, folder, chosen.only or (), chosen.without or (), extra)
-    if chosen.exact:
+    again = {**measurement.resources(), "dtype": recorded_dtype(folder), "extra_probes": extra}
+    again["probes"] = probes_again(recipe, folder, measurement.only or (), measurement.without or (), extra)
+    if measurement.exact:
         again["probes"] = all_exact(again["probes"])
     if dry:
         return
-    where: Any = {"device": passes.device, "dtype": passes.dtype, "progress": not passes.quiet}
+    where: Any = {"device": measurement.device, "dtype": measurement.dtype, "progress": not measurement.quiet}
     densifying.densify_steps(folder, steps, recipe=recipe, **where)
     measure_run(recipe, folder, sequences=sequences, **again)
     for window in _windows(folder):

@@ -3,7 +3,7 @@
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, CancelledError, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,7 +12,7 @@ import typer
 
 from stagewise.cli._commands import one_thread
 from stagewise.cli._names import only_task, task_classes
-from stagewise.cli._options import DataOptions, Measurement, read_causes
+from stagewise.cli._options import DataOptions, Measurement
 from stagewise.cli._recipes import recipe_in
 from stagewise.cli._sweep import executor_named
 from stagewise.processes import cores, readers, several
@@ -126,14 +126,14 @@ def print_report(folder: Path) -> None:
         print(f"report: {report(folder, workers=cores())}")
 
 
-def name_causes_of(folders: Sequence[Path], causes: Sequence[str] | None) -> None:
+def name_causes_of(folders: Sequence[Path], causes: Mapping[str, int | tuple[int, int]]) -> None:
     """Write the causes of the command line beside the tables of measured runs."""
     from stagewise.checkpoints._causes import name_causes
     from stagewise.checkpoints.run_folder import table_file
 
     for folder in folders if causes else ():
         table_file(folder)  # else nothing is measured there
-        name_causes(folder, read_causes(causes))
+        name_causes(folder, causes)
 
 
 def measured_first(
@@ -142,7 +142,7 @@ def measured_first(
     """Yield the folders of the sources' tables; measure first those that have none, or all where other data are given.
     Checkpoints from elsewhere get a report then, with which `analyse` ends: it is returned too.
     """
-    asked_anew = data.given or measurement.sequences is not None or data.choice is not None
+    asked_anew = data.given or measurement.probe or measurement.sequences is not None or data.choice is not None
     missing = [source for source in sources if asked_anew or not _has_table(source, measurement)]
     opened: list[OpenedSource] = []
     if missing:
@@ -159,7 +159,7 @@ def _has_table(source: str, measurement: Measurement) -> bool:
     from stagewise.checkpoints.run_folder import TABLE
 
     there = Path(source, TABLE).exists()
-    if there and (measurement.chosen.only or measurement.chosen.without):
+    if there and (measurement.only or measurement.without):
         why = "was measured before, and all of that is shown: --only and --without choose for `stagewise measure`"
         print(f"{source} {why}", file=sys.stderr)
     return there
@@ -277,7 +277,7 @@ def _concluded(opened: OpenedSource, audit: "Audit | None", measurement: Measure
 
     if audit is None:
         return opened.folder, None
-    table, device = table_file(opened.folder).read(), measurement.passes.device
+    table, device = table_file(opened.folder).read(), measurement.device
     with readers(cores(), len(table)) as pool:
         return opened.folder, conclude(
             opened.series, opened.folder, audit, table, opened.task, device=device, executor=pool
@@ -287,7 +287,7 @@ def _concluded(opened: OpenedSource, audit: "Audit | None", measurement: Measure
 def measure_each(opened: Sequence[OpenedSource], measurement: Measurement) -> "Iterator[Audit | None]":
     """Measure the sources; yield each one's audit, None of a run. An executor gets the checkpoints of all at once."""
     if measurement.executor is None or not opened:
-        with several(measurement.passes.workers) as pool:
+        with several(measurement.workers) as pool:
             yield from (_measured(one, measurement, pool) for one in opened)
         return
     with executor_named(measurement.executor, opened[0].folder) as there, ThreadPoolExecutor(len(opened)) as threads:

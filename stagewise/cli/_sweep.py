@@ -29,6 +29,9 @@ JOBS = ".jobs"
 
 SUMMARY = "summary.csv"
 
+SHARED = ("device", "dtype", "memory")
+"""What every run of a sweep is given."""
+
 RESULTS = ".results"
 """Beside the run folders, and none of what a shell finds as `FOLDER/*/`."""
 
@@ -91,23 +94,23 @@ def _parameters(text: str) -> dict[str, int | str]:
     return {key: int(value) if value.isdecimal() else value for key, _, value in pairs}
 
 
+@dataclasses.dataclass(frozen=True)
+class SweepOptions(options.PassOptions):
+    """Where, and how many at once, the runs of a sweep are trained and measured."""
+
+    workers: Annotated[int, typer.Option(help="processes, of one thread each")] = 2
+
+
 def sweep(
     task: Annotated[str, typer.Argument(help="a task of the catalogue, or module:Class")],
     *,
     folder: Annotated[
         Path | None, typer.Option(help="holds the run folders; finished runs in it are not repeated")
     ] = None,
-    workers: Annotated[int, typer.Option(help="processes, of one thread each")] = 2,
     executor: options.ExecutorName = None,
     changes: options.RecipeOptions,
     baselines: options.BaselineOptions,
-    memory: options.Memory = None,
-    device: options.Device = "cpu",
-    dtype: options.DtypeName = "float32",
-    together: Annotated[
-        int, typer.Option(help="train up to so many runs of one shape as one batched step, before each is measured")
-    ] = 1,
-    quiet: options.Quiet = False,
+    passes: SweepOptions,
 ) -> None:
     """Run a task for every combination of values, as in --set plan.seeds.init=0,1,2 --set task.importance=1.0,1.5."""
     from stagewise.checkpoints.run_folder import write
@@ -118,87 +121,42 @@ def sweep(
     cells = parameter_grid(**read_axes(changes.settings or []))
     settings = [[f"{key}={value}" for key, value in cell.items()] for cell in cells]
     recipes = [recipe_of(task, dataclasses.replace(changes, settings=each)) for each in settings]
-    same = {
-        "restricted": baselines.read(),
-        **_resources(device, dtype, options.read_memory(memory), here=executor is None),
-    }
+    same = {"restricted": baselines.read(), **_resources(passes, here=executor is None)}
     runs = [
         {"recipe": recipe, "folder": str(folder / _name(cell)), **same}
         for recipe, cell in zip(recipes, cells, strict=True)
     ]
-    if together < 1:
-        raise ValueError(f"--together takes how many runs are trained as one, at least 1; got {together}")
-    if together > 1 and executor is not None:
-        raise ValueError("--together trains on this machine: leave it out, or --executor")
-    diverged = _train_together(runs, together, workers, progress=not quiet) if together > 1 else {}
-    finished = [number for number, run in enumerate(runs) if Path(run["folder"]) not in diverged]
-    if not finished:
-        raise ValueError(_lines(diverged))
-    runs, cells = [runs[number] for number in finished], [cells[number] for number in finished]
     try:
         with executor_named(executor, folder) as pool:
-            how: Any = {"workers": workers, "results": RESULTS, "name": itemgetter("folder"), "progress": not quiet}
+            how: Any = {"workers": passes.workers, "results": RESULTS, "name": itemgetter("folder")}
+            how["progress"] = not passes.quiet
             table = _by_axes(sweep_settings(run_one, runs, folder, pool, **how), cells)
     except RunsFailed as failed:
         if len(failed.finished):
             print(_by_axes(failed.finished, cells).to_string(index=False))
-        raise ValueError("\n".join([str(failed), *([_lines(diverged)] if diverged else [])])) from failed
+        raise ValueError(str(failed)) from failed
     write(folder / SUMMARY, lambda partial: table.to_csv(partial, index=False))
     print(table.to_string(index=False))
     print(f"table: {folder / SUMMARY}")
-    if diverged:
-        raise ValueError(_lines(diverged))
-
-
-def _train_together(runs: Sequence[Mapping[str, Any]], most: int, workers: int, *, progress: bool) -> dict[Path, str]:
-    """Train the runs of one shape together, as many groups at once as workers; say which runs diverged, and why."""
-    from stagewise.sweeping import run_each
-    from stagewise.training_together import fitting
-
-    groups = [[runs[number] for number in group] for group in fitting([run["recipe"] for run in runs], most)]
-    if progress:
-        count = sum(map(len, groups))
-        print(f"{count} of {len(runs)} runs are trained together, in groups: {len(groups)}", file=sys.stderr)
-    reasons = run_each(train_group, groups, workers, progress=progress) if groups else []
-    return {folder: reason for each in reasons for folder, reason in each.items()}
-
-
-def train_group(runs: Sequence[Mapping[str, Any]], *, progress: bool) -> Mapping[Path, str]:
-    """Train some runs together; say which of them diverged, and why."""
-    from stagewise.training_together import RunsDiverged, train_together
-
-    recipes, folders = [run["recipe"] for run in runs], [run["folder"] for run in runs]
-    where: Any = {name: runs[0][name] for name in ("device", "dtype") if name in runs[0]}
-    try:
-        train_together(recipes, folders, **where, progress=progress)
-    except RunsDiverged as failed:
-        return failed.reasons
-    return {}
-
-
-def _lines(diverged: Mapping[Path, str]) -> str:
-    return f"of the runs that were trained together, {len(diverged)} diverged:\n  " + "\n  ".join(
-        f"{run}: {why}" for run, why in diverged.items()
-    )
 
 
 def _by_axes(table: "pd.DataFrame", cells: Sequence[Mapping[str, str]]) -> "pd.DataFrame":
     """Return the rows of finished runs with the values of the axes in front, in place of the recipe."""
-    summary = table.drop(columns=["recipe", "restricted", "device", "dtype", "memory"], errors="ignore")
+    summary = table.drop(columns=["recipe", "restricted", *SHARED], errors="ignore")
     for number, axis in enumerate(cells[0]):
         summary.insert(number, axis, [cells[row][axis] for row in table.index])
     return summary
 
 
-def _resources(device: str, dtype: str, memory: int | None, *, here: bool) -> dict[str, Any]:
+def _resources(passes: SweepOptions, *, here: bool) -> dict[str, Any]:
     """Return where runs are executed and in what; a default is not named, so that results from without it are found."""
     from stagewise.models._numbers import check_device, check_dtype
 
-    check_dtype(dtype)
+    check_dtype(passes.dtype)
     if here:
-        check_device(device)
-    chosen, defaults = {"device": device, "dtype": dtype, "memory": memory}, ("cpu", "float32", None)
-    return {name: value for (name, value), usual in zip(chosen.items(), defaults, strict=True) if value != usual}
+        check_device(passes.device)
+    usual = options.PassOptions().resources()
+    return {name: passes.resources()[name] for name in SHARED if passes.resources()[name] != usual[name]}
 
 
 def run_one(

@@ -12,7 +12,7 @@ from typer.core import TyperGroup
 
 from stagewise.cli import _options as options
 from stagewise.cli import _sources
-from stagewise.cli._commands import Command, command
+from stagewise.cli._commands import command
 from stagewise.cli._findings import show
 from stagewise.cli._names import TASKS, only_task, run_folder_named, task_classes
 from stagewise.cli._options import AsJson, Device, ExecutorName, Origin, OwnTask, SeriesOptions
@@ -70,17 +70,12 @@ def measure(
     *,
     out: options.Out = None,
     data: options.DataOptions,
-    sequences: options.SequenceCount = None,
-    probe: options.MoreProbes = None,
-    chosen: options.ProbeOptions,
-    executor: options.ExecutorName = None,
-    passes: options.PassOptions,
+    measurement: options.Measurement,
 ) -> None:
     """Run probes on every checkpoint of a source; write the table."""
     from stagewise.checkpoints.run_folder import TABLE, table_file
     from stagewise.saved_findings import familiarity_in
 
-    measurement = options.Measurement(passes, chosen, probe, sequences, executor)
     opened = _sources.opened_source(source, data, out, measurement)
     folder = opened.folder
     [faults] = _sources.measure_each([opened], measurement)
@@ -103,11 +98,8 @@ def report(
     step_column: options.StepsColumn = None,
     cause: options.Causes = None,
     data: options.DataOptions,
-    sequences: options.SequenceCount = None,
-    chosen: options.ProbeOptions,
-    executor: options.ExecutorName = None,
     axis: options.Axis = "steps",
-    passes: options.PassOptions,
+    measurement: options.Measurement,
 ) -> None:
     """Write report.html; measure first what was not measured.
 
@@ -115,20 +107,19 @@ def report(
     """
     from stagewise.reporting._measured_runs import report_seeds
 
-    runs = _sources.each_run(sources, out, step_column)
-    measurement = options.Measurement(passes, chosen, sequences=sequences, executor=executor)
+    causes, runs = options.read_causes(cause), _sources.each_run(sources, out, step_column)
     measured = _sources.measured_first(runs, data, measurement, out if len(runs) == 1 else None)
     if len(runs) > 1:
         folders, first = [folder for folder, _ in measured], Path(runs[0])
-        _sources.name_causes_of(folders, cause)
+        _sources.name_causes_of(folders, causes)
         place = out or Path("runs", f"{file_part(first.name)}-and-{len(runs) - 1}-more")
         place = first.parents[1] if len(sources) == 1 else place
         seeds = report_seeds(folders, place, axis, data.tokens_per_step)
         print(seeds)
     else:
         [(folder, analysis)] = measured
-        _sources.name_causes_of([folder], cause)
-        if analysis is not None and not cause and axis == "steps":
+        _sources.name_causes_of([folder], causes)
+        if analysis is not None and not causes and axis == "steps":
             print(analysis)
         else:
             _report_of(folder, axis, data.tokens_per_step)
@@ -170,17 +161,15 @@ def run_task(
     *,
     folder: options.RunFolder = None,
     changes: options.RecipeOptions,
-    probe: options.MoreProbes = None,
-    chosen: options.ProbeOptions,
     baselines: options.BaselineOptions,
-    passes: options.PassOptions,
+    measurement: options.ProbeOptions,
     as_json: options.AsJson = False,
 ) -> None:
     """Train a preset of the task, probe every checkpoint, find the stages, write the report."""
     from stagewise.analysis import run
 
     task = str(ctx.info_name)
-    measurement = options.Measurement(dataclasses.replace(passes, quiet=passes.quiet or as_json), chosen, probe)
+    measurement = dataclasses.replace(measurement, quiet=measurement.quiet or as_json)
     analysis = run(
         recipe_of(task, changes),
         folder or Path("runs", task.replace(":", "-")),
@@ -191,7 +180,7 @@ def run_task(
     print(f"report: {analysis.report}", file=sys.stderr if as_json else sys.stdout)
 
 
-run_app.command(ANY, cls=Command, help=_HELP)(command(run_task, models=True))
+run_app.command(ANY, help=_HELP)(command(run_task, models=True))
 for _name, _function in COMMANDS.items():
     run_app.command(_name)(command(_function, models=True))
 

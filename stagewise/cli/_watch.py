@@ -49,17 +49,14 @@ def watch(
     out: options.Out = None,
     step_column: options.StepsColumn = None,
     data: options.DataOptions,
-    sequences: options.SequenceCount = None,
-    chosen: options.ProbeOptions,
-    passes: options.PassOptions,
+    measurement: options.Measurement,
 ) -> None:
     """Follow a training while it writes; keep report.html fresh.
 
     New checkpoints are measured, new transitions told. The page loads itself again until the training ends. A file
     that is still being written is looked at again. An interrupted watch goes on where it was.
     """
-    measurement = options.Measurement(passes, chosen, sequences=sequences)
-    check_probes((*(chosen.only or ()), *(chosen.without or ())))  # which no later look would mend
+    check_probes((*(measurement.only or ()), *(measurement.without or ())))  # which no later look would mend
     last, told, waited = -1, _Told(), ""
     noted = set[str]()
     while True:
@@ -99,7 +96,11 @@ def _once(noted: set[str]) -> Iterator[None]:
 
 
 def _look(
-    source: str, out: Path | None, step_column: str | None, data: options.DataOptions, measurement: options.Measurement
+    source: str,
+    out: Path | None,
+    step_column: str | None,
+    data: options.DataOptions,
+    measurement: options.Measurement,
 ) -> _Look:
     """Measure the checkpoints that no earlier look has measured, or read the curves of a log again."""
     from stagewise.checkpoints.run_folder import table_file

@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from stagewise.cli._atlas import atlas, suites
-from stagewise.cli._commands import Command, command
+from stagewise.cli._commands import command
 from stagewise.cli._findings import compare, lineage, stages
 from stagewise.cli._replays import attribute, branch, certify, densify, intervene
 from stagewise.cli._sweep import sweep
@@ -57,7 +57,7 @@ class Commands(TyperGroup):
 
 def _add(group: typer.Typer, verbs: tuple[Callable[..., None], ...]) -> None:
     for verb in verbs:
-        group.command(cls=Command)(command(verb, models=verb not in _WITHOUT_MODELS))
+        group.command()(command(verb, models=verb not in _WITHOUT_MODELS))
 
 
 app = typer.Typer(

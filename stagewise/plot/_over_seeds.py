@@ -185,7 +185,7 @@ def interventions(rows: pd.DataFrame, ax: Axes | None = None) -> Axes:
     """
     if rows.empty:
         raise ValueError(
-            "there are no interventions to draw: `stagewise cause intervene FOLDER --hold-out L0H0 --from STEP`"
+            "there are no interventions to draw: `stagewise cause intervene FOLDER --hold L0H0 --from STEP`"
         )
     by = [name for name in ("step", "kick", "layer", "head") if name == "kick" or name in rows]
     kicks = [str(row.get("kind")) == "kick" for row in rows.to_dict("records")]

@@ -194,9 +194,8 @@ def test_a_cause_that_a_person_names_stands_beside_the_table(tmp_path: Path, mon
     rise = 0.1 + 0.8 / (1 + np.exp(-(steps - 1000) / 20))
     noise = 0.003 * np.random.default_rng(0).standard_normal(len(steps))
     pd.DataFrame({"step": steps, "accuracy": rise + noise}).to_csv("log.csv", index=False)
-    for named in (["1000", "a larger batch"], ["1000 a larger batch"]):
-        code, printed = call("stages", "log.csv", "--cause", *named, "--cause", "0-100", "a warm-up")
-        assert (code, "a larger batch" in printed) == (0, True)
-        assert "a larger batch" in call("stages", "log.csv")[1]  # it stays beside the table
+    code, printed = call("stages", "log.csv", "--cause", "1000=a larger batch", "--cause", "0-100=a warm-up")
+    assert (code, "a larger batch" in printed) == (0, True)
+    assert "a larger batch" in call("stages", "log.csv")[1]  # it stays beside the table
     code, printed = call("stages", "log.csv", "--cause", "soon", "--json")
-    assert (code, "--cause takes a step, or the first and the last one, and a name" in printed) == (2, True)
+    assert (code, "--cause takes STEP=NAME or FIRST-LAST=NAME" in printed) == (2, True)

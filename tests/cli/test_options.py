@@ -6,7 +6,6 @@ from stagewise.architecture import Architecture
 from stagewise.cli._options import (
     BaselineOptions,
     Measurement,
-    PassOptions,
     ProbeOptions,
     read_causes,
     read_memory,
@@ -46,14 +45,14 @@ def test_memory_without_a_meaning_is_refused(memory: str) -> None:
 
 @pytest.mark.parametrize("exact", [False, True])
 def test_exact_ablates_every_head_of_a_large_model_on_all_sequences(exact: bool) -> None:
-    choose = Measurement(PassOptions(), ProbeOptions(only=["HeadAblation"], exact=exact)).arguments()["probes"]
+    choose = ProbeOptions(only=["HeadAblation"], exact=exact).arguments()["probes"]
     sizes = {"n_layers": 12, "d_model": 768, "d_head": 64, "n_heads": 12, "n_ctx": 1024, "d_vocab": 50_257}
     batch = RepeatedTokens(64, length=32).probe_batch(8, seed=0)
     assert choose(Architecture(sizes), batch, None) == [HeadAblation(kinds=("mean",), exact=exact)]
 
 
 def test_options_of_measuring_are_the_arguments_of_a_run() -> None:
-    given = Measurement(PassOptions(workers=2, memory="1MB", quiet=True), extra=["Loss"], sequences=8).arguments()
+    given = Measurement(workers=2, memory="1MB", quiet=True, probe=["Loss"], sequences=8).arguments()
     assert {name: given[name] for name in ("workers", "memory", "progress", "sequences")} == {
         "workers": 2,
         "memory": 10**6,
@@ -61,11 +60,11 @@ def test_options_of_measuring_are_the_arguments_of_a_run() -> None:
         "sequences": 8,
     }
     assert [type(probe).__name__ for probe in given["extra_probes"]] == ["Loss"]
-    assert "sequences" not in Measurement(PassOptions()).arguments()
+    assert "sequences" not in Measurement().arguments()
 
 
 def test_a_cause_has_a_step_or_a_first_and_a_last_one() -> None:
-    causes = read_causes(["3000 a larger batch", "0-500 the warm-up"])
+    causes = read_causes(["3000=a larger batch", "0-500=the warm-up"])
     assert causes == {"a larger batch": 3000, "the warm-up": (0, 500)}
 
 

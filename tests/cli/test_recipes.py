@@ -50,7 +50,7 @@ def test_what_only_a_preset_has_is_refused_for_a_folder(option: dict[str, Any], 
 def test_a_config_file_that_is_none_is_named(text: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(text)
     with pytest.raises(ValueError, match=f"config.json {message}"):
-        recipe_of("markov", RecipeOptions(config=tmp_path / "config.json"))
+        recipe_of("markov", RecipeOptions(settings=[f"architecture=@{tmp_path}/config.json"]))
 
 
 @pytest.mark.parametrize(

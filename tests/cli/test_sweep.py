@@ -16,11 +16,10 @@ from typing import Any
 
 import pandas as pd
 import pytest
-import torch
 from pandas.testing import assert_frame_equal
 from typer.testing import CliRunner
 
-from stagewise.checkpoints.run_folder import COMPARISONS, RESUME, table_file
+from stagewise.checkpoints.run_folder import COMPARISONS, table_file
 from stagewise.cli._sweep import JOBS, _parameters, executor_named
 from stagewise.cli.app import app
 from stagewise.recipe import Recipe
@@ -87,8 +86,6 @@ def test_runs_that_finished_are_printed_and_those_that_failed_named_by_their_fol
         (["--device", "nowhere"], 'torch sees no device "nowhere" here'),
         (["--dtype", "float16"], "dtype is one of float32, bfloat16, got 'float16'"),
         (["--memory", "2"], "--memory takes a size with its unit, as in 512MB or 2GB"),
-        (["--together", "0"], "--together takes how many runs are trained as one, at least 1; got 0"),
-        (["--together", "2", "--executor", "dask:tcp://here:1"], "leave it out, or --executor"),
         (["--executor", "nowhere"], "--executor is dask:ADDRESS, or submitit with its parameters"),
         (["--set", "plan.clip"], "--set takes key=value,value,..., got 'plan.clip'"),
     ],
@@ -99,23 +96,6 @@ def test_a_bad_setting_is_refused_before_anything_is_trained(
     code, printed = sweep(tmp_path / "sweep", *arguments)
     assert (code, message in printed) == (2, True), printed
     assert not (tmp_path / "sweep").exists()
-
-
-def state_of(recipe: Recipe, folder: str, restricted: object) -> dict[str, str]:
-    return {"stages": torch.load(Path(folder) / RESUME).get("together", "alone").replace(" ", "_")}
-
-
-def test_runs_of_one_shape_are_trained_together_and_the_others_by_themselves(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("stagewise.cli._sweep.run_one", state_of)
-    monkeypatch.setattr("stagewise.sweeping.worker_pool", concurrent.futures.ThreadPoolExecutor)
-    rates = ["--set", "plan.optimiser=sgd", "--set", "plan.clip=null", "--set", "plan.learning_rate=0.1,0.2,1e30"]
-    code, printed = sweep(tmp_path, "--together", "3", *rates)
-    finished = [line.split()[-1] for line in printed.splitlines() if line.endswith("_of_3")]
-    assert (code, finished) == (2, ["1_of_3", "2_of_3"]), printed
-    assert "of the runs that were trained together, 1 diverged:" in printed, printed
-    assert "plan.learning_rate=1e30: blocks.0.attn.W_Q is not finite at step" in printed
 
 
 def double(x: int) -> int:

@@ -78,9 +78,8 @@ def test_a_run_is_trained_measured_and_reported_and_only_the_first_two_import_to
 def test_a_config_of_the_users_own_takes_the_place_of_the_preset(tmp_path: Path) -> None:
     config = {"n_layers": 2, "d_model": 8, "d_head": 4, "n_ctx": 21, "d_vocab": 24, "attn_only": True}
     (tmp_path / "config.json").write_text(json.dumps(config))
-    code, printed = call(
-        "train", "markov", "--folder", str(tmp_path / "run"), "--config", str(tmp_path / "config.json"), *SHORT
-    )
+    changes = ["--set", f"architecture=@{tmp_path}/config.json", *SHORT]
+    code, printed = call("train", "markov", "--folder", str(tmp_path / "run"), *changes)
     assert code == 0
     assert "2 layers of 2 heads" in printed
 
