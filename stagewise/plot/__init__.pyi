@@ -8,12 +8,10 @@ from ._over_seeds import compared as compared
 from ._over_seeds import delays as delays
 from ._over_seeds import interventions as interventions
 from ._over_seeds import over_seeds as over_seeds
-from ._strips import ablation_matrix as ablation_matrix
 from ._strips import ablation_with_control as ablation_with_control
 from ._strips import centroids as centroids
 from ._strips import clusters as clusters
 from ._strips import heads_over_training as heads_over_training
-from ._strips import river as river
 from ._trajectory import trajectory as trajectory
 from .generic import loss_by_position as loss_by_position
 from .generic import offset_profiles as offset_profiles
@@ -25,7 +23,6 @@ from .heads import head_scores as head_scores
 from .heads import learning_coefficients as learning_coefficients
 from .heads import specialisation as specialisation
 from .heads import value_alignment as value_alignment
-from .maps import attention_film as attention_film
 from .maps import attention_map as attention_map
 from .onsets import onset_curves as onset_curves
 from .power_law import collapse as collapse

@@ -1,23 +1,22 @@
-"""Heads over training: strips whose values are colours, clusters of patterns, and the river of heads between kinds."""
+"""Heads over training: strips whose values are colours, and clusters of patterns."""
 
 import itertools
 import math
 import textwrap
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection, QuadMesh
+from matplotlib.collections import QuadMesh
 from matplotlib.colors import ListedColormap, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from stagewise.findings.lineage import Lineage
 from stagewise.findings.stages import Stages
 from stagewise.plot import _step_axis as step_axis
 from stagewise.plot._curves import quantity_of
-from stagewise.plot._step_axis import HEADS, head_colours, ink, ordered_colours
+from stagewise.plot._step_axis import head_colours, ink, ordered_colours
 from stagewise.table import head_label, select
 
 SCALE = "BuPu"
@@ -36,58 +35,32 @@ fit are slanted. Longer ones than the third number of characters take several li
 _CLUSTER_COLOURS = ("#c6dbef", "#fdd0a2", "#c7e9c0", "#dadaeb", "#f6c7c1", "#e3d6b8", "#d9d9d9", "#bfe5e2")
 """Light enough for the cluster's number to be read on them."""
 
-_GAP = 0.9
-"""Between the beds of two kinds, in heads."""
-
-_TALLEST = 7.0
-"""Inches."""
-
-_DRAWN = 40
-"""Heads that are drawn as lines of their own colour and named; more are thin and grey."""
-
-
-def ablation_matrix(
-    table: pd.DataFrame,
-    kind: str = "zero",
-    quantity: str = "kl",
-    control: str = "head",
-    stages: Stages | None = None,
-    ax: Axes | None = None,
-) -> Axes:
-    """Draw the effect of each head's ablation at each step, nats: `quantity` is "kl" or "loss_change".
-
-    Args:
-        table: with `HeadAblation` rows.
-        kind: of ablation.
-        quantity: which effect.
-        control: "head", or "random head" for the matched control.
-
-    Source: Michel et al. (2019), Are Sixteen Heads Really Better than One?, arXiv:1905.10650.
-    """
-    rows = select(table, "HeadAblation", quantity, kind=kind)
-    # Of the heads and the control together: the two are compared.
-    lowest, largest = min(0.0, float(rows["value"].min())), float(rows["value"].max())
-    rows = select(rows, "HeadAblation", quantity, control=control)
-    wide = _by_head(rows)
-    ax = step_axis.new_axes(ax, 7.6, 0.9 + _rows_height(len(wide)))
-    mesh = cells(ax, wide, cmap=SCALE, vmin=lowest, vmax=largest)
-    ax.figure.colorbar(mesh, ax=ax, pad=0.02, label=quantity_of(table, "HeadAblation", quantity).axis)
-    _finish_strip(ax, wide, stages)
-    what = "the head" if control == "head" else f"a {control}"
-    ax.set_title(f"{kind} ablation of {what}", loc="left", fontsize=9.5, pad=6 if stages is None else 18)
-    return ax
-
 
 def ablation_with_control(
     table: pd.DataFrame, kind: str = "zero", quantity: str = "kl", stages: Stages | None = None
 ) -> Figure:
-    """Draw `ablation_matrix` and its matched control, on one colour scale."""
+    """Draw the effect of each head's ablation at each step, nats, and that of its control, on one colour scale.
+
+    Args:
+        table: with `HeadAblation` rows.
+        kind: of ablation.
+        quantity: "kl" or "loss_change".
+        stages: whose boundaries are drawn.
+
+    Source: Michel et al. (2019), Are Sixteen Heads Really Better than One?, arXiv:1905.10650.
+    """
     rows = select(table, "HeadAblation", quantity, kind=kind)
+    lowest, largest = min(0.0, float(rows["value"].min())), float(rows["value"].max())
     controls = rows["control"].unique().tolist()
     heads = len(rows[["layer", "head"]].drop_duplicates())
     figure, axes = step_axis.panels(len(controls), len(controls) * (1.15 + _rows_height(heads)))
     for control, ax in zip(controls, axes, strict=True):
-        ablation_matrix(table, kind, quantity, control, stages=stages, ax=ax)
+        wide = _by_head(rows[rows["control"] == control])
+        mesh = cells(ax, wide, cmap=SCALE, vmin=lowest, vmax=largest)
+        figure.colorbar(mesh, ax=ax, pad=0.02, label=quantity_of(table, "HeadAblation", quantity).axis)
+        _finish_strip(ax, wide, stages)
+        what = "the head" if control == "head" else f"a {control}"
+        ax.set_title(f"{kind} ablation of {what}", loc="left", fontsize=9.5, pad=6 if stages is None else 18)
     return figure
 
 
@@ -205,77 +178,3 @@ def _finish_strip(ax: Axes, wide: pd.DataFrame, stages: Stages | None) -> None:
     colours = head_colours(wide.index.to_frame(index=False))
     for tick, head in zip(ax.get_yticklabels(), named, strict=True):
         tick.set(color=ink(colours[head]), fontweight="bold")
-
-
-def river(lineage: Lineage, stages: Stages | None = None, ax: Axes | None = None) -> Axes:
-    """Draw every head as a line over training that runs in the bed of its kind; a bed is as wide as it has heads."""
-    labels = lineage.members.pivot(index=["layer", "head"], columns="step", values="kind").sort_index()
-    bottoms, heights, top = _beds_of(labels.to_numpy())
-    ax = step_axis.new_axes(ax, 7.6, float(np.clip(0.9 + 0.28 * top, 1.6, _TALLEST)))
-    steps = labels.columns.to_numpy(float)
-    step_axis.set_step_axis(ax, steps)
-    step_axis.shade_stages(ax, stages)
-    ax.set_ylim(top + 0.5, -0.5 - _GAP / 2)
-    for i, (kind, bottom) in enumerate(bottoms.items()):
-        count = (labels.to_numpy() == kind).sum(0)
-        colour = HEADS[i % len(HEADS)]
-        ax.fill_between(
-            steps, bottom - 0.5, bottom - 0.5 + count, where=count > 0, step="mid", color=colour, alpha=0.18,
-            linewidth=0,
-        )  # fmt: skip
-    _draw_heads(ax, steps, heights, labels, lineage)
-    _name_beds(ax, bottoms, lineage.kinds)
-    ax.set_yticks([])
-    ax.spines["left"].set_visible(False)
-    return ax
-
-
-class _Beds(NamedTuple):
-    """The beds of kinds: where each begins, where each head runs in them [head, step], and where the last one ends."""
-
-    bottoms: dict[int, float]
-    heights: np.ndarray
-    top: float
-
-
-def _beds_of(labels: np.ndarray) -> _Beds:
-    """Return the beds of kinds in the order of their numbers; heads run in them in the order of the heads."""
-    bottoms, heights, bottom, top = {}, np.empty(labels.shape), 0.0, 0.0
-    for kind in np.unique(labels):
-        of = labels == kind
-        heights[of] = bottom + (of.cumsum(0) - 1)[of]
-        bottoms[int(kind)], top = bottom, bottom + int(of.sum(0).max())
-        bottom = top + _GAP
-    return _Beds(bottoms, heights, top)
-
-
-def _draw_heads(ax: Axes, steps: np.ndarray, heights: np.ndarray, labels: pd.DataFrame, lineage: Lineage) -> None:
-    heads = [(int(layer), int(head)) for layer, head in labels.index]
-    few = len(heads) <= _DRAWN
-    colours = head_colours(lineage.members)
-    lines = LineCollection(
-        [np.column_stack([steps, line]) for line in heights],
-        colors=[colours[head] if few else "#666666" for head in heads], linewidths=1.5 if few else 0.5,
-    )  # fmt: skip
-    ax.add_collection(lines)
-    if few:
-        for head, line in zip(heads, heights, strict=True):
-            ax.text(
-                -0.008, line[0], head_label(*head), transform=ax.get_yaxis_transform(), ha="right", va="center",
-                fontsize=8, color=ink(colours[head]),
-            )  # fmt: skip
-
-
-def _name_beds(ax: Axes, bottoms: dict[int, float], kinds: pd.DataFrame) -> None:
-    """Write each kind's number and name at the right end, moved apart where they would overlap."""
-    (low, high), rows = sorted(ax.get_ylim()), kinds.to_dict("records")
-    middles = [bottoms[row["kind"]] + (row["heads"] - 1) / 2 for row in rows]
-    places = step_axis.spread(
-        [(high - middle) / (high - low) for middle in middles],
-        1.2 * step_axis.LABEL_SIZE / step_axis.size_in_points(ax)[1],
-    )
-    for i, (place, row) in enumerate(zip(places, rows, strict=True)):
-        ax.text(
-            step_axis.LABEL_LEFT, place, f"{row['kind']}: {row['name']}", transform=ax.transAxes, va="center",
-            fontsize=step_axis.LABEL_SIZE, color=ink(HEADS[i % len(HEADS)]),
-        )  # fmt: skip

@@ -1,33 +1,20 @@
-"""Maps of attention: all heads of a layer in one, each in its colour; and a film of them over training."""
+"""Maps of attention: all heads of a layer in one, each in its colour."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection
 from matplotlib.colors import to_rgb
-from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
-from PIL import Image
 
-from stagewise.plot._step_axis import check_one_run, evenly, head_colours, new_axes
+from stagewise.plot._step_axis import check_one_run, head_colours, new_axes
 from stagewise.table import Head, maps_in, select
 from stagewise.words._times import at
 
 _APART = 0.05
 """Part of the map's width that two names of relations are apart at least, to be written beside each other."""
-
-_FRAMES = 60
-"""Checkpoints that are shown, of more evenly chosen ones."""
-
-_LAST = 1500
-"""Milliseconds for which the last checkpoint stays."""
-
-_DPI = 90
 
 
 def _blend(weights: np.ndarray, colours: Sequence[str]) -> np.ndarray:
@@ -120,39 +107,3 @@ def _outline(ax: Axes, mask: np.ndarray, first_query: int) -> None:
     for row, column in zip(*np.nonzero(inside[:, 1:] != inside[:, :-1]), strict=True):
         edges.append([(column - 0.5, first_query + row - 1.5), (column - 0.5, first_query + row - 0.5)])
     ax.add_collection(LineCollection(edges, colors="#555555", linewidths=0.6))
-
-
-def attention_film(
-    table: pd.DataFrame, path: str | Path, layer: int = 0, steps: Sequence[int] | None = None, milliseconds: int = 150
-) -> Path:
-    """Write the mean attention of a layer, all heads in one map, checkpoint after checkpoint, as a GIF.
-
-    Args:
-        table: with `MeanPattern` rows and their maps, from `measure`.
-        path: of the file, which ends in .gif.
-        layer: of the model.
-        steps: the checkpoints; None takes all, evenly chosen ones where they are many.
-        milliseconds: for which a checkpoint is shown.
-
-    Returns the path.
-
-    Raises:
-        ValueError: the table has no such rows, no such step, or the file is no GIF.
-    """
-    path = Path(path)
-    if path.suffix != ".gif":
-        raise ValueError(f"a film of attention maps is a .gif, got {path.name}")
-    available = sorted(int(step) for step in select(table, "MeanPattern", "attention", layer=layer)["step"].unique())
-    frames = [_frame(table, step, layer) for step in (evenly(available, _FRAMES) if steps is None else steps)]
-    durations = [*[milliseconds] * (len(frames) - 1), _LAST]
-    frames[0].save(path, save_all=True, append_images=frames[1:], duration=durations, loop=0, optimize=True)
-    return path
-
-
-def _frame(table: pd.DataFrame, step: int, layer: int) -> Image.Image:
-    figure = Figure(figsize=(3.6, 3.8), dpi=_DPI, layout="constrained", facecolor="white")
-    axes = attention_map(table, step, layer, ax=figure.subplots())
-    axes.set_title(f"layer {layer}, {at(step)}", fontsize=9.5)
-    canvas: Any = FigureCanvasAgg(figure)
-    canvas.draw()
-    return Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("P", palette=Image.Palette.ADAPTIVE)

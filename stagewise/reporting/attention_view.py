@@ -17,13 +17,16 @@ from stagewise.plot.maps import patterns
 from stagewise.probe import pattern_hooks
 from stagewise.probes import MeanPattern
 from stagewise.reporting._html import write_text
-from stagewise.reporting._viewer import CIRCUITSVIS_VALUES, DIGITS, boundary_checkpoints, moved_most
+from stagewise.reporting._viewer import EXAMPLE_VALUES, boundary_checkpoints, moved_most
 from stagewise.table import head_label, heads_in
 from stagewise.task import AbstractTask, Batch
 from stagewise.tasks import RepeatedTokens
 
 POSITIONS = 64
 """Positions of the sequence that are shown, from its start."""
+
+DIGITS = 4
+"""Digits of attention values as text."""
 
 
 def show_attention(
@@ -103,7 +106,7 @@ def write_example(
     few = dataclasses.replace(series, steps=steps, source=series.source and series.source.only(steps))
     table = measure(few, [MeanPattern(POSITIONS)], one, device=device, resamples=0, progress=False)
     heads, maps = heads_in(table), np.stack([patterns(table, step, None) for step in steps])
-    places = moved_most(maps[[0, -1]], CIRCUITSVIS_VALUES // (maps[0, 0].size * len(boundaries)))
+    places = moved_most(maps[[0, -1]], EXAMPLE_VALUES // (maps[0, 0].size * len(boundaries)))
     (tokens,) = one.tokens[:, : maps.shape[-1]]
     ids = list(range(len(tokens))) if tokens.is_floating_point() else tokens.tolist()
     words = [str(each) for each in ids] if task is None or tokens.is_floating_point() else task.as_text(ids)

@@ -117,6 +117,7 @@ stagewise.unpacked = (text) => {
   stagewise.names = data.names;
   const bar = document.getElementById("cursor");
   if (data.steps.length < 2 || !document.querySelector(".panel[data-axes], #viewer")) return bar.remove();
+  const play = stagewise.element(bar, "button", { type: "button" }, "play");
   const slider = stagewise.element(bar, "input", {
     type: "range", min: 0, max: data.steps.length - 1, step: 1, value: data.steps.length - 1, "aria-label": "checkpoint",
   });
@@ -139,18 +140,40 @@ stagewise.unpacked = (text) => {
     }
   };
   stagewise.listeners.push(show);
-  const go = (at) => stagewise.show(data.steps[Math.min(data.steps.length - 1, Math.max(0, at))]);
+  const last = data.steps.length - 1;
+  const go = (at) => {
+    stagewise.show(data.steps[Math.min(last, Math.max(0, at))]);
+    history.replaceState(null, "", `#step=${stagewise.step}`);
+  };
   slider.addEventListener("input", () => go(Number(slider.value)));
+  let timer = null;
+  const stop = () => {
+    clearInterval(timer);
+    timer = null;
+    play.textContent = "play";
+  };
+  play.addEventListener("click", () => {
+    if (timer) return stop();
+    if (Number(slider.value) === last) go(0);
+    play.textContent = "pause";
+    timer = setInterval(() => (Number(slider.value) < last ? go(Number(slider.value) + 1) : stop()), 200);
+  });
+  const fromAddress = () => {
+    const match = /^#step=(\d+)$/.exec(location.hash);
+    if (match) stagewise.show(data.steps[stagewise.nearest(data.steps, Number(match[1]))]);
+  };
+  window.addEventListener("hashchange", fromAddress);
   document.addEventListener("keydown", (event) => {
     if (event.altKey || event.ctrlKey || event.metaKey || /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) return;
-    if (event.target.closest("#viewer, .circuitsvis")) return;
+    if (event.target.closest("#viewer")) return;
     const at = Number(slider.value);
     const moves = { ArrowLeft: at - 1, ArrowRight: at + 1 };
     if (!(event.key in moves)) return;
     event.preventDefault();
     go(moves[event.key]);
   });
-  stagewise.show(data.steps[data.steps.length - 1]);
+  stagewise.show(data.steps[last]);
+  fromAddress();
 })();
 
 (function heads() {
@@ -169,9 +192,7 @@ stagewise.unpacked = (text) => {
         if (line) line.classList.toggle("other", single !== null && !of(label).includes(single));
       }
     }
-    for (const box of document.querySelectorAll("#viewer .head")) {
-      box.classList.toggle("other", single !== null && box.firstChild.textContent !== single);
-    }
+    for (const head of document.querySelectorAll("#viewer h4")) if (head.textContent === single) head.click();
     for (const link of document.querySelectorAll("button.head")) {
       link.setAttribute("aria-pressed", String(link.textContent === single));
     }
@@ -206,153 +227,61 @@ stagewise.unpacked = (text) => {
   }
 })();
 
-(async function circuitsvis() {
-  const library = document.getElementById("circuitsvis-library");
-  if (!library) return;
-  const code = document.createElement("script");
-  code.textContent = await stagewise.unpacked(library.textContent);
-  document.body.append(code);
-  // Its canvases are pictures without a name until they have one here.
-  const named = () => document.querySelectorAll(".circuitsvis canvas:not([aria-label])").forEach((canvas) =>
-    canvas.setAttribute("aria-label", "attention of a head"));
-  for (const place of document.querySelectorAll(".circuitsvis div[id]")) {
-    new MutationObserver(named).observe(place, { childList: true, subtree: true });
-    const view = JSON.parse(await stagewise.unpacked(document.getElementById(place.id + "-data").textContent));
-    CircuitsVis.render(place.id, CircuitsVis.AttentionHeads, view);
-  }
-})();
-
 (async function viewer() {
   const root = document.getElementById("viewer");
   if (!root) return;
-  const data = JSON.parse(await stagewise.unpacked(document.getElementById("viewer-data").textContent));
-  const [queries, keys] = data.size;
-  const cells = queries * keys;
-  const values = Uint8Array.from(atob(data.values), (c) => c.charCodeAt(0));
-  const missing = data.colours.map((c) => [1, 3, 5].map((i) => 1 - parseInt(c.slice(i, i + 2), 16) / 255));
-  let place = 0;
-  let timer = null;
-  let pointed = null;
+  const code = document.createElement("script");
+  code.textContent = await stagewise.unpacked(document.getElementById("circuitsvis-library").textContent);
+  document.body.append(code);
+  const views = JSON.parse(await stagewise.unpacked(document.getElementById("viewer-data").textContent));
+  const controls = stagewise.element(root, "div", { class: "controls" });
+  const choice = stagewise.element(controls, "select", { "aria-label": "whose attention" });
+  for (const { name } of views) stagewise.element(choice, "option", {}, name);
+  const label = stagewise.element(controls, "output", {});
+  let place = stagewise.element(root, "div", { id: "circuitsvis" });
+  let [shown, single, timer] = ["", 0, null];
 
-  const element = stagewise.element;
+  const maps = ({ heads, tokens, values }, at) => {
+    const bytes = atob(values);
+    const n = tokens.length;
+    const value = (head, query, key) => bytes.charCodeAt(((at * heads.length + head) * n + query) * n + key) / 255;
+    return heads.map((_, head) => tokens.map((_, query) => tokens.map((_, key) => value(head, query, key))));
+  };
 
-  const controls = element(root, "div", { class: "controls" });
-  const back = element(controls, "button", { type: "button", "aria-label": "previous checkpoint" }, "\u25C0");
-  const play = element(controls, "button", { type: "button", class: "play" }, "play");
-  const forth = element(controls, "button", { type: "button", "aria-label": "next checkpoint" }, "\u25B6");
-  const slider = element(controls, "input", {
-    type: "range", min: 0, max: data.steps.length - 1, step: 1, value: 0, "aria-label": "checkpoint",
-  });
-  const label = element(controls, "output", {});
-  const layers = [...new Set(data.layers)];
-  const choice = layers.length > 1 ? element(controls, "select", { "aria-label": "layer" }) : null;
-  const says = element(root, "p", { class: "pointed" });
-  const maps = [];
-  const shown = [];
-  for (const layer of layers) {
-    const heads = data.heads.map((_, i) => i).filter((i) => data.layers[i] === layer);
-    const row = element(root, "div", { class: "maps" });
-    shown.push(row);
-    if (choice) element(choice, "option", { value: shown.length - 1 }, `layer ${layer}`);
-    addMap(row, heads, `layer ${layer}, all heads`, "combined");
-    const each = element(row, "div", { class: "heads" });
-    for (const head of heads) addMap(each, [head], data.heads[head], "head");
-  }
-
-  function addMap(parent, heads, name, kind) {
-    const box = element(parent, "div", { class: kind });
-    const title = element(box, "div", { class: "name" }, name);
-    if (heads.length === 1) title.style.borderColor = data.colours[heads[0]];
-    const canvas = element(box, "canvas", { width: keys, height: queries, role: "img", "aria-label": name });
-    maps.push({ heads, canvas });
-    canvas.addEventListener("mousemove", (event) => {
-      const { left, top, width, height } = canvas.getBoundingClientRect();
-      const at = (x, size, n) => Math.min(n - 1, Math.max(0, Math.floor((x / size) * n)));
-      pointed = { heads, query: at(event.clientY - top, height, queries), key: at(event.clientX - left, width, keys) };
-      say();
+  const show = (step) => {
+    const view = views[choice.selectedIndex];
+    const at = stagewise.nearest(view.steps, step);
+    if (shown === `${choice.selectedIndex} ${at}`) return;
+    shown = `${choice.selectedIndex} ${at}`;
+    const known = stagewise.steps.indexOf(view.steps[at]);
+    label.textContent = known < 0 ? `step ${view.steps[at]}` : stagewise.names[known];
+    // A new place, as high as the last one, so that the page stays where it is.
+    const next = document.createElement("div");
+    next.style.minHeight = `${place.offsetHeight}px`;
+    next.id = "circuitsvis";
+    place.replaceWith(next);
+    place = next;
+    CircuitsVis.render(next.id, CircuitsVis.AttentionHeads, {
+      attention: maps(view, at), attentionHeadNames: view.heads, tokens: view.tokens,
     });
-    canvas.addEventListener("mouseleave", () => { pointed = null; say(); });
-  }
+  };
 
-  const showLayer = (chosen) => shown.forEach((row, i) => row.classList.toggle("hidden", i !== chosen));
-  if (choice) choice.addEventListener("change", () => showLayer(Number(choice.value)));
-  showLayer(0);
-
-  const value = (head, cell) => values[(place * data.heads.length + head) * cells + cell] / 255;
-
-  function draw({ heads, canvas }) {
-    const context = canvas.getContext("2d");
-    const image = context.createImageData(keys, queries);
-    for (let cell = 0; cell < cells; cell++) {
-      for (let channel = 0; channel < 3; channel++) {
-        let light = 1;
-        for (const head of heads) light *= 1 - value(head, cell) * missing[head][channel];
-        image.data[4 * cell + channel] = Math.round(255 * light);
-      }
-      image.data[4 * cell + 3] = 255;
-    }
-    context.putImageData(image, 0, 0);
-  }
-
-  function say() {
-    if (!pointed) {
-      says.textContent = "Rows are queries, columns are keys. Point at a cell to read it; arrow keys change the checkpoint.";
-      return;
-    }
-    const { heads, query, key } = pointed;
-    const read = heads.map((head) => `${data.heads[head]} ${value(head, query * keys + key).toFixed(2)}`);
-    const block = data.block;
-    const range = (at) => (block > 1 ? `${at * block}-${at * block + block - 1}` : at);
-    const back = block > 1 ? "" : ` (${query - key} back)`;
-    says.textContent = `query ${range(query)}, key ${range(key)}${back}: ${read.join(", ")}`;
-  }
-
-  function show(next, remember, tell) {
-    place = Math.min(data.steps.length - 1, Math.max(0, next));
-    slider.value = place;
-    const stage = data.stages[place] ? `, ${data.stages[place]}` : "";
-    label.textContent = `${stagewise.names[stagewise.nearest(stagewise.steps, data.steps[place])]}${stage}`;
-    maps.forEach(draw);
-    say();
-    if (remember) history.replaceState(null, "", `#step=${data.steps[place]}`);
-    if (tell !== false) stagewise.show(data.steps[place], follow);
-  }
-
-  const follow = (step) => show(stagewise.nearest(data.steps, step), false, false);
-
-  function stop() {
-    clearInterval(timer);
-    timer = null;
-    play.textContent = "play";
-  }
-
-  play.addEventListener("click", () => {
-    if (timer) return stop();
-    if (place === data.steps.length - 1) show(0);
-    play.textContent = "pause";
-    timer = setInterval(() => (place < data.steps.length - 1 ? show(place + 1) : stop()), 150);
+  const heads = () => [...place.querySelectorAll("h4")];
+  root.addEventListener("click", ({ target }) => {
+    const clicked = heads().findIndex((head) => head.parentElement.contains(target));
+    if (clicked >= 0) single = clicked;
   });
-  back.addEventListener("click", () => show(place - 1, true));
-  forth.addEventListener("click", () => show(place + 1, true));
-  slider.addEventListener("input", () => show(Number(slider.value), true));
-  root.addEventListener("keydown", (event) => {
-    const moves = { ArrowLeft: place - 1, ArrowRight: place + 1, Home: 0, End: data.steps.length - 1 };
-    if (!(event.key in moves)) return;
-    event.preventDefault();
-    show(moves[event.key], true);
+  new MutationObserver(() => {
+    // Its canvases are pictures without a name until they have one here.
+    for (const canvas of root.querySelectorAll("canvas:not([aria-label])")) canvas.setAttribute("aria-label", "attention of a head");
+    if (place.dataset.drawn || !heads().length) return;
+    place.dataset.drawn = "yes";
+    heads()[Math.min(single, heads().length - 1)].click();
+  }).observe(root, { childList: true, subtree: true });
+  choice.addEventListener("change", () => show(stagewise.step));
+  stagewise.listeners.push((step) => {
+    clearTimeout(timer);
+    timer = setTimeout(() => show(step), 60);
   });
-
-  function fromAddress() {
-    const match = /^#step=(\d+)$/.exec(location.hash);
-    if (!match) return;
-    const wanted = Number(match[1]);
-    const distance = data.steps.map((step) => Math.abs(step - wanted));
-    show(distance.indexOf(Math.min(...distance)));
-    root.scrollIntoView();
-  }
-
-  window.addEventListener("hashchange", fromAddress);
-  stagewise.listeners.push(follow);
-  show(data.steps.length - 1);
-  fromAddress();
+  show(stagewise.step);
 })();

@@ -58,7 +58,7 @@ ONE_A_STEP: dict[str, Callable[[pd.DataFrame], object]] = {
     "LossByPosition.cross_entropy": plot.loss_by_position,
     "OffsetProfile.mass": lambda table: plot.offset_profiles(table, [(0, 0)]),
     "AttentionTo.along": lambda table: plot.head_curves(table, "text"),
-    "HeadAblation.kl": plot.ablation_matrix,
+    "HeadAblation.kl": plot.ablation_with_control,
     "PatternClusters.cluster": plot.clusters,
     "PatternClusters.centroid": plot.centroids,
     "MeanPattern.attention": lambda table: plot.attention_map(table, 3),

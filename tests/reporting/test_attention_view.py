@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 from torch import nn
@@ -17,17 +16,13 @@ from stagewise import models as model
 from stagewise.architecture import Architecture
 from stagewise.checkpoints.run_folder import EXAMPLE
 from stagewise.checkpoints.series import CheckpointSeries, open_series
-from stagewise.findings.stages import Stages
 from stagewise.init import LinearInit
 from stagewise.recipe import Recipe, TrainPlan
 from stagewise.reporting import attention_view as example
-from stagewise.reporting._measured import Measured
-from stagewise.reporting._viewer import circuitsvis_view
 from stagewise.reporting.attention_view import write_example
 from stagewise.task import Batch
 from stagewise.tasks import RepeatedTokens, SparseRegression, Text
 from stagewise.training import train
-from tests.fixtures.packed import data_in
 
 BATCH = RepeatedTokens(32, length=8).probe_batch(3, seed=0)
 
@@ -121,7 +116,7 @@ def test_of_many_heads_those_stay_that_moved_most(
 ) -> None:
     write_example(tmp_path, open_series(models), None, batch=BATCH_EXAMPLE)
     whole = written(tmp_path)
-    monkeypatch.setattr(example, "CIRCUITSVIS_VALUES", 2 * len(whole["tokens"]) ** 2)
+    monkeypatch.setattr(example, "EXAMPLE_VALUES", 2 * len(whole["tokens"]) ** 2)
     write_example(tmp_path, open_series(models), None, batch=BATCH_EXAMPLE)
     few = written(tmp_path)
     places = [whole["heads"].index(name) for name in few["heads"]]
@@ -144,25 +139,3 @@ def test_input_vectors_are_written_as_positions(tmp_path: Path) -> None:
     series = train(Recipe(task, Architecture(sizes, LinearInit()), plan), tmp_path, progress=False)
     write_example(tmp_path, series, None, task)
     assert written(tmp_path)["tokens"] == ["0", "1", "2", "3", "4"]
-
-
-def shown_by(measured: Measured) -> list[dict[str, Any]]:
-    places, script = circuitsvis_view(measured)
-    return [data_in(script, f"{place}-data") for place in re.findall(r'<div id="([^"]+)">', places)]
-
-
-def of(table: pd.DataFrame, steps: list[int], stages: Stages | None = None) -> Measured:
-    attention = {str(step): [np.eye(2).tolist()] for step in steps}
-    shown = {"tokens": ["</script>", " cat"], "heads": ["L0H1"], "attention": attention}
-    return Measured({}, None, table, stages, {}, 0, example=shown)
-
-
-def test_the_report_shows_the_example_and_no_text_in_it_ends_the_script(table: pd.DataFrame) -> None:
-    (given,) = shown_by(of(table, [600]))
-    assert given == {"attention": [np.eye(2).tolist()], "attentionHeadNames": ["L0H1"], "tokens": ["</script>", " cat"]}
-    assert "</script> cat" not in circuitsvis_view(of(table, [600]))[1]
-
-
-def test_an_example_of_other_boundaries_gives_way_to_the_mean(table: pd.DataFrame, stages: Stages) -> None:
-    given = shown_by(of(table, [600], stages))
-    assert [one["tokens"] for one in given] == 2 * [["0", "1", "2", "3"]]

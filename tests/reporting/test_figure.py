@@ -99,18 +99,26 @@ def test_an_identifier_has_no_signs_of_html() -> None:
     assert identifier("share of L0H1 (<b>)") == "share-of-L0H1-b"
 
 
-DRIVE = """<script>(function drive() {
-  const unpacked = ["#viewer canvas", "#circuitsvis canvas"].every((each) => document.querySelector(each));
-  if (!unpacked) return setTimeout(drive, 50);
+DRIVE = """<script>(async function drive() {
+  const until = async (done) => { while (!done()) await new Promise((resolve) => setTimeout(resolve, 50)); };
+  const label = (of) => document.querySelector(`#${of} output`)?.textContent.split(",")[0];
+  const drawn = () => label("viewer") === label("cursor") && document.querySelector("#circuitsvis canvas[aria-label]");
+  await until(drawn);
   const state = (selector, read) => [...document.querySelectorAll(selector)].map(read);
   const all = () => [
     state(".panel svg line.cursor.on", (line) => line.getAttribute("x1")),
     state(".reads", (reads) => reads.textContent),
-    state("#viewer canvas", (canvas) => canvas.toDataURL()),
+    state("#circuitsvis canvas", (canvas) => canvas.toDataURL()),
   ];
   const slider = document.querySelector("#cursor input");
-  const to = (at) => { slider.value = at; slider.dispatchEvent(new Event("input")); return all(); };
-  const before = to(0), after = to(Number(slider.max));
+  const to = async (at) => {
+    slider.value = at;
+    slider.dispatchEvent(new Event("input"));
+    await until(drawn);
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    return all();
+  };
+  const before = await to(0), after = await to(Number(slider.max));
   const moved = before.map((each, i) => [each.length, each.filter((one, j) => one !== after[i][j]).length]);
   const labels = state("#cursor output, #viewer output", (output) => output.textContent.split(",")[0]);
   const heads = document.querySelectorAll("button.head");

@@ -8,53 +8,58 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stagewise.findings.stages import Stages
 from stagewise.plot.maps import patterns
 from stagewise.reporting import _viewer as viewers
 from stagewise.reporting._measured import Measured
-from stagewise.reporting._viewer import circuitsvis_view, json_script, viewer
-from tests.fixtures.packed import data_in
+from stagewise.reporting._viewer import json_script, viewer
+from tests.fixtures.packed import data_in, packed_in
 
 
 def of(table: pd.DataFrame) -> Measured:
     return Measured({}, None, table, None, {}, 0)
 
 
-def data_of(page: str) -> dict[str, Any]:
-    found: dict[str, Any] = data_in(page, "viewer-data")
+def views_of(page: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = data_in(page, "viewer-data")
     return found
 
 
-def test_the_viewer_holds_every_map_to_the_nearest_of_256_values(table: pd.DataFrame) -> None:
-    data = data_of(viewer(of(table), None))
-    packed = np.frombuffer(base64.b64decode(data["values"]), dtype=np.uint8)
-    maps = packed.reshape(len(data["steps"]), 2, 4, 4) / 255
-    assert data["steps"] == sorted(table["step"].unique())
-    assert np.abs(maps[7] - patterns(table, data["steps"][7])).max() <= 0.5 / 255
+def maps_in_view(view: dict[str, Any]) -> np.ndarray:
+    """The maps [step, head, query, key] of a view, as the page's script reads them."""
+    sizes = len(view["steps"]), len(view["heads"]), len(view["tokens"]), len(view["tokens"])
+    return np.frombuffer(base64.b64decode(view["values"]), dtype=np.uint8).reshape(sizes) / 255
 
 
-def test_every_checkpoint_says_the_stage_that_it_is_in(table: pd.DataFrame, stages: Stages) -> None:
-    boundary = stages.table["end"].iloc[0]
-    data = data_of(viewer(of(table), stages))
-    assert data["stages"] == [f"stage {1 + (step >= boundary)}" for step in data["steps"]]
-    assert set(data_of(viewer(of(table), None))["stages"]) == {""}
+def test_the_viewer_holds_every_mean_map_to_the_nearest_of_256_values(table: pd.DataFrame) -> None:
+    page = viewer(of(table))
+    (view,) = views_of(page)
+    assert view["steps"] == sorted(table["step"].unique())
+    assert (view["heads"], view["tokens"]) == (["L0H0", "L0H1"], ["0", "1", "2", "3"])
+    assert np.abs(maps_in_view(view)[7] - patterns(table, view["steps"][7])).max() <= 0.5 / 255
+    assert "CircuitsVis" in packed_in(page, "circuitsvis-library")
 
 
 def test_checkpoints_beyond_the_room_are_left_out_evenly(table: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(viewers, "VIEWER_VALUES", 3 * 32 + 5)  # 2 heads of 4 by 4 a checkpoint
     monkeypatch.setattr(viewers, "STEPS", 3)
-    page = viewer(of(table), None)
-    assert data_of(page)["steps"] == [0, 240, 600]
+    page = viewer(of(table))
+    (view,) = views_of(page)
+    assert view["steps"] == [0, 240, 600]
+    assert view["name"].endswith("3 checkpoints")
     assert "16 of 19 checkpoints are left out" in page
 
 
-def test_heads_that_moved_least_make_room_for_checkpoints(table: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(viewers, "VIEWER_VALUES", 4 * 16)
-    monkeypatch.setattr(viewers, "STEPS", 4)
-    page = viewer(of(table), None)
+@pytest.mark.parametrize("limit", [{"VIEWER_VALUES": 4 * 16, "STEPS": 4}, {"HEADS": 1}])
+def test_heads_that_moved_least_are_left_out_first(
+    limit: dict[str, int], table: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in limit.items():
+        monkeypatch.setattr(viewers, name, value)
+    page = viewer(of(table))
+    (view,) = views_of(page)
     first, last = patterns(table, 0), patterns(table, 600)
     most = int(np.abs(last - first).mean((1, 2)).argmax())
-    assert (data_of(page)["heads"], len(data_of(page)["steps"])) == ([f"L0H{most}"], 4)
+    assert (view["heads"], len(view["steps"])) == ([f"L0H{most}"], limit.get("STEPS", 19))
     assert "the 1 of 2 heads whose attention moved most" in page
 
 
@@ -63,32 +68,23 @@ def test_long_maps_are_shown_in_blocks_that_keep_what_a_query_attends_to(
 ) -> None:
     monkeypatch.setattr(viewers, "SIDE", 2)
     table = table.assign(map=table["map"].map(lambda cells: cells / 4))  # no more than one in a row
-    data = data_of(viewer(of(table), None))
-    maps = np.frombuffer(base64.b64decode(data["values"]), dtype=np.uint8).reshape(-1, 2, 2, 2) / 255
-    whole = patterns(table, 600)
+    (view,) = views_of(viewer(of(table)))
+    maps, whole = maps_in_view(view), patterns(table, 600)
     expected = sum(whole[0, query, key] for query in (2, 3) for key in (0, 1)) / 2
-    assert (data["size"], data["block"]) == ([2, 2], 2)
+    assert view["tokens"] == ["0-1", "2-3"]
     assert maps[-1, 0, 1, 0] == pytest.approx(expected, abs=0.5 / 255)
     np.testing.assert_allclose(maps[-1].sum(-1), whole.sum(-1).reshape(2, 2, 2).mean(-1), atol=1 / 255)
 
 
-def test_circuitsvis_is_given_the_last_mean_attention(table: pd.DataFrame) -> None:
-    place, script = circuitsvis_view(of(table))
-    given = data_in(script, "circuitsvis-data")
-    assert "Step 600, the end" in place
-    assert given["attentionHeadNames"] == ["L0H0", "L0H1"]
-    np.testing.assert_allclose(given["attention"], patterns(table, 600), atol=1e-4)
-
-
-def test_circuitsvis_shows_the_checkpoint_at_each_boundary(table: pd.DataFrame, stages: Stages) -> None:
-    place, script = circuitsvis_view(of(table)._replace(stages=stages))
-    (boundary,) = stages.table["start"].iloc[1:]
-    steps = np.array(sorted(table["step"].unique()))
-    nearest = steps[np.abs(steps - boundary).argmin()]
-    assert f"Step {nearest}, the end of stage 1" in place
-    given = data_in(script, "circuitsvis-0-data")
-    np.testing.assert_allclose(given["attention"], patterns(table, int(nearest)), atol=1e-4)
-    assert place.count("<details") == 2
+def test_one_sequence_is_beside_the_mean_and_no_text_in_it_ends_the_script(table: pd.DataFrame) -> None:
+    last = [[1.0, 0.0], [0.25, 0.75]]
+    attention = {"140": [np.eye(2).tolist()], "600": [last]}
+    example = {"tokens": ["</script>", " cat"], "heads": ["L0H1"], "attention": attention}
+    page = viewer(of(table)._replace(example=example))
+    _, view = views_of(page)
+    assert (view["steps"], view["heads"], view["tokens"]) == ([140, 600], ["L0H1"], ["</script>", " cat"])
+    np.testing.assert_allclose(maps_in_view(view)[1, 0], last, atol=0.5 / 255)
+    assert "</script> cat" not in page
 
 
 def test_no_text_ends_a_script_of_data() -> None:

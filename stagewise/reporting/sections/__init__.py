@@ -8,7 +8,6 @@ SECTIONS: tuple[Section, ...] = (
     text.SECTION,
     stages.STAGES,
     maps.MAPS,
-    maps.LAST_CHECKPOINT,
     maps.CHECKPOINTS,
     stages.ONSETS,
     stages.EVIDENCE,

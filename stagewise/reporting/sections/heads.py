@@ -8,19 +8,23 @@ import pandas as pd
 
 from stagewise import plot
 from stagewise.findings._roles import head_labels
+from stagewise.findings.lineage import Lineage
 from stagewise.plot._curves import quantity_of
 from stagewise.plot.heads import moved_most
 from stagewise.reporting._figure import Plot
 from stagewise.reporting._html import wording
 from stagewise.reporting._measured import Measured
-from stagewise.reporting._prose import LISTED, between, html_table
+from stagewise.reporting._prose import LISTED, NONE, between, html_table
 from stagewise.reporting._section import PANELS, Blocks, Section, never_missing
 from stagewise.table import head_label, heads_in, select
 from stagewise.words._stages import each_event
+from stagewise.words._times import written
 
 OF_ATTENTION = (("EffectiveSupport", "keys"), ("AttentionDistance", "distance"), ("ParticipationRatio", "dimensions"))
 OF_WEIGHTS = (("OVCopying", "copying"), ("QKOffset", "share"))
 WRITTEN = ("cosine", "projection")
+
+KINDS = ("kind", "attends to", "first at step", "last at step", "heads at the end")
 
 OF_CLUSTERS = ("PatternClusters.cluster", "PatternClusters.centroid", "PatternClusters.silhouette")
 
@@ -156,7 +160,7 @@ ABLATION = Section("ablation", "Which heads are needed", _needed, ("HeadAblation
 
 
 def _lineage(measured: Measured) -> Blocks:
-    """Return the river of heads and the events in it."""
+    """Return the kinds of attention, and the events in which heads change them."""
     lineage = measured.lineage
     if lineage is None:
         return []
@@ -165,10 +169,20 @@ def _lineage(measured: Measured) -> Blocks:
         [between(row), row["event"], text]
         for row, text in zip(shown.to_dict("records"), each_event(shown, lineage.kinds), strict=True)
     ]
-    river = Plot("lineage", {"": plot.river(lineage, measured.stages)}, lineage.members, wording("kinds", "river"))
     events = html_table(["between steps", "event", "what happened"], rows) if rows else wording("kinds", "none")
+    blocks: Blocks = [wording("kinds", "lineage"), html_table(KINDS, _kinds(lineage)), events]
     more = len(lineage.events) - len(rows)
-    return [river, events, *([f"<p>And {more} more events.</p>"] if more > 0 else [])]
+    return [*blocks, f"<p>And {more} more events.</p>"] if more > 0 else blocks
+
+
+def _kinds(lineage: Lineage) -> list[list[object]]:
+    """Return the cells of `KINDS`."""
+    last = lineage.members[lineage.members["step"] == lineage.members["step"].max()]
+    at_end = {kind: ", ".join(map(head_label, of["layer"], of["head"])) for kind, of in last.groupby("kind")}
+    return [
+        [row["kind"], row["name"], *map(written, (row["first_step"], row["last_step"])), at_end.get(row["kind"], NONE)]
+        for row in lineage.kinds.to_dict("records")
+    ]
 
 
 def _clusters(measured: Measured) -> Blocks:

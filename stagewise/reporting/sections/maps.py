@@ -13,7 +13,7 @@ from stagewise.reporting._html import wording
 from stagewise.reporting._measured import Measured
 from stagewise.reporting._section import PANELS, Blocks, Section, never_missing
 from stagewise.reporting._viewer import MAPS as SHOWN
-from stagewise.reporting._viewer import circuitsvis_view, viewer
+from stagewise.reporting._viewer import viewer
 from stagewise.table import head_label, heads_in, select
 from stagewise.words._times import at
 
@@ -57,18 +57,12 @@ def _steps(rows: pd.DataFrame, stages: Stages | None) -> list[int]:
 
 
 def _viewer(measured: Measured) -> Blocks:
-    return [viewer(measured, measured.stages)]
-
-
-def _circuitsvis(measured: Measured) -> Blocks:
-    """Return circuitsvis's views, and the script that fills them."""
-    return [wording("maps", "circuitsvis"), *circuitsvis_view(measured)]
+    return [wording("maps", "viewer"), viewer(measured)]
 
 
 MAPS = Section("maps", "Attention maps", _maps, SHOWN, folded=False)
-CHECKPOINTS = Section("checkpoints", "Every checkpoint", _viewer, SHOWN, applies=never_missing)
-LAST_CHECKPOINT = Section(
-    "last-checkpoint", "Each transition in circuitsvis", _circuitsvis, SHOWN, applies=never_missing, folded=False
+CHECKPOINTS = Section(
+    "checkpoints", "Attention at every checkpoint", _viewer, SHOWN, applies=never_missing, folded=False
 )
 
 

@@ -1,6 +1,7 @@
 """The sections on single heads: on what each one attends to, when it changed, and its scores."""
 
 import dataclasses
+import re
 from collections.abc import Callable
 
 import numpy as np
@@ -157,18 +158,18 @@ def test_without_the_kl_there_is_no_figure(table: pd.DataFrame, bare: Callable[.
     assert ABLATION.blocks(bare(table[table["probe"] == "HeadAblation"].assign(quantity="other"))) == []
 
 
-def test_events_stand_below_the_river(measured: Measured) -> None:
+def test_events_stand_below_the_kinds_and_who_is_of_them(measured: Measured) -> None:
     lineage = find_lineage(profile_rows([*[[None, None]] * 5, *[[None, 4]] * 5]))
-    figure, table = LINEAGE.blocks(measured._replace(lineage=lineage, stages=None))
-    assert isinstance(figure, Plot)
-    assert len(figure.rows) == 20
-    assert isinstance(table, str)
+    _, kinds, table = map(str, LINEAGE.blocks(measured._replace(lineage=lineage, stages=None)))
+    cells = re.findall(r"<td[^>]*>([^<]*)</td>", kinds)
+    steps = [str(step) for step in (lineage.kinds["first_step"].iloc[1], lineage.kinds["last_step"].iloc[1])]
+    assert cells[5:] == ["2", "offset 4", *steps, "L0H1"]
     assert "L0H1 leaves the common pattern: kind 2 (offset 4) is born" in table
 
 
 def test_a_run_in_which_nothing_happened_says_so(measured: Measured) -> None:
     lineage = find_lineage(profile_rows([[None, 2]] * 5))
-    assert LINEAGE.blocks(measured._replace(lineage=lineage, stages=None))[1] == wording("kinds", "none")
+    assert LINEAGE.blocks(measured._replace(lineage=lineage, stages=None))[2] == wording("kinds", "none")
 
 
 def test_a_run_without_patterns_has_no_such_section(measured: Measured) -> None:

@@ -14,7 +14,6 @@ from stagewise.reporting.sections.maps import (
     CONTEXT,
     COPYING,
     HEADS,
-    LAST_CHECKPOINT,
     MAPS,
     PROFILES,
     TRAINED_CONTEXT,
@@ -57,34 +56,20 @@ def test_a_relation_is_outlined_where_it_fits_the_map(size: int, outlined: bool,
     assert ("mine" in texts) is outlined
 
 
-def test_the_slider_goes_over_the_checkpoints_that_have_maps(
+def test_the_viewer_goes_over_the_checkpoints_that_have_maps(
     table: pd.DataFrame, bare: Callable[..., Measured]
 ) -> None:
     early = table[(table["probe"] != "MeanPattern") | (table["step"] <= 40)]
-    (shown,) = CHECKPOINTS.blocks(bare(early))
-    data = data_in(str(shown), "viewer-data")
-    assert (data["steps"], data["heads"]) == ([0, 20, 40], ["L0H0", "L0H1"])
+    _, shown = CHECKPOINTS.blocks(bare(early))
+    (view,) = data_in(str(shown), "viewer-data")
+    assert (view["steps"], view["heads"]) == ([0, 20, 40], ["L0H0", "L0H1"])
 
 
-def test_without_maps_there_is_no_slider_and_it_is_not_missing(
+def test_without_maps_there_is_no_viewer_and_it_is_not_missing(
     table: pd.DataFrame, bare: Callable[..., Measured]
 ) -> None:
     without = bare(table[table["probe"] != "MeanPattern"])
     assert (CHECKPOINTS.blocks(without), CHECKPOINTS.applies(without)) == ([], False)
-
-
-def test_the_last_checkpoint_with_maps_is_shown_in_a_place_that_its_script_fills(
-    table: pd.DataFrame, bare: Callable[..., Measured]
-) -> None:
-    early = table[(table["probe"] != "MeanPattern") | (table["step"] <= 40)]
-    _, place, script = map(str, LAST_CHECKPOINT.blocks(bare(early)))
-    assert "Step 40, the end" in place
-    assert '<div id="circuitsvis">' in place
-    assert data_in(script, "circuitsvis-data")["attentionHeadNames"]
-
-
-def test_without_maps_nothing_is_shown(table: pd.DataFrame, bare: Callable[..., Measured]) -> None:
-    assert LAST_CHECKPOINT.blocks(bare(table[table["probe"] != "MeanPattern"])) == []
 
 
 def test_every_context_has_its_curve(table: pd.DataFrame, measured: Measured) -> None:
