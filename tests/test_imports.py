@@ -109,6 +109,13 @@ def test_every_module_has_its_room_in_the_order() -> None:
     assert {room(module) for module in MODULES} == {"", *ROOM_FLOOR}
 
 
+def test_contributing_names_every_room_on_its_floor() -> None:
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf8")
+    rows = re.findall(r"^\| (\d+) \| (.*?) \|", page, re.MULTILINE)
+    written = [(room, int(floor)) for floor, rooms in rows for room in re.findall(r"`(\w+)(?:\.py|/)`", rooms)]
+    assert sorted(written) == sorted((room, floor + 1) for room, floor in ROOM_FLOOR.items())
+
+
 def test_imports_run_downwards() -> None:
     upwards = {
         f"{module} -> {below}"

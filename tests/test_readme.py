@@ -9,11 +9,13 @@ from typing import Any
 import pandas as pd
 import pytest
 
+import stagewise
 from stagewise import find_stages, measure, probes, tasks
 from stagewise.probes import KLToReference
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
+BOTH = ("README.md", "CONTRIBUTING.md")
 
 
 @pytest.mark.docs
@@ -27,6 +29,7 @@ def test_the_python_example_runs_as_it_stands_and_prints_three_stages(
     lines = capsys.readouterr().out.splitlines()
     assert [line[:7] for line in lines] == ["Two tra", "stage 1", "stage 2", "stage 3"]
     assert (tmp_path / "runs" / "example" / "kl.svg").stat().st_size > 0
+    assert [each for each in printed_rows(README) if not in_table(each, names["table"])] == []
     # What the references are called decides nothing.
     batch, table = names["task"].probe_batch(200, seed=0), names["table"]
     references = {name.replace("A*_1", "after 1"): log_probs for name, log_probs in batch.references.items()}
@@ -35,6 +38,39 @@ def test_the_python_example_runs_as_it_stands_and_prints_three_stages(
     others = table[table["probe"] != "KLToReference"]
     stages = find_stages(pd.concat([kl, others], ignore_index=True))
     assert str(stages).splitlines() == [line.replace("A*_1", "after 1") for line in lines]
+
+
+PRINTED = 0.01
+"""The rows of the page have two decimals, which another processor's order of sums may change by one."""
+
+
+def printed_rows(page: Path) -> list[dict[str, str]]:
+    """The rows of a table of measurements that a page shows, without empty cells."""
+    lines = re.findall(r"^\| (.*) \|$", page.read_text(encoding="utf8"), re.MULTILINE)
+    first = next(number for number, line in enumerate(lines) if line.startswith("step | probe | quantity"))
+    names, _, *rows = ([cell.strip() for cell in line.split("|")] for line in lines[first : first + 7])
+    return [{name: cell for name, cell in zip(names, row, strict=True) if cell} for row in rows]
+
+
+def in_table(printed: dict[str, str], table: pd.DataFrame) -> bool:
+    """Whether a table has one such row, the axes that are not printed missing, and the printed numbers in it."""
+    numbers = {name: float(printed[name]) for name in ("value", "lo", "hi")}
+    axes = ["step", "probe", "quantity", "reference", "layer", "head", "relation", "context", "kind", "control"]
+    texts = table[axes].astype("string").fillna("")
+    same = (texts == [printed.get(axis, "") for axis in axes]).all(axis=1)
+    rows = table[same]
+    return len(rows) == 1 and all(abs(rows[name].iloc[0] - number) <= PRINTED for name, number in numbers.items())
+
+
+def test_contributing_shows_the_drawing_and_the_rows_of_the_readme() -> None:
+    drawings = [re.findall(r"```\n( task.*?)```", (ROOT / name).read_text(encoding="utf8"), re.DOTALL) for name in BOTH]
+    assert drawings[0] == drawings[1]
+    assert len(drawings[0]) == 1
+    assert set(
+        re.findall(r"(?<=[>-] )\w+_\w+|train|measure|report|densify|intervene|branch|certify", drawings[0][0])
+    ) <= {*stagewise.__all__}
+    assert len(printed_rows(README)) == 5
+    assert printed_rows(README) == printed_rows(ROOT / "CONTRIBUTING.md")
 
 
 @pytest.mark.parametrize("catalogue", [probes, tasks], ids=["probes", "tasks"])
