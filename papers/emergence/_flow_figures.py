@@ -13,7 +13,7 @@ from stagewise.papers.theory.early_time import linearised, linearised_plateau
 from stagewise.papers.theory.plateau_flow import plateau
 from stagewise.papers.theory.sparse_attention import SparseAttention
 from stagewise.papers.theory.trajectories import curvature, first_time, follow, landscape
-from stagewise.plot._step_axis import OKABE_ITO, ordered_colours
+from stagewise.plot.axes import OKABE_ITO, ordered_colours
 
 _SHARES = (0.0, 0.1, 0.2, 0.4)
 

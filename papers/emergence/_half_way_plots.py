@@ -6,8 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from stagewise.papers.emergence._half_way import ROLES, Kind, Rise, curves, moved_curves, rise_of
-from stagewise.plot._curves import quantity_of
-from stagewise.plot._step_axis import (
+from stagewise.plot.axes import (
     OKABE_ITO,
     check_one_run,
     curve,
@@ -17,6 +16,7 @@ from stagewise.plot._step_axis import (
     set_linear_step_axis,
     set_step_axis,
 )
+from stagewise.plot.curves import quantity_of
 from stagewise.table import with_role
 
 DRAWN = 40

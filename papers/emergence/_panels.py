@@ -11,7 +11,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from stagewise.plot._step_axis import HEADS, curve, marker, ordered_colours, set_linear_step_axis
+from stagewise.plot.axes import HEADS, curve, marker, ordered_colours, set_linear_step_axis
 from stagewise.plot.power_law import collapse, set_log_times
 from stagewise.statistics import PowerLaw
 from stagewise.statistics._power_law import NoLaw

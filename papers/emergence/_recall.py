@@ -24,7 +24,7 @@ from stagewise.papers.emergence._runs import (
 )
 from stagewise.papers.emergence.recipes import RECALL_BATCH, recall_budget, recall_recipe
 from stagewise.papers.published import Result, number, table_of
-from stagewise.plot._step_axis import label_ends
+from stagewise.plot.axes import label_ends
 from stagewise.reporting.page import report
 from stagewise.statistics import PowerLaw
 from stagewise.statistics._power_law import NoLaw

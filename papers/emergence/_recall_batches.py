@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from stagewise.papers.emergence._panels import draw_curves, finish, log_log, panels
 from stagewise.papers.emergence._runs import accuracy_of
 from stagewise.papers.published import Result, number, over_seeds, table_of
-from stagewise.plot._step_axis import ordered_colours
+from stagewise.plot.axes import ordered_colours
 
 PUBLISHED = 2.25
 """The exponent of N_pairs in the paper's law."""

@@ -22,7 +22,7 @@ from stagewise.papers.emergence._panels import draw_curves, draw_law, finish, lo
 from stagewise.papers.emergence._runs import run_path, run_regression, trained_on
 from stagewise.papers.emergence.recipes import regression_budget, regression_recipe
 from stagewise.papers.published import Result, bounds, number, table_of
-from stagewise.plot._step_axis import ordered_colours
+from stagewise.plot.axes import ordered_colours
 from stagewise.statistics import PowerLaw
 from stagewise.sweeping import parameter_grid, sweep
 from stagewise.table import select

@@ -12,7 +12,7 @@ from stagewise.papers.published import Result, bounds, mean_over, number, table_
 from stagewise.papers.theory.plateau_flow import THRESHOLD, plateau
 from stagewise.papers.theory.sparse_attention import SparseAttention
 from stagewise.papers.theory.trajectories import first_time, follow
-from stagewise.plot._step_axis import OKABE_ITO
+from stagewise.plot.axes import OKABE_ITO
 from stagewise.sweeping import parameter_grid, sweep
 
 _SHOWN = 1.6

@@ -17,7 +17,7 @@ from stagewise.papers.theory.cross_sample import CrossSampleRepetition
 from stagewise.papers.theory.plateau_flow import AbstractPlateauFlow, plateau, plateau_of_descent
 from stagewise.papers.theory.sparse_attention import SparseAttention
 from stagewise.papers.theory.trajectories import first_time, follow
-from stagewise.plot._step_axis import ordered_colours
+from stagewise.plot.axes import ordered_colours
 from stagewise.plot.power_law import collapse
 from stagewise.statistics import PowerLaw
 from stagewise.statistics._power_law import fit_log_linear

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from stagewise.findings._frames import families
 from stagewise.papers.incremental._summary import over_seeds, title_of
-from stagewise.plot._step_axis import curve, label_ends, marker, new_axes, ordered_colours, set_step_axis
+from stagewise.plot.axes import curve, label_ends, marker, new_axes, ordered_colours, set_step_axis
 from stagewise.table import select
 
 _SPREAD = 0.12

@@ -15,7 +15,7 @@ from stagewise.papers.incremental._numbers import has_trained, nearest
 from stagewise.papers.incremental._summary import title_of
 from stagewise.papers.incremental.published import LOOKED_AT
 from stagewise.papers.incremental.recipes import FIGURES
-from stagewise.plot._step_axis import HEADS
+from stagewise.plot.axes import HEADS
 from stagewise.reporting._measured import Measured, read_measured
 from stagewise.table import Head, heads_in, select
 

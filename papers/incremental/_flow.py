@@ -10,7 +10,7 @@ from stagewise.papers.theory.dynamics import solve, states_at
 from stagewise.papers.theory.separation import CLOSE, cooperative_end, separation
 from stagewise.papers.theory.tensor_factorisation import TensorFactorisation, half_times
 from stagewise.papers.theory.trajectories import first_time
-from stagewise.plot._step_axis import ordered_colours
+from stagewise.plot.axes import ordered_colours
 
 NOISES = (1e-2, 1e-4, 1e-6, 1e-8)
 """Initial distances of the heads that Theorem 3's figure compares."""

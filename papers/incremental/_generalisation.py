@@ -19,7 +19,7 @@ from stagewise.loss import divergence
 from stagewise.measurement.engine import measure
 from stagewise.papers.incremental import markov
 from stagewise.papers.published import Result, over_seeds, table_of
-from stagewise.plot._step_axis import marker, ordered_colours
+from stagewise.plot.axes import marker, ordered_colours
 from stagewise.probes import KLToReference
 from stagewise.recipe import Recipe
 from stagewise.sweeping import parameter_grid, run_each

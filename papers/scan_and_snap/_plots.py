@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from stagewise.plot._step_axis import OKABE_ITO, curve, label_ends, marker, ordered_colours, set_step_axis
+from stagewise.plot.axes import OKABE_ITO, curve, label_ends, marker, ordered_colours, set_step_axis
 from stagewise.table import select
 
 _SHOWN = (0, 2, 4, 6, 8, 10, 48)

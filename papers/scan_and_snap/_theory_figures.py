@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from stagewise.papers.published import Result, number, table_of
 from stagewise.papers.scan_and_snap import _theorems as theorems
 from stagewise.papers.theory.scan_and_snap import ScanAndSnap
-from stagewise.plot._step_axis import ordered_colours
+from stagewise.plot.axes import ordered_colours
 
 _ETAS, _SIZES, _RATIOS = (0.5, 1.0, 2.0, 5.0), (10, 100, 1000, 10_000), (1, 2, 5, 10)
 """Rates eta_Y of Figure 3, vocabularies M of Figure 8, ratios eta_Y / eta_Z of Figure 9."""

@@ -17,7 +17,7 @@ from stagewise.papers.scan_and_snap.yz_model import YZ, Counts, count, forward, 
 from stagewise.papers.scan_and_snap.yz_training import Rates, train_yz
 from stagewise.papers.theory.scan_and_snap import ScanAndSnap
 from stagewise.papers.theory.token_fates import prior_attention
-from stagewise.plot._step_axis import ordered_colours
+from stagewise.plot.axes import ordered_colours
 from stagewise.task import TRAINING, derive_seed
 from stagewise.tasks import SequenceClasses, syn_small
 

@@ -14,7 +14,7 @@ from stagewise.papers.scan_and_snap._wikitext_model import columns, probe_entrop
 from stagewise.papers.scan_and_snap._wikitext_training import COLUMNS, Setting, train_baseline
 from stagewise.papers.scan_and_snap.published import BASELINE, BASELINE_START
 from stagewise.papers.scan_and_snap.wikitext_recipe import CHECKPOINTS, baseline_recipe, basic_english
-from stagewise.plot._step_axis import OKABE_ITO
+from stagewise.plot.axes import OKABE_ITO
 from stagewise.sweeping import run_each
 
 ENTROPY_EVERY = 100

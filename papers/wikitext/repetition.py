@@ -16,8 +16,8 @@ from stagewise.event import HEAD_KINDS
 from stagewise.findings._crossings import Crossing, crossings
 from stagewise.findings._roles import head_onsets
 from stagewise.papers.published import Result, number, over_seeds, table_of
-from stagewise.plot._curves import N_GRAMS
-from stagewise.plot._step_axis import curve, label_ends, marker, ordered_colours, set_step_axis
+from stagewise.plot.axes import curve, label_ends, marker, ordered_colours, set_step_axis
+from stagewise.plot.curves import N_GRAMS
 from stagewise.recipe import Recipe
 from stagewise.sweeping import parameter_grid, run_each
 from stagewise.table import select

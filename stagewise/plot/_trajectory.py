@@ -5,7 +5,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from stagewise.findings.stages import Stages
-from stagewise.plot._step_axis import GREY, check_one_run, new_axes, step_label
+from stagewise.plot.axes import GREY, check_one_run, new_axes, step_label
 from stagewise.table import select
 
 _SCALE = "viridis_r"

@@ -11,9 +11,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from stagewise.findings.stages import Stages
-from stagewise.plot import _step_axis as step_axis
-from stagewise.plot._curves import BLACK, axes_of, escaped, labels_in_words, prepared, quantity_of, set_value_axis
-from stagewise.plot._strips import SCALE, cells, over_cells
+from stagewise.plot import axes as step_axis
+from stagewise.plot.curves import BLACK, axes_of, escaped, labels_in_words, prepared, quantity_of, set_value_axis
+from stagewise.plot.strips import SCALE, cells, over_cells
 from stagewise.table import Head, Quantity, head_label, heads_in, maps_in, select
 from stagewise.words._times import at
 

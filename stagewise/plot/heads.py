@@ -8,9 +8,9 @@ from matplotlib.figure import Figure
 
 from stagewise.event import HEAD_KINDS
 from stagewise.findings.stages import Stages
-from stagewise.plot import _step_axis as step_axis
-from stagewise.plot._curves import BLACK, axes_of, family, finish, prepared, quantity_of, set_value_axis, theory_curves
-from stagewise.plot._step_axis import panels
+from stagewise.plot import axes as step_axis
+from stagewise.plot.axes import panels
+from stagewise.plot.curves import BLACK, axes_of, family, finish, prepared, quantity_of, set_value_axis, theory_curves
 from stagewise.statistics import DEFAULT
 from stagewise.table import Head, Quantity, head_label, select
 from stagewise.words._times import headed

@@ -9,7 +9,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import to_rgb
 from matplotlib.ticker import MaxNLocator
 
-from stagewise.plot._step_axis import check_one_run, head_colours, new_axes
+from stagewise.plot.axes import check_one_run, head_colours, new_axes
 from stagewise.table import Head, maps_in, select
 from stagewise.words._times import at
 

@@ -6,8 +6,8 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from stagewise.plot._curves import BLACK
-from stagewise.plot._step_axis import GREY, OKABE_ITO, ink, marker, new_axes, ordered_colours, set_linear_step_axis
+from stagewise.plot.axes import GREY, OKABE_ITO, ink, marker, new_axes, ordered_colours, set_linear_step_axis
+from stagewise.plot.curves import BLACK
 from stagewise.statistics import Forecast, PowerLaw
 from stagewise.statistics._forecast import Level
 

@@ -13,7 +13,7 @@ from stagewise.checkpoints.run_folder import table_file, write, write_json
 from stagewise.findings._roles import head_labels
 from stagewise.findings.replicates import Replicates, milestones, names, replicates_of
 from stagewise.findings.stages import Stages
-from stagewise.plot import _over_seeds as plot
+from stagewise.plot import seeds as plot
 from stagewise.reporting._figure import Plot, figure_html
 from stagewise.reporting._html import AbstractShown, wording
 from stagewise.reporting._measured_runs import MeasuredRuns, read_runs, stages_part, write_runs

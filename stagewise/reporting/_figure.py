@@ -22,7 +22,7 @@ from matplotlib.ticker import FixedFormatter
 
 from stagewise.checkpoints._digest import short_digest
 from stagewise.plain_text import plain_name
-from stagewise.plot._step_axis import ALONE
+from stagewise.plot.axes import ALONE
 from stagewise.reporting._html import packed, write_text
 from stagewise.table import KEYS, NUMBERS, VALUES, maps_in
 

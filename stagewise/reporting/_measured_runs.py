@@ -17,8 +17,8 @@ from stagewise.findings._scores import evidence, quantities_of
 from stagewise.findings.batch_familiarity import BatchFamiliarity
 from stagewise.findings.replicates import Replicates, replicates_of
 from stagewise.findings.stages import Stages
-from stagewise.plot._curves import quantity_of
-from stagewise.plot._over_seeds import bands_of
+from stagewise.plot.curves import quantity_of
+from stagewise.plot.seeds import bands_of
 from stagewise.reporting._figure import LOOK, Plot, figure_html, identifier
 from stagewise.reporting._html import AbstractShown, Page, wording
 from stagewise.reporting._measured import axis_in

@@ -13,7 +13,7 @@ import numpy as np
 
 from stagewise.findings.stages import Stages
 from stagewise.plain_text import plain_name
-from stagewise.plot._step_axis import evenly
+from stagewise.plot.axes import evenly
 from stagewise.plot.maps import patterns
 from stagewise.reporting._html import packed_script
 from stagewise.reporting._measured import Measured

@@ -15,7 +15,8 @@ from matplotlib.figure import Figure
 from stagewise import plot
 from stagewise.findings._crossings import Crossing
 from stagewise.findings.stages import Stages
-from stagewise.plot._curves import (
+from stagewise.plot.axes import _step_ticks
+from stagewise.plot.curves import (
     _KL_FLOOR,
     N_GRAMS,
     axes_of,
@@ -24,7 +25,6 @@ from stagewise.plot._curves import (
     quantity_of,
     set_value_axis,
 )
-from stagewise.plot._step_axis import _step_ticks
 from stagewise.table import Quantity, declare
 
 

@@ -9,7 +9,7 @@ import pytest
 from matplotlib.axes import Axes
 
 from stagewise import plot
-from stagewise.plot._step_axis import new_axes
+from stagewise.plot.axes import new_axes
 from stagewise.plot.generic import COLOURED, GREYS, PANELS, _profile, lines_in, loss_by_position, offset_profiles
 from stagewise.table import Quantity, declare
 

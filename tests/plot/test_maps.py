@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 
 from stagewise import plot
-from stagewise.plot._step_axis import head_colours
+from stagewise.plot.axes import head_colours
 from stagewise.plot.maps import _blend
 
 

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from stagewise import plot
 from stagewise.findings.stages import Stages
-from stagewise.plot._step_axis import ordered_colours
+from stagewise.plot.axes import ordered_colours
 
 
 def texts(ax: Axes) -> list[str]:

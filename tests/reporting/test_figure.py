@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from stagewise.plot._curves import escaped
-from stagewise.plot._step_axis import ALONE, set_step_axis
+from stagewise.plot.axes import ALONE, set_step_axis
+from stagewise.plot.curves import escaped
 from stagewise.reporting._figure import _csv_link, cursor_attribute, identifier, name_curves, svg
 from stagewise.reporting.page import report
 from tests.fixtures.browser import CHROMIUM

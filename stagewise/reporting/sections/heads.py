@@ -9,7 +9,7 @@ import pandas as pd
 from stagewise import plot
 from stagewise.findings._roles import head_labels
 from stagewise.findings.lineage import Lineage
-from stagewise.plot._curves import quantity_of
+from stagewise.plot.curves import quantity_of
 from stagewise.plot.heads import moved_most
 from stagewise.reporting._figure import Plot
 from stagewise.reporting._html import wording

@@ -5,7 +5,7 @@ import pandas as pd
 
 from stagewise import plot
 from stagewise.findings.stages import Stages
-from stagewise.plot._step_axis import head_colours
+from stagewise.plot.axes import head_colours
 from stagewise.plot.heads import moved_most
 from stagewise.plot.maps import patterns
 from stagewise.reporting._figure import Plot

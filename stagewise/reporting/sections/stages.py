@@ -10,10 +10,10 @@ from matplotlib.figure import Figure
 from stagewise import plot
 from stagewise.findings._scores import UNIT, curves_of
 from stagewise.findings.stages import Stages
-from stagewise.plot._curves import scalar
-from stagewise.plot._step_axis import panels
-from stagewise.plot._strips import beyond_uniform
+from stagewise.plot.axes import panels
+from stagewise.plot.curves import scalar
 from stagewise.plot.onsets import kinds_shown, onset_curves
+from stagewise.plot.strips import beyond_uniform
 from stagewise.reporting._figure import Plot
 from stagewise.reporting._html import wording
 from stagewise.reporting._measured import Measured

@@ -8,7 +8,7 @@ import pandas as pd
 from stagewise import plot
 from stagewise.findings._crossings import Crossing, crossings
 from stagewise.findings._roles import head_onsets
-from stagewise.plot._curves import N_GRAMS
+from stagewise.plot.curves import N_GRAMS
 from stagewise.reporting._figure import Plot
 from stagewise.reporting._html import wording
 from stagewise.reporting._measured import Measured

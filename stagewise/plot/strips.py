@@ -14,9 +14,9 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from stagewise.findings.stages import Stages
-from stagewise.plot import _step_axis as step_axis
-from stagewise.plot._curves import quantity_of
-from stagewise.plot._step_axis import head_colours, ink, ordered_colours
+from stagewise.plot import axes as step_axis
+from stagewise.plot.axes import head_colours, ink, ordered_colours
+from stagewise.plot.curves import quantity_of
 from stagewise.table import head_label, select
 
 SCALE = "BuPu"

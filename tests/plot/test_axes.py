@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from stagewise import plot
-from stagewise.plot._step_axis import (
+from stagewise.plot.axes import (
     _linear_until,
     _step_ticks,
     cell_edges,

@@ -12,8 +12,8 @@ from stagewise.findings._crossings import Crossing
 from stagewise.findings._frames import families
 from stagewise.findings._scores import quantities_of
 from stagewise.findings.stages import Stages
-from stagewise.plot import _step_axis as step_axis
-from stagewise.plot._step_axis import marker, ordered_colours
+from stagewise.plot import axes as step_axis
+from stagewise.plot.axes import marker, ordered_colours
 from stagewise.table import Quantity, head_label, select
 from stagewise.words._times import headed
 

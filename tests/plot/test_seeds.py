@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from stagewise.plot import delays, interventions
-from stagewise.plot._over_seeds import _band, compared, losses, milestones, over_seeds
+from stagewise.plot.seeds import _band, compared, losses, milestones, over_seeds
 from stagewise.words._times import counted_in
 
 STEPS = np.array([0, 10, 20, 30])

@@ -15,8 +15,8 @@ from scipy import stats
 from stagewise.findings import _scores as scores
 from stagewise.findings._frames import rows_of
 from stagewise.findings.delays import find_delays
-from stagewise.plot._curves import BLACK, axes_of, finish, quantity_of, set_value_axis
-from stagewise.plot._step_axis import curve, marker, new_axes, ordered_colours, panels, set_step_axis
+from stagewise.plot.axes import curve, marker, new_axes, ordered_colours, panels, set_step_axis
+from stagewise.plot.curves import BLACK, axes_of, finish, quantity_of, set_value_axis
 from stagewise.statistics import LEVEL
 from stagewise.statistics._constants import FEWEST_SEEDS
 from stagewise.table import Role, select
