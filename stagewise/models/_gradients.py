@@ -120,10 +120,11 @@ def by_lean_pass(
     queries, zs = ScoredPositions.of(scored), list[Tensor]()
 
     def attention(number: int, x: Tensor) -> tuple[Tensor, Tensor]:
-        shown = queries if number == len(weights.layers) - 1 else None
-        z = attend(weights.layers[number], project(weights, number, x, shown), shown, None)
+        layer, shown = weights.layers[number], queries if number == len(weights.layers) - 1 else None
+        z = attend(layer, project(weights, number, x, shown), shown, None)
         zs.append(z if z.requires_grad else z.requires_grad_())
-        return x if shown is None else shown.take(x), weights.layers[number].write(z)
+        here = x if shown is None else shown.take(x)
+        return here, layer.behind_attention(here, layer.write(z))
 
     with without_gradients_of_weights(model), torch.enable_grad():
         with products_in(dtype, inputs.device):
@@ -177,7 +178,7 @@ def edges(
 ) -> _Edges:
     """Return every edge's worth to each sequence's loss, nats: from gradients, or patched one by one."""
     x = activations[INPUT].clone()
-    n_layers, n_heads = len(weights.layers), weights.n_heads
+    n_layers, n_heads = len(weights.layers), len(weights.layers[0].W_O)
     changes = {
         (layer, head): (replacement(AblateHead(layer, head, "mean")) - activations[z_hook(layer)][:, :, head])
         @ weights.layers[layer].W_O[head]
@@ -258,7 +259,8 @@ def _last(
 
     def attention(number: int, x: Tensor) -> tuple[Tensor, Tensor]:
         # One stream for every head and use: equal until one of them is patched, or asked for a gradient of its own.
-        layer, read = weights.layers[number], x[:, None, None].expand(-1, 3, weights.n_heads, -1, -1)
+        layer = weights.layers[number]
+        read = x[:, None, None].expand(-1, 3, len(layer.W_O), -1, -1)
         if number in patches:
             read = read.clone()
         for copy, head, change in patches.get(number, ()):
@@ -266,27 +268,21 @@ def _last(
         if copies is not None:
             read = read.clone() if read.requires_grad else read.clone().requires_grad_()
             copies.append(read)
-        return x, layer.write(attend(layer, _heads(weights, layer, read), None, None))
+        return x, layer.behind_attention(x, layer.write(attend(layer, _heads(weights, layer, read), None, None)))
 
     return weights.through_layers(x, attention, start=start)
 
 
 def _heads(weights: LeanWeights, layer: Layer, read: _Copies) -> Heads:
     """Return each head's queries, keys and values, from its own copies."""
-    normed, shared = layer.ln1(read), weights.n_heads // weights.n_kv_heads
-    sizes = [weights.n_heads * weights.d_head, *2 * [weights.n_kv_heads * weights.d_head]]
-    pairs = zip(torch.split(layer.W_QKV, sizes, -1), torch.split(layer.bias_qkv, sizes), strict=True)
-    q, k, v = (
-        torch.einsum("bhpm,mhd->bhpd", normed[:, copy], _each(weight, weights.d_head, shared if copy else 1))
-        + _each(bias, weights.d_head, shared if copy else 1)[:, None]
-        for copy, (weight, bias) in enumerate(pairs)
-    )
+    normed, heads = layer.ln1(read), []
+    for copy, part in enumerate((layer.q, layer.k, layer.v)):
+        # Keys and values that several query heads share are given to each of them.
+        each = (columns.unflatten(0, (-1, part.d_head)) for columns in (part.weight, part.bias))
+        weight, bias = (columns.repeat_interleave(read.shape[2] // len(columns), 0) for columns in each)
+        heads.append(torch.einsum("bhpm,hdm->bhpd", normed[:, copy], weight) + bias[:, None])
+    q, k, v = heads
     if layer.rotary is not None:
         cos, sin = (table[: read.shape[3]] for table in layer.rotary)
         q, k = (turned_by(each, cos, sin, weights.adjacent) for each in (q, k))
     return Heads(q, k, v, layer.scale, weights.score_cap)
-
-
-def _each(columns: Tensor, d_head: int, shared: int) -> Tensor:
-    """Give every query head its columns, those that several share too: [... head d_head]."""
-    return rearrange(columns, "... (head d) -> ... head d", d=d_head).repeat_interleave(shared, -2)

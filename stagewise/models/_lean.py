@@ -94,7 +94,9 @@ def project(
 ) -> Heads:
     """Return a layer's queries, keys and values, queries at the given positions alone (None for all)."""
     layer, length = weights.layers[number], x.shape[1]
-    q, k, v = _projected(weights, layer, layer.ln1(x), queries)
+    normed = layer.ln1(x)
+    placed = normed if weights.shortformer is None else normed + weights.shortformer[:length]
+    q, k, v = layer.q(placed if queries is None else queries.take(placed)), layer.k(placed), layer.v(normed)
     # Keys turn by every position's angle, queries by those of the positions at which they are computed.
     if layer.rotary is not None:
         cos, sin = (table[:length] for table in layer.rotary)
@@ -116,8 +118,8 @@ def shown(weights: LeanWeights, clean: Mapping[str, Tensor], queries: ScoredPosi
 
 
 def _heads(weights: LeanWeights, layer: Layer, q: Tensor, k: Tensor, v: Tensor) -> Heads:
-    if weights.n_kv_heads < weights.n_heads:
-        k, v = (each.repeat_interleave(weights.n_heads // weights.n_kv_heads, 1) for each in (k, v))
+    if (shared := q.shape[1] // k.shape[1]) > 1:
+        k, v = (each.repeat_interleave(shared, 1) for each in (k, v))
     return Heads(q, k, v, layer.scale, weights.score_cap)
 
 
@@ -155,26 +157,6 @@ def _in_blocks(
         k, v, mask = heads.k[:, :, keys], heads.v[:, :, keys], seen[..., rows, keys]
         parts.append(F.scaled_dot_product_attention(heads.q[:, :, rows], k, v, attn_mask=mask, scale=heads.scale))
     return torch.cat(parts, 2)
-
-
-def _projected(
-    weights: LeanWeights, layer: Layer, x: Tensor, queries: ScoredPositions | None
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Return queries, keys and values [batch head pos d_head]."""
-    split = weights.n_heads * weights.d_head
-    W, b = layer.W_QKV.T, layer.bias_qkv
-    if weights.shortformer is not None:
-        placed = x + weights.shortformer[: x.shape[1]]
-        keys = split + weights.n_kv_heads * weights.d_head
-        q = F.linear(placed if queries is None else queries.take(placed), W[:split], b[:split])
-        rest = torch.cat([F.linear(placed, W[split:keys], b[split:keys]), F.linear(x, W[keys:], b[keys:])], -1)
-    elif queries is None:
-        q, rest = F.linear(x, W, b).tensor_split([split], -1)
-    else:
-        q, rest = F.linear(queries.take(x), W[:split], b[:split]), F.linear(x, W[split:], b[split:])
-    # Keys and values are of one width, under grouped queries narrower than the queries.
-    k, v = rest.chunk(2, -1)
-    return tuple(rearrange(each, "b p (head d) -> b head p d", d=weights.d_head) for each in (q, k, v))  # type: ignore[return-value]
 
 
 def _seen(
@@ -230,16 +212,17 @@ class LeanPass:
         mlps = {part.layer: part for part in edit if isinstance(part, AblateMLP)}
 
         def attention(number: int, x: Tensor) -> tuple[Tensor, Tensor]:
+            layer = self.weights.layers[number]
             ablated = [part for part in edit if isinstance(part, AblateHead) and part.layer == number]
             # The first edited layer reads the clean stream: its attention changes by what the ablated heads wrote.
             if number == start and context is None:
                 here, z, written = self._clean_layer(number, shown=bool(ablated))
-                return here, written + self._change(number, ablated, z)
+                return here, layer.behind_attention(here, written + self._change(number, ablated, z))
             here, heads = self._first if number == start == 0 else self._before(number, x)
-            z = attend(self.weights.layers[number], heads, self._queries(number), context)
+            z = attend(layer, heads, self._queries(number), context)
             for part in ablated:
                 z[:, :, part.head] = self._replaced(part)
-            return here, self.weights.layers[number].write(z)
+            return here, layer.behind_attention(here, layer.write(z))
 
         def mlp(number: int, x: Tensor) -> Tensor | None:
             return self._replaced(mlps[number]) if number in mlps else self.weights.layers[number].added_by_mlp(x)
@@ -255,11 +238,13 @@ class LeanPass:
         many = dataclasses.replace(self, scored=self.scored.repeat(len(heads), 1))
 
         def attention(above: int, x: Tensor) -> tuple[Tensor, Tensor]:
-            if above == number:
-                return here.repeat(len(heads), 1, 1), ablated
-            here_above, projected = many._before(above, x)
             layer = self.weights.layers[above]
-            return here_above, layer.write(attend(layer, projected, many._queries(above), None))
+            if above == number:
+                repeated = here.repeat(len(heads), 1, 1)
+                return repeated, layer.behind_attention(repeated, ablated)
+            here_above, projected = many._before(above, x)
+            written = layer.write(attend(layer, projected, many._queries(above), None))
+            return here_above, layer.behind_attention(here_above, written)
 
         x = self.clean[f"blocks.{number}.hook_resid_pre"].repeat(len(heads), 1, 1)
         return many.queries.flat(self.weights.through_layers(x, attention, start=number))
@@ -339,9 +324,10 @@ def agreeing_weights(
 
     # Layer by layer, so that what a model shows in between is compared too: errors may cancel at the end.
     def attention(number: int, x: Tensor) -> tuple[Tensor, Tensor]:
-        z = attend(weights.layers[number], project(weights, number, x, None), None, None)
+        layer = weights.layers[number]
+        z = attend(layer, project(weights, number, x, None), None, None)
         compare(z_hook(number), z)
-        return x, weights.layers[number].write(z)
+        return x, layer.behind_attention(x, layer.write(z))
 
     def mlp(number: int, x: Tensor) -> Tensor | None:
         added = weights.layers[number].added_by_mlp(x)

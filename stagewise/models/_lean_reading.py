@@ -1,17 +1,19 @@
 """The weights of the lean pass, read off a HookedTransformer or a bridge of either kind."""
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from einops import rearrange
+from jaxtyping import Bool
 from torch import Tensor
 
 from stagewise.models import _native as native
 from stagewise.models._bridge_loading import is_bridge
 from stagewise.models._config_fields import NOT_MEASURED, asked_beside
 from stagewise.models._held_attention import held_keys
-from stagewise.models._lean_weights import ACTIVATIONS, Layer, LeanWeights, Mlp, Norm
+from stagewise.models._lean_weights import ACTIVATIONS, Layer, LeanWeights, Mlp, Norm, Projection
 from stagewise.models._model import Model
 from stagewise.models._weights import in_hooked_layout, parameters
 
@@ -40,7 +42,7 @@ def lean_weights(model: Model, clean: Mapping[str, Tensor], *, mlps: bool = True
         with torch.no_grad():  # not in inference mode: gradients flow through the products with these weights
             if is_bridge(model) and not native.is_native(model):
                 return _of_bridge(model, clean, mlps)
-            return _of_config(model, mlps)
+            return _of_model(model, mlps)
     except (AttributeError, KeyError, TypeError, ValueError, RuntimeError):
         return None  # of another structure: a mixture of experts, latent attention, a kernel of its own
 
@@ -60,18 +62,28 @@ def shown_hooks(model: Model) -> tuple[str, str, str] | None:
     return (f"blocks.0.attn.hook_{turned}q", f"blocks.0.attn.hook_{turned}k", "blocks.0.attn.hook_v")
 
 
-def _of_config(model: Model, mlps: bool) -> LeanWeights:
+def _of_model(model: Model, mlps: bool) -> LeanWeights:
     """Read a HookedTransformer, or the native bridge that has its parameters."""
-    cfg: Any = model.cfg
     weights = {name: in_hooked_layout(model, name, each).detach() for name, each in parameters(model).items()}
-    layers = [_layer_of_config(model, weights, layer, mlps) for layer in range(cfg.n_layers)]
+    scales = [native.attn_scale(model, layer) for layer in range(model.cfg.n_layers)]
+    read = of_config(model.cfg, weights, scales, held_keys(model), mlps=mlps)
+    return dataclasses.replace(read, shown=shown_hooks(model))
+
+
+def of_config(
+    cfg: Any,
+    weights: Mapping[str, Tensor],
+    scales: Sequence[float],
+    held: Mapping[int, Bool[Tensor, "head pos pos"]],
+    *,
+    mlps: bool = True,
+) -> LeanWeights:
+    """Name the parts of weights by a config, given the divisor of each layer's scores; gradients flow back."""
+    layers = [_layer_of_config(cfg, weights, number, scale, held, mlps) for number, scale in enumerate(scales)]
     shortformer = cfg.positional_embedding_type == "shortformer"
     final = "RMS" if getattr(cfg, "final_rms", False) and cfg.normalization_type else cfg.normalization_type
     return LeanWeights(
         layers,
-        cfg.n_heads,
-        cfg.n_key_value_heads or cfg.n_heads,
-        cfg.d_head,
         Norm.of(weights, "ln_final", final, cfg.eps),
         weights["unembed.W_U"],
         weights["unembed.b_U"],
@@ -80,44 +92,39 @@ def _of_config(model: Model, mlps: bool) -> LeanWeights:
         _cap(cfg.output_logits_soft_cap),
         bool(cfg.rotary_adjacent_pairs),
         weights["pos_embed.W_pos"] if shortformer else None,
-        shown=shown_hooks(model),
     )
 
 
-def _layer_of_config(model: Model, weights: Mapping[str, Tensor], layer: int, mlps: bool) -> Layer:
-    cfg: Any = model.cfg
-    block = {name.removeprefix(f"blocks.{layer}."): w for name, w in weights.items() if f"blocks.{layer}." in name}
-    shared = "" if cfg.n_key_value_heads is None else "_"
-    letters = (("", "Q"), (shared, "K"), (shared, "V"))
-    pairs = [(block[f"attn.{prefix}W_{name}"], block[f"attn.{prefix}b_{name}"]) for prefix, name in letters]
-    kind, mlp = cfg.normalization_type, Mlp.of(block, cfg.act_fn) if mlps and not cfg.attn_only else None
+def _layer_of_config(
+    cfg: Any,
+    weights: Mapping[str, Tensor],
+    number: int,
+    scale: float,
+    held: Mapping[int, Bool[Tensor, "head pos pos"]],
+    mlps: bool,
+) -> Layer:
+    block, shared = f"blocks.{number}.", "" if cfg.n_key_value_heads is None else "_"
+    parts = (f"{block}attn.{part}" for part in ("{}_Q", f"{shared}{{}}_K", f"{shared}{{}}_V"))
+    kind, mlp = cfg.normalization_type, Mlp.of(weights, cfg.act_fn, block) if mlps and not cfg.attn_only else None
     after = kind if getattr(cfg, "use_normalization_before_and_after", False) else None
-    is_rotary = cfg.positional_embedding_type == "rotary"
+    is_rotary, is_local = cfg.positional_embedding_type == "rotary", getattr(cfg, "use_local_attn", False)
     return Layer(
-        Norm.of(block, "ln1", kind, cfg.eps),
-        *_side_by_side(pairs),
-        block["attn.W_O"],
-        block["attn.b_O"],
-        1 / native.attn_scale(model, layer),
-        None if mlp is None else Norm.of(block, "ln2", kind, cfg.eps),
+        Norm.of(weights, f"{block}ln1", kind, cfg.eps),
+        *(Projection.of(weights[part.format("W")], weights[part.format("b")]) for part in parts),
+        weights[f"{block}attn.W_O"],
+        weights[f"{block}attn.b_O"],
+        1 / scale,
+        None if mlp is None else Norm.of(weights, f"{block}ln2", kind, cfg.eps),
         mlp,
-        None if after is None else Norm.of(block, "ln1_post", after, cfg.eps),
-        None if after is None or mlp is None else Norm.of(block, "ln2_post", after, cfg.eps),
-        rotary=_rotary_of_config(model, cfg.rotary_adjacent_pairs) if is_rotary else None,
-        window=cfg.window_size if getattr(cfg, "use_local_attn", False) and cfg.attn_types[layer] == "local" else None,
-        held=held_keys(model).get(layer),
+        None if after is None else Norm.of(weights, f"{block}ln1_post", after, cfg.eps),
+        None if after is None or mlp is None else Norm.of(weights, f"{block}ln2_post", after, cfg.eps),
+        rotary=_rotary_of_config(cfg, weights["unembed.b_U"].device, cfg.rotary_adjacent_pairs) if is_rotary else None,
+        window=cfg.window_size if is_local and cfg.attn_types[number] == "local" else None,
+        held=held.get(number),
     )
 
 
-def _side_by_side(pairs: Sequence[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
-    """Join weights [head model d_head] and biases to the columns of one product."""
-    columns = [rearrange(weight, "head m d -> m (head d)") for weight, _ in pairs]
-    return torch.cat(columns, -1), torch.cat([bias.flatten() for _, bias in pairs])
-
-
-def _rotary_of_config(model: Model, adjacent: bool) -> tuple[Tensor, Tensor]:
-    cfg: Any = model.cfg
-    device = next(model.parameters()).device
+def _rotary_of_config(cfg: Any, device: torch.device, adjacent: bool) -> tuple[Tensor, Tensor]:
     turned = cfg.rotary_dim or cfg.d_head
     # In float64: an angle is a large product of which only the rest after whole turns counts.
     frequencies = cfg.rotary_base ** -(torch.arange(0, turned, 2, dtype=torch.float64) / turned)
@@ -134,9 +141,6 @@ def _of_bridge(bridge: Any, clean: Mapping[str, Tensor], mlps: bool) -> LeanWeig
     head = bridge.unembed.original_component
     return LeanWeights(
         [_layer_of_bridge(bridge, layer, clean, mlps) for layer in range(cfg.n_layers)],
-        cfg.n_heads,
-        bridge.blocks[0].attn.W_K.shape[0],
-        cfg.d_head,
         _norm_of_bridge(bridge.ln_final, cfg),
         head.weight.T.detach(),
         _or_zero(getattr(head, "bias", None), head.weight[:, 0]),
@@ -151,11 +155,13 @@ def _layer_of_bridge(bridge: Any, layer: int, clean: Mapping[str, Tensor], mlps:
     cfg, hf, block = bridge.cfg, bridge.original_model.config, bridge.blocks[layer]
     attn = block.attn
     weights = {name: getattr(attn, f"W_{name}") for name in "QKV"}
-    pairs = [(weight, _or_zero(getattr(attn, f"b_{name}"), weight[:, 0])) for name, weight in weights.items()]
+    parts = [
+        Projection.of(weight, _or_zero(getattr(attn, f"b_{name}"), weight[:, 0])) for name, weight in weights.items()
+    ]
     ln1 = _norm_of_bridge(block.ln1, cfg)
     return Layer(
         ln1,
-        *_side_by_side(pairs),
+        *parts,
         attn.W_O.detach(),
         _or_zero(attn.b_O, attn.W_O[0, 0]),
         float(getattr(attn.original_component, "scaling", cfg.d_head**-0.5)),
@@ -179,7 +185,7 @@ def _rotary_of_bridge(bridge: Any, layer: int, clean: Mapping[str, Tensor]) -> t
         return None
     cos, sin = (clean.get(f"blocks.{layer}.attn.hook_{name}") for name in ("cos", "sin"))
     if cos is None or sin is None:
-        return _rotary_of_config(bridge, adjacent=True)
+        return _rotary_of_config(bridge.cfg, next(bridge.parameters()).device, adjacent=True)
     return cos[0].clone(), sin[0].clone()  # no tensors of inference mode
 
 

@@ -1,4 +1,4 @@
-"""A model's parameters as the lean pass multiplies with them, and its way through the layers."""
+"""A model's parameters as passes of this library multiply with them, and the way through its layers."""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +16,10 @@ TRAINED_ACTIVATIONS = ("relu", "gelu", "silu")
 """Those of the training pass; models with others train by their hooks."""
 
 _Attention = Callable[[int, Tensor], tuple[Tensor, Tensor]]
-"""From a layer's number and the residual stream in front of it to what attention adds to, and what it writes."""
+"""From a layer's number and the residual stream in front of it to what attention adds to, and to their sum."""
+
+Read = Callable[[Tensor, Tensor], Tensor]
+"""From a weight [out model] and a bias to what the input becomes under them."""
 
 
 def _gelu(x: Tensor, approximate: str = "none") -> Tensor:
@@ -70,6 +73,28 @@ class Norm(NamedTuple):
         return scaled if self.weight is None else scaled * self.weight
 
 
+class Projection(NamedTuple):
+    """The map from the residual stream to the queries, the keys or the values of a layer's heads."""
+
+    weight: Float[Tensor, "columns model"]
+    bias: Float[Tensor, " columns"]
+    d_head: int
+
+    @classmethod
+    def of(cls, weight: Float[Tensor, "head model d_head"], bias: Float[Tensor, "head d_head"]) -> "Projection":
+        """Lay every head's columns one behind another."""
+        return cls(weight.transpose(1, 2).flatten(0, 1), bias.flatten(), weight.shape[2])
+
+    def __call__(self, x: Float[Tensor, "batch pos model"]) -> Float[Tensor, "batch head pos d_head"]:
+        """Return what every head makes of each residual vector."""
+        return self.read(partial(F.linear, x))
+
+    def read(self, read: Read) -> Float[Tensor, "batch head pos d_head"]:
+        """Return what every head makes of an input that is known by what it becomes under a weight and a bias."""
+        projected = read(self.weight, self.bias)
+        return projected.view(*projected.shape[:2], -1, self.d_head).transpose(1, 2)
+
+
 class Mlp(NamedTuple):
     """A layer's MLP; `W_gate` is None where it has none."""
 
@@ -103,13 +128,12 @@ def capped(x: Tensor, cap: float | None) -> Tensor:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Layer:
-    """A layer's weights, q, k and v side by side; norms that are absent are None, cos and sin are those of rotary
-    positions.
-    """
+    """A layer's weights; norms that are absent are None, cos and sin are those of rotary positions."""
 
     ln1: Norm
-    W_QKV: Float[Tensor, "model columns"]
-    bias_qkv: Float[Tensor, " columns"]
+    q: Projection
+    k: Projection
+    v: Projection
     W_O: Float[Tensor, "head d_head written"]
     bias_o: Float[Tensor, " written"]
     scale: float
@@ -126,12 +150,12 @@ class Layer:
         return widened(F.linear(z.flatten(2), self.W_O.flatten(0, 1).T, self.bias_o))
 
     def behind_attention(
-        self, x: Float[Tensor, "batch query sum"], written: Float[Tensor, "*#batch written"]
-    ) -> Float[Tensor, "batch query sum"]:
+        self, x: Float[Tensor, "*axes sum"], written: Float[Tensor, "*#axes written"]
+    ) -> Float[Tensor, "*axes sum"]:
         """Return the residual stream between attention and MLP, from the one in front and what attention wrote."""
         return x + (written if self.ln1_post is None else self.ln1_post(written))
 
-    def added_by_mlp(self, x: Float[Tensor, "batch query model"]) -> Float[Tensor, "batch query model"] | None:
+    def added_by_mlp(self, x: Float[Tensor, "*axes model"]) -> Float[Tensor, "*axes model"] | None:
         """Return the MLP's output to the residual stream, from its input; None without an MLP."""
         if self.mlp is None or self.ln2 is None:
             return None
@@ -141,12 +165,9 @@ class Layer:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class LeanWeights:
-    """All that the lean pass reads of a model; `shown` names the clean pass's q, k and v of the first layer."""
+    """All that passes read of a model behind its embedding; `shown` names the clean pass's q, k and v of layer 0."""
 
     layers: Sequence[Layer]
-    n_heads: int
-    n_kv_heads: int
-    d_head: int
     ln_final: Norm
     W_U: Float[Tensor, "model token"]
     bias_u: Float[Tensor, " token"]
@@ -174,11 +195,10 @@ class LeanWeights:
         attention: _Attention,
         mlp: Callable[[int, Tensor], Tensor | None] | None = None,
         start: int = 0,
-    ) -> Float[Tensor, "batch query sum"]:
+    ) -> Float[Tensor, "*axes sum"]:
         """Return the last layer's output from layer `start` on; `mlp` may replace what each MLP adds."""
         for number in range(start, len(self.layers)):
-            x, written = attention(number, x)
-            between = self.layers[number].behind_attention(x, written)
+            x, between = attention(number, x)
             read = x if self.parallel else between
             added = self.layers[number].added_by_mlp(read) if mlp is None else mlp(number, read)
             x = between if added is None else between + added

@@ -14,7 +14,8 @@ from torch import Tensor
 from stagewise.models import _native as native
 from stagewise.models._config_fields import HOOKS, TRAINING, WITHOUT_EFFECT, asked_beside
 from stagewise.models._held_attention import evenly, held_keys, of_last
-from stagewise.models._lean_weights import TRAINED_ACTIVATIONS, Mlp, Norm
+from stagewise.models._lean_reading import of_config
+from stagewise.models._lean_weights import TRAINED_ACTIVATIONS, Layer
 from stagewise.models._model import Config, Model
 from stagewise.models._weights import parameters
 
@@ -30,9 +31,6 @@ _READS = 10
 
 _TOLERANCE = 1e-4
 """Largest difference of logits from the hooked model's: float32 sums taken in another order stay far below it."""
-
-_Read = Callable[[Tensor, Tensor], Tensor]
-"""From a weight and a bias to what the layer's input becomes under them."""
 
 
 def causal_attention(
@@ -219,23 +217,24 @@ def _predictions(way: _Way, weights: Mapping[str, Tensor], tokens: Tensor, score
     start = int(counted.any(0).argmax())  # before it, the last layer needs no queries
     if way.first_layer == "tables to the outputs":
         return _rows(_folded(way, weights, tokens, start), counted[:, start:])
+    lean, last = of_config(cfg, weights, way.scales, way.held), cfg.n_layers - 1
+
+    def attention(number: int, x: Tensor) -> tuple[Tensor, Tensor]:
+        # Later layers read every position of the earlier ones; of the last one only what is scored counts.
+        layer, first = lean.layers[number], start if number == last else 0
+        here = x[:, first:]
+        if number == 0 and way.first_layer == "tables":
+            behind = _by_tables(way, weights, here + layer.bias_o, tokens, layer.W_O)
+        else:
+            q, k, v = _heads(way, number, layer, weights, x, tokens, first)
+            z = causal_attention(q, k, v, way.scales[number], layer.held, by_products=way.by_products)
+            behind = layer.behind_attention(here, layer.write(z.transpose(1, 2)))
+        return here, _rows(behind, counted[:, start:]) if number == last else behind
+
     # Shortformer positions never enter the residual stream: each layer adds them to what queries and keys read.
     embedded = tokens @ W_E if tokens.is_floating_point() else F.embedding(tokens, W_E)
-    x = embedded if cfg.positional_embedding_type == "shortformer" else embedded + positions
-    for layer in range(cfg.n_layers):
-        # Later layers read every position of the earlier ones; of the last one only what is scored counts.
-        first = start if layer == cfg.n_layers - 1 else 0
-        if layer == 0 and way.first_layer == "tables":
-            read = x[:, first:] + weights["blocks.0.attn.b_O"]
-            x = _by_tables(way, weights, read, tokens, weights["blocks.0.attn.W_O"])
-        else:
-            x = x[:, first:] + _attention(way, layer, weights, x, tokens, first)
-        if layer == cfg.n_layers - 1:
-            x = _rows(x, counted[:, start:])
-        if not cfg.attn_only:
-            mlp = Mlp.of(weights, cfg.act_fn, f"blocks.{layer}.")
-            x = x + mlp(_norm(cfg, weights, f"blocks.{layer}.ln2")(x))
-    return F.linear(_norm(cfg, weights, "ln_final")(x), weights["unembed.W_U"].T, weights["unembed.b_U"])
+    x = embedded if lean.shortformer is not None else embedded + positions
+    return lean.unembedded(lean.through_layers(x, attention))
 
 
 def _rows(
@@ -260,32 +259,16 @@ def _by_tables(way: _Way, weights: Mapping[str, Tensor], x: Tensor, tokens: Tens
     return attended_by_tables(x, rows, tokens, attention, write, way.scales[0], way.held.get(0))
 
 
-def _attention(way: _Way, layer: int, weights: Mapping[str, Tensor], x: Tensor, tokens: Tensor, first: int) -> Tensor:
-    """Return the output of a layer's heads at the positions from `first` on."""
+def _heads(
+    way: _Way, number: int, layer: Layer, weights: Mapping[str, Tensor], x: Tensor, tokens: Tensor, first: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return a layer's queries from position `first` on, its keys and its values."""
     positions = weights["pos_embed.W_pos"][: tokens.shape[1]]
-    sources: dict[str, _Read]
-    if layer == 0 and way.first_layer == "rows":
-        W_E = weights["embed.W_E"]
-        read = partial(looked_up, W_E, positions, tokens)
-        sources = {"Q": partial(looked_up, W_E, positions[first:], tokens[:, first:]), "K": read, "V": read}
-    else:
-        normed = _norm(way.cfg, weights, f"blocks.{layer}.ln1")(x)
-        keyed = normed + positions if way.cfg.positional_embedding_type == "shortformer" else normed
-        linear = F.linear
-        sources = {"Q": partial(linear, keyed[:, first:]), "K": partial(linear, keyed), "V": partial(linear, normed)}
+    if number == 0 and way.first_layer == "rows":
+        read = partial(looked_up, weights["embed.W_E"], positions, tokens)
+        queries = partial(looked_up, weights["embed.W_E"], positions[first:], tokens[:, first:])
+        return layer.q.read(queries), layer.k.read(read), layer.v.read(read)
+    normed = layer.ln1(x)
+    placed = normed + positions if way.cfg.positional_embedding_type == "shortformer" else normed
     # A product for each: joining the weights for one, and parting their gradients, takes longer than it saves.
-    q, k, v = (_projection(weights, f"blocks.{layer}.attn.", letter, source) for letter, source in sources.items())
-    z = causal_attention(q, k, v, way.scales[layer], way.held.get(layer), by_products=way.by_products)
-    W_O, b_O = weights[f"blocks.{layer}.attn.W_O"], weights[f"blocks.{layer}.attn.b_O"]
-    return F.linear(z.transpose(1, 2).flatten(2), W_O.flatten(0, 1).T, b_O)
-
-
-def _projection(weights: Mapping[str, Tensor], attention: str, letter: str, source: _Read) -> Tensor:
-    """Return queries, keys or values [batch head pos d_head]."""
-    weight, bias = weights[f"{attention}W_{letter}"], weights[f"{attention}b_{letter}"]
-    projected = source(weight.transpose(1, 2).flatten(0, 1), bias.flatten())
-    return projected.view(*projected.shape[:2], *bias.shape).transpose(1, 2)
-
-
-def _norm(cfg: Config, weights: Mapping[str, Tensor], name: str) -> Norm:
-    return Norm.of(weights, name, cfg.normalization_type, cfg.eps)
+    return layer.q(placed[:, first:]), layer.k(placed), layer.v(normed)

@@ -19,7 +19,7 @@ from stagewise.models._bridge_loading import wrapped
 from stagewise.models._edits import replacement
 from stagewise.models._lean import _SHORT, ScoredPositions, attend, project
 from stagewise.models._lean_reading import rotary_hooks, shown_hooks
-from stagewise.models._lean_weights import Layer, LeanWeights, Norm
+from stagewise.models._lean_weights import Layer, LeanWeights, Norm, Projection
 from tests.models.conftest import CONFIG, HOOKED, ROTARY
 from tests.models.small_families import family_of
 
@@ -179,19 +179,16 @@ def weights(window: int | None = None, cap: float | None = None) -> LeanWeights:
         return torch.randn(*shape, generator=generator)
 
     generator = torch.Generator().manual_seed(0)
-    columns = 3 * HEADS * D_HEAD
-    layer = Layer(
-        PLAIN, draw(D_MODEL, columns), draw(columns), draw(HEADS, D_HEAD, D_MODEL), draw(D_MODEL), 0.5, window=window
-    )
-    return LeanWeights(
-        [layer], HEADS, HEADS, D_HEAD, PLAIN, draw(D_MODEL, 4), draw(4), score_cap=cap
-    )  # fmt: skip
+    parts = [Projection.of(draw(HEADS, D_MODEL, D_HEAD), draw(HEADS, D_HEAD)) for _ in range(3)]
+    layer = Layer(PLAIN, *parts, draw(HEADS, D_HEAD, D_MODEL), draw(D_MODEL), 0.5, window=window)
+    return LeanWeights([layer], PLAIN, draw(D_MODEL, 4), draw(4), score_cap=cap)
 
 
 def by_formula(model: LeanWeights, x: Tensor, context: int) -> Tensor:
     """Return z, one query at a time."""
     [layer] = model.layers
-    q, k, v = (x @ layer.W_QKV + layer.bias_qkv).unflatten(-1, (3, HEADS, D_HEAD)).unbind(2)
+    parts = (layer.q, layer.k, layer.v)
+    q, k, v = ((x @ part.weight.T + part.bias).unflatten(-1, (HEADS, D_HEAD)) for part in parts)
     z = torch.zeros_like(q)
     for query in range(x.shape[1]):
         keys = slice(max(0, query - context + 1), query + 1)

@@ -4,17 +4,18 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from stagewise.models._lean_weights import ACTIVATIONS, Layer, LeanWeights, Mlp, Norm, capped
+from stagewise.models._lean_weights import ACTIVATIONS, Layer, LeanWeights, Mlp, Norm, Projection, capped
 
 GENERATOR = torch.Generator().manual_seed(0)
 X = torch.randn(3, 5, 8, generator=GENERATOR)
 
 
 def _weights(norm: Norm, n_tokens: int) -> LeanWeights:
-    columns, writing = torch.randn(8, 24, generator=GENERATOR), torch.randn(2, 4, 8, generator=GENERATOR)
-    layer = Layer(Norm(None, 0.0), columns, torch.zeros(24), writing, torch.randn(8, generator=GENERATOR), 1.0)
+    part = Projection.of(torch.randn(2, 8, 4, generator=GENERATOR), torch.zeros(2, 4))
+    writing, bias = torch.randn(2, 4, 8, generator=GENERATOR), torch.randn(8, generator=GENERATOR)
+    layer = Layer(Norm(None, 0.0), part, part, part, writing, bias, 1.0)
     W_U, bias_u = torch.randn(8, n_tokens, generator=GENERATOR), torch.randn(n_tokens, generator=GENERATOR)
-    return LeanWeights([layer], 2, 2, 4, norm, W_U, bias_u)
+    return LeanWeights([layer], norm, W_U, bias_u)
 
 
 def test_a_folded_head_writes_the_logits_that_the_unembedding_makes_of_it() -> None:
@@ -24,7 +25,8 @@ def test_a_folded_head_writes_the_logits_that_the_unembedding_makes_of_it() -> N
     z = torch.randn(3, 5, 2, 4, generator=GENERATOR)
 
     def logits(of: LeanWeights) -> torch.Tensor:
-        return of.unembedded(of.through_layers(X, lambda _, x: (of.past_last(x), of.layers[0].write(z))))
+        here = of.past_last(X)
+        return of.unembedded(of.through_layers(X, lambda *_: (here, here + of.layers[0].write(z))))
 
     torch.testing.assert_close(logits(folded), logits(weights))
 
