@@ -7,6 +7,7 @@ takes seconds. The first checkpoint shows which saved tensor, or which of its ro
 import contextlib
 import gc
 import re
+import warnings
 from collections.abc import Iterator, Mapping
 from importlib import metadata
 from typing import Any, NamedTuple, TypeGuard
@@ -14,7 +15,7 @@ from weakref import WeakKeyDictionary
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from stagewise.config import in_a_line, line_of
 from stagewise.models import _huggingface as huggingface
@@ -135,20 +136,49 @@ def load_bridge(bridge: Bridge, state: Mapping[str, Tensor]) -> None:
     if wrong := huggingface.not_real(state, read):
         raise huggingface.unfit(wrong)
     if known is not None:
-        beneath = hf.state_dict()
-        for name, source in known.of.items():
-            beneath[name].copy_(source.read(state))
+        _put(bridge, hf, known.of, state)
         return
     for module in (bridge, hf):
         if state.keys() == whole_state(bridge).keys() == module.state_dict().keys():
-            module.load_state_dict(state)
+            _put(bridge, module, {name: _Source(name) for name in state}, state)
             return
     plain = huggingface.loaded(type(hf), type(hf.config).from_dict(hf.config.to_dict()), state)
-    hf.load_state_dict(wrapped(plain).original_model.state_dict())
-    del plain
+    read = wrapped(plain).original_model.state_dict()
+    _put(bridge, hf, {name: _Source(name) for name in read}, read)
+    del plain, read
     gc.collect()  # a wrapped model refers to itself: without this, many wait in memory for the collector
     if (sources := _sources(bridge, state)) is not None:
         _KNOWN[bridge] = _Sources(_shapes(state), sources)
+
+
+def _put(bridge: Bridge, module: Any, sources: Mapping[str, _Source], state: Mapping[str, Tensor]) -> None:
+    """Copy weights into a bridge or the model beneath it, and check that it then holds each one as it was read."""
+    _tie_as_read(bridge, module, sources, state)
+    held = module.state_dict()
+    for name, source in sources.items():
+        held[name].copy_(source.read(state))
+    huggingface.check_held(((name, source.read(state)) for name, source in sources.items()), module.state_dict())
+
+
+def _tie_as_read(bridge: Bridge, module: Any, sources: Mapping[str, _Source], state: Mapping[str, Tensor]) -> None:
+    """Make embedding and unembedding of a tied config two weights where they differ in a checkpoint, else one."""
+    head: Any = getattr(bridge.unembed, "original_component", None)
+    embedding: Any = getattr(bridge.embed, "original_component", None)
+    tied = getattr(bridge.original_model.config.get_text_config(), "tie_word_embeddings", False)
+    if not tied or getattr(head, "weight", None) is None or getattr(embedding, "weight", None) is None:
+        return
+    places = {part.weight.data_ptr() for part in (head, embedding)}
+    names = [name for name, weight in module.state_dict().items() if weight.data_ptr() in places]
+    first, *others = [sources[name].read(state) for name in names if name in sources]
+    alike = all(huggingface.same(first, other) for other in others)
+    if alike and head.weight is not embedding.weight:
+        head.weight = embedding.weight
+    elif not alike and head.weight is embedding.weight:
+        head.weight = nn.Parameter(head.weight.detach().clone(), head.weight.requires_grad)
+        warnings.warn(
+            "the config ties embedding and unembedding, and their weights differ in a checkpoint: they are read as two",
+            stacklevel=2,
+        )
 
 
 def _names(bridge: Bridge) -> set[str]:
@@ -169,7 +199,7 @@ def _sources(bridge: Bridge, state: Mapping[str, Tensor]) -> Mapping[str, _Sourc
     found = {
         name: _Source(saved_as[plain[name]])
         for name, weight in beneath.items()
-        if plain[name] in saved_as and _same(weight, state[saved_as[plain[name]]])
+        if plain[name] in saved_as and huggingface.same(weight, state[saved_as[plain[name]]])
     }
     copied = [_extent(beneath[name]) for name in found]
     for name, weight in beneath.items():
@@ -181,15 +211,11 @@ def _sources(bridge: Bridge, state: Mapping[str, Tensor]) -> Mapping[str, _Sourc
         split = _of_weight(name, found) if name.endswith(".bias") else None
         siblings = [saved for short, saved in saved_as.items() if short.startswith(_parent(plain[name]))]
         source = split or next(filter(None, (_rows(weight, saved, state) for saved in siblings)), None)
-        if source is None or source.name not in state or not _same(weight, source.read(state)):
+        if source is None or source.name not in state or not huggingface.same(weight, source.read(state)):
             return None
         found[name] = source
         copied.append((start, end))
     return found
-
-
-def _same(one: Tensor, saved: Tensor) -> bool:
-    return one.shape == saved.shape and torch.equal(one, saved.to(one))
 
 
 def _extent(weight: Tensor) -> tuple[int, int]:

@@ -278,8 +278,8 @@ def _heads(weights: LeanWeights, layer: Layer, read: _Copies) -> Heads:
     normed, heads = layer.ln1(read), []
     for copy, part in enumerate((layer.q, layer.k, layer.v)):
         # Keys and values that several query heads share are given to each of them.
-        each = (columns.unflatten(0, (-1, part.d_head)) for columns in (part.weight, part.bias))
-        weight, bias = (columns.repeat_interleave(read.shape[2] // len(columns), 0) for columns in each)
+        of_heads = part.weight.view(-1, part.d_head, part.weight.shape[1]), part.bias.view(-1, part.d_head)
+        weight, bias = (columns.repeat_interleave(read.shape[2] // len(columns), 0) for columns in of_heads)
         heads.append(torch.einsum("bhpm,hdm->bhpd", normed[:, copy], weight) + bias[:, None])
     q, k, v = heads
     if layer.rotary is not None:

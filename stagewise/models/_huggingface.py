@@ -115,7 +115,27 @@ def loaded(kind: type[Any], config: Any, state: Mapping[str, Tensor]) -> nn.Modu
     wrong += not_real(state, [name for name, _ in model.named_parameters()])
     if wrong:
         raise unfit(wrong)
+    held = model.state_dict()
+    check_held(((name, state[name]) for name in held if name in state), held)
     return _eager(model)
+
+
+def check_held(read: Iterable[tuple[str, Tensor]], held: Mapping[str, Tensor]) -> None:
+    """Refuse a model in which a weight is not what was read, as where another one took its place."""
+    for name, weight in read:
+        if not same(held[name], weight):
+            raise ValueError(
+                f"the model does not hold {name} as it was read: another weight of the checkpoint took its place, and "
+                "it would be measured as another model. Please report it, with the model's config"
+            )
+
+
+def same(held: Tensor, read: Tensor) -> bool:
+    """Whether a weight is the one that was read, to the bit, in its own type; nan is equal to nan."""
+    if held.shape != read.shape:
+        return False
+    read = read.to(held)
+    return torch.equal(held, read) or torch.allclose(held, read, 0.0, 0.0, equal_nan=True)
 
 
 def unfit(wrong: Iterable[str]) -> ValueError:

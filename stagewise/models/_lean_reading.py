@@ -104,13 +104,16 @@ def _layer_of_config(
     mlps: bool,
 ) -> Layer:
     block, shared = f"blocks.{number}.", "" if cfg.n_key_value_heads is None else "_"
-    parts = (f"{block}attn.{part}" for part in ("{}_Q", f"{shared}{{}}_K", f"{shared}{{}}_V"))
+    names = (f"{block}attn.{part}" for part in ("{}_Q", f"{shared}{{}}_K", f"{shared}{{}}_V"))
+    q, k, v = (Projection.of(weights[name.format("W")], weights[name.format("b")]) for name in names)
     kind, mlp = cfg.normalization_type, Mlp.of(weights, cfg.act_fn, block) if mlps and not cfg.attn_only else None
     after = kind if getattr(cfg, "use_normalization_before_and_after", False) else None
     is_rotary, is_local = cfg.positional_embedding_type == "rotary", getattr(cfg, "use_local_attn", False)
     return Layer(
         Norm.of(weights, f"{block}ln1", kind, cfg.eps),
-        *(Projection.of(weights[part.format("W")], weights[part.format("b")]) for part in parts),
+        q,
+        k,
+        v,
         weights[f"{block}attn.W_O"],
         weights[f"{block}attn.b_O"],
         1 / scale,
@@ -155,13 +158,14 @@ def _layer_of_bridge(bridge: Any, layer: int, clean: Mapping[str, Tensor], mlps:
     cfg, hf, block = bridge.cfg, bridge.original_model.config, bridge.blocks[layer]
     attn = block.attn
     weights = {name: getattr(attn, f"W_{name}") for name in "QKV"}
-    parts = [
-        Projection.of(weight, _or_zero(getattr(attn, f"b_{name}"), weight[:, 0])) for name, weight in weights.items()
-    ]
+    biases = {name: _or_zero(getattr(attn, f"b_{name}"), weight[:, 0]) for name, weight in weights.items()}
+    q, k, v = (Projection.of(weights[name], biases[name]) for name in "QKV")
     ln1 = _norm_of_bridge(block.ln1, cfg)
     return Layer(
         ln1,
-        *parts,
+        q,
+        k,
+        v,
         attn.W_O.detach(),
         _or_zero(attn.b_O, attn.W_O[0, 0]),
         float(getattr(attn.original_component, "scaling", cfg.d_head**-0.5)),

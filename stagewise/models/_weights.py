@@ -130,4 +130,6 @@ def load(model: Model, state: Mapping[str, Tensor]) -> None:
     if wrong:
         raise huggingface.unfit(wrong)
     put(model, state)
+    loaded = {name: in_hooked_layout(model, name, each) for name, each in parameters(model).items()}
+    huggingface.check_held(((name, state[name]) for name in loaded), loaded)
     held_attention.hold(model, held)

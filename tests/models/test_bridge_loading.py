@@ -1,6 +1,8 @@
 """Every later checkpoint of a bridge is copied, and its weights and logits are those of a bridge wrapped for it."""
 
+import contextlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +11,7 @@ from torch import nn
 
 from stagewise import models
 from stagewise.architecture import Architecture
+from stagewise.checkpoints.series import open_series
 from stagewise.models import _bridge_loading as bridge_loading
 from stagewise.models._model import Bridge
 from tests.models.small_families import LENGTH, VOCAB, families
@@ -135,3 +138,40 @@ def test_trial_tokens_lie_in_the_vocabulary_and_differ() -> None:
     assert len(bridge_loading.trial_tokens(32).unique()) == 6
     assert len(bridge_loading.trial_tokens(7, 8).unique()) == 7  # no period of the vocabulary's own
     assert bridge_loading.trial_tokens(3).unique().tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("kind", "change"),
+    [("GPT2", {}), ("Llama", {"tie_word_embeddings": True}), ("Gemma2", {"tie_word_embeddings": True})],
+)
+@pytest.mark.parametrize("saved", [False, True])
+def test_untied_weights_of_a_tied_config_are_two_in_each_checkpoint_that_has_two(
+    kind: str, change: dict[str, object], saved: bool, hugging_face: Callable[..., Any], tmp_path: Path
+) -> None:
+    plain = [hugging_face(kind, seed, **change) for seed in range(3)]
+    for seed in (1, 2):
+        generator = torch.Generator().manual_seed(seed)
+        plain[seed].lm_head.weight = nn.Parameter(torch.randn(plain[seed].lm_head.weight.shape, generator=generator))
+    for step, each in enumerate(plain):
+        each.save_pretrained(tmp_path / f"checkpoint-{step}")
+    series = open_series(tmp_path) if saved else open_series(list(enumerate(plain)))
+    bridge: Any = models.unloaded(series.architecture)
+    for step in (0, 1, 2, 0, 1):
+        line = "their weights differ in a checkpoint: they are read as two"
+        with pytest.warns(UserWarning, match=line) if step == 1 else contextlib.nullcontext():
+            models.load(bridge, series.load(step))
+        assert torch.equal(bridge.unembed.original_component.weight, plain[step].lm_head.weight)
+        assert torch.equal(bridge.embed.original_component.weight, plain[step].get_input_embeddings().weight)
+        with torch.inference_mode():
+            torch.testing.assert_close(bridge(TOKENS), plain[step](TOKENS).logits, atol=1e-4, rtol=1e-4)
+
+
+def test_a_weight_that_is_not_what_was_read_is_named(
+    hugging_face: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = hugging_face("GPT2")
+    bridge = models.build(models.described(plain))
+    plain.lm_head.weight = nn.Parameter(plain.lm_head.weight + 1)
+    monkeypatch.setattr(bridge_loading, "_tie_as_read", lambda *_: None)
+    with pytest.raises(ValueError, match=r"does not hold transformer\.wte\S*weight as it was read"):
+        models.load(bridge, plain.state_dict())

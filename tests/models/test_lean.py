@@ -179,8 +179,8 @@ def weights(window: int | None = None, cap: float | None = None) -> LeanWeights:
         return torch.randn(*shape, generator=generator)
 
     generator = torch.Generator().manual_seed(0)
-    parts = [Projection.of(draw(HEADS, D_MODEL, D_HEAD), draw(HEADS, D_HEAD)) for _ in range(3)]
-    layer = Layer(PLAIN, *parts, draw(HEADS, D_HEAD, D_MODEL), draw(D_MODEL), 0.5, window=window)
+    q, k, v = (Projection.of(draw(HEADS, D_MODEL, D_HEAD), draw(HEADS, D_HEAD)) for _ in range(3))
+    layer = Layer(PLAIN, q, k, v, draw(HEADS, D_HEAD, D_MODEL), draw(D_MODEL), 0.5, window=window)
     return LeanWeights([layer], PLAIN, draw(D_MODEL, 4), draw(4), score_cap=cap)
 
 
