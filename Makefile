@@ -19,7 +19,7 @@ NUMERICAL_TESTS := $(wildcard $(addprefix tests/, papers/theory models probes me
 	test_attention.py test_init.py test_intervention.py test_loss.py test_training*.py \
 	papers/incremental/test_flow.py)) stagewise
 
-.PHONY: demo test test-tl4 test-processors slow bench torture calibrate answers papers prose check format docs release
+.PHONY: demo test test-tl4 test-processors slow golden bench torture calibrate answers papers prose check format docs release
 demo: $(READY)
 	$(BIN)/stagewise run markov --workers 2
 
@@ -36,6 +36,10 @@ test-processors: $(READY)
 
 slow: $(READY)
 	$(BIN)/python -m pytest -n 2 -m slow $(CHECKS)
+
+# The findings of golden tables, the readings of all probes: rewritten under a higher version, with what changed.
+golden: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.golden
 
 # Ratios of two ways timed in turn, on quiet cores; ROWS="training engine.memory" runs some. Writes runs/bench.
 bench: $(READY)

@@ -1,9 +1,6 @@
 """Findings beside the table that they were found in: written, read, and found anew where they do not belong to it."""
 
 import concurrent.futures
-import functools
-import hashlib
-import importlib.metadata
 import os
 import warnings
 from pathlib import Path
@@ -30,8 +27,11 @@ STAGES, LINEAGE = "tables/stages.json", "tables/lineage.json"
 REPLICATES = "replicates.json"
 """Where the findings over seeds are, in the folder of a report on several runs."""
 
-_ROOMS = "statistics", "findings"
-"""Rooms whose code decides what is found in a table."""
+VERSION = 1
+"""Version of what is found in a table: raise it with every change of statistics or findings that changes a result.
+
+Findings that another version saved are found anew. `make golden` refuses to write changed findings under one number.
+"""
 
 
 _Finding = TypeVar("_Finding", Stages, Lineage, Replicates)
@@ -46,12 +46,12 @@ _PLACES: dict[type, tuple[str, str]] = {
 
 def save_stages(stages: Stages, folder: str | Path) -> Path:
     """Write stages beside the table of a run folder, as `tables/stages.json`; return the path."""
-    return write_json(Path(folder) / STAGES, {"code": _code(), **stages.written})
+    return write_json(Path(folder) / STAGES, {"version": VERSION, **stages.written})
 
 
 def save_lineage(lineage: Lineage, folder: str | Path) -> Path:
     """Write a lineage beside the table of a run folder, as `tables/lineage.json`; return the path."""
-    return write_json(Path(folder) / LINEAGE, {"code": _code(), **lineage.written})
+    return write_json(Path(folder) / LINEAGE, {"version": VERSION, **lineage.written})
 
 
 def save_replicates(replicates: Replicates, folder: str | Path) -> Path:
@@ -177,12 +177,5 @@ def _saved(kind: type[_Finding], folder: Path, rows: pd.DataFrame) -> _Finding |
         warnings.warn(f"{path} is damaged: what it holds is found anew", stacklevel=2)
         return None
     written = read_json(path, "delete it, what it holds is found anew")
-    belongs = written.get("code") == _code() and written.get("digest") == digest(rows)
+    belongs = written.get("version") == VERSION and written.get("digest") == digest(rows)
     return _read_saved(kind, folder) if belongs else None
-
-
-@functools.cache
-def _code() -> str:
-    """Return a hash of the package's version and of the code that finds things in tables: another one finds anew."""
-    files = [path.read_bytes() for room in _ROOMS for path in sorted((Path(__file__).parent / room).rglob("*.py"))]
-    return hashlib.sha256(b"".join([importlib.metadata.version("stagewise").encode(), *files])).hexdigest()

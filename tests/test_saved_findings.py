@@ -89,10 +89,10 @@ def test_stages_of_another_table_or_by_other_criteria_are_found_anew(folder: Pat
     assert (load_stages(folder) or _read_saved(Stages, folder)).criteria == StageCriteria()
 
 
-def test_stages_that_other_code_found_are_found_anew(folder: Path) -> None:
+def test_stages_that_another_version_found_are_found_anew(folder: Path) -> None:
     load_stages(folder)
     saved = json.loads((folder / STAGES).read_text(encoding="utf8"))
-    write(folder / STAGES, lambda partial: partial.write_text(json.dumps({**saved, "code": "another", "run": "old"})))
+    write(folder / STAGES, lambda partial: partial.write_text(json.dumps({**saved, "version": 0, "run": "old"})))
     assert (load_stages(folder) or _read_saved(Stages, folder)).run == "run"
 
 

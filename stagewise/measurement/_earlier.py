@@ -57,6 +57,12 @@ _ABSENT = -1
 
 _SETTINGS = "settings.json"
 
+VERSION = 1
+"""Version of the catalogue of probes: raise it with every change of the numbers that one of them reads out.
+
+Rows that another version wrote are not taken up. `make golden` refuses to write changed readings under one number.
+"""
+
 OF_PROBES = "of probes"
 """Key in what a part records: the columns, and the way of the edited passes, of each probe's rows."""
 
@@ -320,15 +326,17 @@ def _fields(probe: AbstractProbe) -> object:
 
 
 def _source(probe: AbstractProbe) -> str:
-    """Return the code of a probe's module and its own bases, whose change measures anew; other code by its value."""
+    """Return the version of the catalogue, and the code of modules that it has not: that of a cell by its value."""
     known = {AbstractProbe.__module__.partition(".")[0], *sys.stdlib_module_names}
-    bases = [base for base in type(probe).__mro__[1:] if base.__module__.partition(".")[0] not in known]
+    own = [kind for kind in type(probe).__mro__ if kind.__module__.partition(".")[0] not in known]
     try:
-        return "\n".join(
-            dict.fromkeys(inspect.getsource(inspect.getmodule(kind) or kind) for kind in (type(probe), *bases))
-        )
+        return "\n".join([str(VERSION), *dict.fromkeys(map(_code_of_module, own))])
     except (OSError, TypeError):
         return _by_value(type(probe))
+
+
+def _code_of_module(kind: type) -> str:
+    return inspect.getsource(inspect.getmodule(kind) or kind)
 
 
 def _by_value(thing: object) -> str:

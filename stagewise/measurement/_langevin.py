@@ -18,6 +18,9 @@ from stagewise.loss import training_loss
 from stagewise.statistics import LEVEL
 from stagewise.task import Batch
 
+VERSION = 1
+"""Version of the estimates: raise it with every change of their numbers, so that those of before are not taken up."""
+
 Loss = Callable[[torch.Generator | None], Float[Tensor, ""]]
 """The mean loss of all samples (None), or of some that are drawn by the generator."""
 

@@ -3,7 +3,6 @@
 import concurrent.futures
 import contextlib
 import dataclasses
-import inspect
 import itertools
 import math
 import time
@@ -245,7 +244,7 @@ class Sampling:
         """The folder of this sampling, named by the hash of everything that determines it but the weights."""
         if self.folder is None:
             return None
-        code = [version("stagewise"), version("devinterp"), inspect.getsource(langevin), self.device]
+        code = [version("stagewise"), version("devinterp"), langevin.VERSION, self.device]
         return self.folder / short_digest([self.series.name, self.series.architecture, self.batch, self.sampler, code])
 
 
