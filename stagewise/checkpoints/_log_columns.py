@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from stagewise.checkpoints._log_layout import flat
 from stagewise.checkpoints._log_lines import KEYS
 
 PLAIN = r"[-+]?(\d{1,3}(,\d{3})+|\d+)?(\.\d*)?([eE][-+]?\d+)?"
@@ -156,7 +157,8 @@ def _without_points(column: pd.Series) -> pd.Series:
 def read_json_log(text: str, *, lines: bool) -> pd.DataFrame:
     """Read curves in JSON by rows, lines, columns or steps; the last line may be cut off, as where a run goes on."""
     held = _of_lines([line for line in text.splitlines() if line.strip()]) if lines else _rows(json.loads(text))
-    frame = pd.DataFrame(held) if isinstance(held, Mapping) else pd.json_normalize(held, sep="/")
+    rows = [flat(row) for row in held] if _holds(held, Mapping) else held
+    frame = pd.DataFrame(held) if isinstance(held, Mapping) else pd.json_normalize(rows, sep="/")
     return frame.apply(from_text)
 
 

@@ -11,7 +11,9 @@ import pandas as pd
 
 from stagewise.checkpoints import _log_columns
 from stagewise.checkpoints._log_folders import is_events, is_folder_of_curves, read_events, read_folder
+from stagewise.checkpoints._log_layout import head_of, wide
 from stagewise.checkpoints._log_lines import KEYS, read_lines, text_of
+from stagewise.checkpoints._log_roles import is_setting, is_time, roles_of
 from stagewise.checkpoints.names import ENDINGS
 from stagewise.learning_rates import OF_RUN, is_rate
 from stagewise.plain_text import plain_name
@@ -54,14 +56,10 @@ VALUE = "value"
 """The name of the column of the values there, in lower case."""
 
 CLOCKS = (
-    *("epoch", "wall time", "timestamp", "_timestamp", "_runtime", "total_flos"),
-    *("num_input_tokens_seen", "num_tokens", "tokens_seen", "consumed samples", "consumed tokens"),
-    *("time", "mfu", "wps", "ups", "wpb", "bsz", "wall", "train_wall"),
+    *("epoch", "total_flos", "num_input_tokens_seen", "num_tokens", "tokens_seen", "consumed samples"),
+    *("consumed tokens", "wps", "ups", "wpb", "wall", "train_wall"),
 )
-"""Columns that time a training, or count what it has read, in lower case: no curves."""
-
-TIMED = ("_runtime", "_per_second", "(ms)")
-"""Ends of the names of such columns."""
+"""Columns that count what a training has read, and short names of times and speeds, in lower case: no curves."""
 
 BANDS = ("__MIN", "__MAX")
 """Ends of the names of columns that Weights & Biases exports beside a curve: its smoothing's extremes."""
@@ -127,17 +125,21 @@ def read_log(
     at = _steps(frame, steps)
     _check_epochs(frame, at)
     frame = _a_column_a_part(frame, at)
-    rows, declared = [], {}
+    rows = []
+    of_quantity: dict[str, list[np.ndarray]] = {}
     for column, curve in _curves(_a_row_a_value(frame, at), at, "run" if run is None else run):
-        name = plain_name(column)
+        name, head = head_of(plain_name(column))
         for label, part in curve.groupby("run", sort=False):
-            part = _log_columns.resumed(part[["step", "value"]], name).sort_values("step")
+            part = _log_columns.resumed(part[["step", "value", "lo", "hi"]], name).sort_values("step")
             check_steps(part, name)
             ended = part[part["value"].isna()].iloc[:1]
-            whole = pd.concat([_averaged(part.dropna(), is_rate(name)), ended])
-            rows.append(whole.assign(run=plain_name(str(label)), probe=LOGGED, quantity=name))
+            whole = pd.concat([_averaged(part.dropna(subset="value"), is_rate(name)), ended])
+            rows.append(whole.assign(run=plain_name(str(label)), probe=LOGGED, quantity=name, **head))
         values = curve.sort_values("step", kind="stable")["value"].to_numpy()
-        declared[name] = Quantity(name, progress=_progress(name, values))
+        of_quantity.setdefault(name, []).append(values)
+    declared = {
+        name: Quantity(name, progress=_progress(name, max(curves, key=_range))) for name, curves in of_quantity.items()
+    }
     if not rows:
         raise ValueError(f"no column holds numbers beside {at!r}; there are {', '.join(map(str, frame.columns))}")
     table = tidy(rows)
@@ -215,19 +217,24 @@ def _curves(frame: pd.DataFrame, at: Any, run: str) -> Iterator[tuple[str, pd.Da
         labels = _labels(frame[runs], runs)
         spans = pd.to_numeric(frame[at], errors="coerce").groupby(labels).agg(["min", "max"])
         frame, runs = frame.assign(**{str(runs): labels}), runs if _beside(spans) else None
+    rows_a_step, frame = frame, wide(frame, at, runs, VALUE)
+    several = frame is not rows_a_step
     named, value = (next((lower[name] for name in known if name in lower), None) for known in (NAMES, [VALUE]))
     numbers = [name for name in frame.columns.drop(at) if pd.api.types.is_numeric_dtype(frame[name])]
-    if named is not None and named not in numbers and [name for name in numbers if _is_curve(str(name))] == [value]:
+    single = named in frame and named not in numbers
+    if single and [name for name in numbers if _is_curve(str(name))] == [value]:
         parts = [(str(name), rows[value], rows) for name, rows in frame.groupby(named, sort=False)]
     else:
         parts = [(str(name), frame[name], frame) for name in numbers]
+    roles = roles_of(frame, at)
     for name in frame.columns.drop([at, *numbers]):
         _warn_of_text(frame[name], str(name))
     for name, values, rows in parts:
-        if not (_is_curve(name) and values.notna().any()):
+        if name in roles.aside or not (_is_curve(name) and values.notna().any()):
             continue
-        curve = pd.DataFrame({"step": rows[at], "value": values.astype(float)})
-        kept = curve["value"].notna() | (_ends(curve, rows.drop(columns=at)) if runs is None else False)
+        curve = pd.DataFrame({"step": rows[at], "value": values.astype(float)}).assign(**roles.interval_of(name, rows))
+        ended = _ends(curve, rows.drop(columns=at)) if runs is None and not several else False
+        kept = curve["value"].notna() | ended
         curve = curve[kept].dropna(subset="step")
         curve["step"] = _whole(curve["step"], at)
         yield name, curve.assign(run=run if runs is None else rows.loc[curve.index, runs])
@@ -336,7 +343,7 @@ def _steps(frame: pd.DataFrame, asked: str | None) -> Any:
 
 def _is_curve(name: str) -> bool:
     last = name.lower().rpartition(OF_RUN)[2].rpartition("/")[2]
-    beside = last in (*CLOCKS, *STEPS, *RUNS) or last.endswith(TIMED)
+    beside = last in (*CLOCKS, *STEPS, *RUNS) or is_time(last) or is_setting(name.rpartition(OF_RUN)[2])
     return not beside and name != INDEX and not name.endswith(BANDS)
 
 
@@ -386,6 +393,12 @@ def _cut_where_it_moves(values: np.ndarray, starts: np.ndarray) -> np.ndarray:
             break
         starts = np.sort(np.append(starts, middle[moves]))
     return starts
+
+
+def _range(values: np.ndarray) -> float:
+    """Return how far a curve moves in all."""
+    finite = values[np.isfinite(values)]
+    return float(np.ptp(finite)) if len(finite) else 0.0
 
 
 def _progress(name: str, values: np.ndarray) -> Literal["up", "down"] | None:

@@ -1,0 +1,128 @@
+"""How the curves of a log lie in it: lists within rows, and tables with several rows a step, are made columns."""
+
+import re
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+HEAD = re.compile(r"(?P<name>.+)/L(?P<layer>\d+)H(?P<head>\d+)|L(?P<layer_alone>\d+)H(?P<head_alone>\d+) (?P<of>.+)")
+"""The name of the curve of a head, as "prefix matching/L1H6" and "L1H6 prefix matching"."""
+
+AXES = ("layer", "head")
+"""Columns that say of which head a row is, in lower case."""
+
+NAMES = ("metric", "name", "key", "tag", "variable", "quantity", "curve", "score", "measure")
+"""Names of the column of the curves' names, in lower case."""
+
+LARGEST = 4096
+"""Numbers of a list in a row at most that are curves."""
+
+
+MOSTLY = 0.5
+"""Part of the steps from which on several rows a step are several curves."""
+
+
+def flat(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row of JSON with its lists as entries: "ind/L1H0" of layers by heads, "ind/3" of a list of numbers.
+
+    >>> flat({"step": 5, "ind": [[0.1, 0.9]], "by position": [2.0, 1.0]})
+    {'step': 5, 'ind/L0H0': 0.1, 'ind/L0H1': 0.9, 'by position/0': 2.0, 'by position/1': 1.0}
+    """
+    return dict(_entries(row, ""))
+
+
+def _entries(row: Mapping[str, Any], folder: str) -> Iterator[tuple[str, Any]]:
+    for key, value in row.items():
+        name = f"{folder}{key}"
+        if isinstance(value, Mapping):
+            yield from _entries(value, f"{name}/")
+        elif not isinstance(value, list):
+            yield name, value
+        elif (numbers := _numbers(value)) is not None and 0 < numbers.size <= LARGEST:
+            yield from ((f"{name}/{_place(at)}", float(number)) for at, number in np.ndenumerate(numbers))
+        elif value and not any(isinstance(each, str) for each in value):
+            warnings.warn(f"{name!r} is left out: its lists are neither numbers nor layers by heads", stacklevel=6)
+
+
+def _numbers(value: list[Any]) -> np.ndarray | None:
+    """Return a list of numbers, or of such lists of one length, as an array; None of any other."""
+    try:
+        numbers = np.array(value, dtype=float)
+    except (TypeError, ValueError):
+        return None
+    return numbers if numbers.ndim in (1, 2) else None
+
+
+def _place(at: Sequence[int]) -> str:
+    return f"L{at[0]}H{at[1]}" if len(at) == 2 else str(at[0])
+
+
+def head_of(name: str) -> tuple[str, dict[str, int]]:
+    """Return the name of a curve without its head, and the head's layer and number; of another curve, its name alone.
+
+    >>> head_of("prefix matching/L1H6"), head_of("L1H6 score"), head_of("loss")
+    (('prefix matching', {'layer': 1, 'head': 6}), ('score', {'layer': 1, 'head': 6}), ('loss', {}))
+    """
+    match = HEAD.fullmatch(name)
+    if match is None:
+        return name, {}
+    layer, head = match["layer"] or match["layer_alone"], match["head"] or match["head_alone"]
+    return match["name"] or match["of"], {"layer": int(layer), "head": int(head)}
+
+
+def wide(frame: pd.DataFrame, at: Any, runs: Any, values: str) -> pd.DataFrame:
+    """Return a table with several rows a step as one with a row a step, and a column for each curve.
+
+    Columns of text, and those called "layer" and "head", say of which curve a row is, where they differ within a step
+    and each step has a curve once at most. Any other frame is returned as it is.
+
+    Args:
+        frame: the rows.
+        at: the column of steps.
+        runs: the column of runs, None where there is none.
+        values: the name of a column of values that has no name of its own, in lower case.
+    """
+    keys = [at] if runs is None else [at, runs]
+    if not (frame.groupby(keys, sort=False).size() > 1).mean() > MOSTLY:  # a resumed run repeats few steps
+        return frame
+    named = [name for name in frame.columns.drop(keys) if _tells_curves(frame[name], str(name))]
+    varying = [name for name in named if (frame.groupby(keys, sort=False)[name].nunique() > 1).any()]
+    numbers = [name for name in frame.columns.drop([*keys, *named]) if pd.api.types.is_numeric_dtype(frame[name])]
+    if not varying or not numbers or frame.duplicated([*keys, *varying]).any():
+        return frame
+    nameless = all(str(name).lower() == values for name in numbers)
+    told = [*(_names_of_all(named, varying) if nameless else []), *varying]
+    labels = frame[told].apply(lambda row: _label(row.to_dict()), axis=1)
+    parts = []
+    for label, rows in frame.groupby(labels, sort=False):
+        columns = {name: _named(label, str(name), values) for name in numbers}
+        parts.append(rows.set_index(keys)[numbers].rename(columns=columns))
+    return pd.concat(parts, axis=1).reset_index()
+
+
+def _names_of_all(named: Sequence[Any], varying: Sequence[Any]) -> list[Any]:
+    """Return the column that has one name for all values, where nothing else names them."""
+    texts = [name for name in varying if str(name).lower() not in AXES]
+    return [] if texts else [name for name in named if str(name).lower() in NAMES][:1]
+
+
+def _tells_curves(column: pd.Series, name: str) -> bool:
+    return name.lower() in AXES or not (pd.api.types.is_numeric_dtype(column) or column.isna().all())
+
+
+def _label(row: Mapping[Any, Any]) -> tuple[str, str]:
+    """Return the names that a row's columns of text give its curve, and its head."""
+    axes = {str(name).lower(): value for name, value in row.items() if str(name).lower() in AXES}
+    texts = [str(value) for name, value in row.items() if str(name).lower() not in AXES]
+    if {*axes} == {*AXES}:
+        return "/".join(texts), f"L{int(axes['layer'])}H{int(axes['head'])}"
+    return "/".join([*texts, *(f"{name} {int(value)}" for name, value in axes.items())]), ""
+
+
+def _named(label: tuple[str, str], name: str, values: str) -> str:
+    text, head = label
+    parts = [text, *([] if name.lower() == values and text else [name]), head]
+    return "/".join(part for part in parts if part)

@@ -1,0 +1,162 @@
+"""What the columns of a log are: curves, the errors of curves, settings of the run, or what it counts."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from stagewise.learning_rates import MEASURED
+
+SETTINGS = {
+    *("_meta", "args", "cfg", "conf", "config", "configs", "hparam", "hparams", "hyperparameters", "meta", "metadata"),
+    *("options", "params_config", "settings", "versions"),
+}
+"""Names of the folders of settings, in lower case, as in "config/batch_size"."""
+
+SETTING = {"batch_size", "bsz", "beta1", "beta2", "global_batch_size", "seed", "wd", "weight_decay"}
+"""Names of single settings, in lower case."""
+
+TIMES = {
+    *("clock", "dt", "duration", "elapsed", "eta", "mfu", "ms", "runtime", "sec", "secs", "seconds", "throughput"),
+    *("time", "timestamp", "tps", "walltime"),
+}
+"""Words of the names of times and speeds, in lower case."""
+
+SPEED = re.compile(r"per_?s(ec(ond)?)?\b|/s(ec)?\b|_ps\b", re.IGNORECASE)
+"""In the names of speeds, as "samples_per_second" and "tok/sec"."""
+
+COUNTED = {"examples", "flops", "flos", "samples", "sequences", "timesteps", "tokens", "toks"}
+"""Things that a training has read, in lower case: a column of them that never falls is a count."""
+
+ERROR = re.compile(
+    r"(?P<of>.*?)[\s_./-]*(?:std_?err(?:or)?|standard_error|se|sem|std|std_?dev|stddev)(?P<rest>,\w+)?", re.IGNORECASE
+)
+"""The name of the errors of another column, as "acc_stderr", and "acc_stderr,none" of the evaluation harness."""
+
+STANDARD_ERROR = re.compile(r"std_?err|standard_error", re.IGNORECASE)
+"""Words that are errors whatever stands beside them."""
+
+BOUND = re.compile(r"(?P<of>.*?)[\s_./-]*(?:ci_?)?(?P<end>lo(?:w(?:er)?)?|hi(?:gh)?|upper)", re.IGNORECASE)
+"""The name of an end of the interval of another column, as "acc_lo"."""
+
+WITHIN = 1.959964
+"""Standard errors on either side of a value in a normal distribution's central 95 %."""
+
+CERTAIN = 1e-9
+"""Relative difference from a straight line up to which a column of whole numbers lies on it."""
+
+
+ASKED = {"n", "n_samples", "num_samples", "n_questions", "num_examples", "n_examples", "support"}
+"""Names of the number of questions that the shares beside it are of, in lower case."""
+
+
+class Roles(NamedTuple):
+    """The columns that are no curves: name of a curve -> its errors, its interval's ends, the number of its questions;
+    and standard errors of nothing that is logged, counts and flags.
+    """
+
+    errors: Mapping[str, str]
+    bounds: Mapping[str, tuple[str, str]]
+    asked: Mapping[str, str]
+    others: Sequence[str]
+
+    @property
+    def aside(self) -> set[str]:
+        """Every column that is no curve."""
+        return {*self.errors.values(), *sum(self.bounds.values(), ()), *self.asked.values(), *self.others}
+
+    def interval_of(self, name: str, rows: pd.DataFrame) -> dict[str, Any]:
+        """Return the central 95 % around the values of a curve, as `lo` and `hi`; nan where nothing tells it."""
+        if name in self.bounds:
+            lo, hi = (rows[end].astype(float) for end in self.bounds[name])
+            return {"lo": lo, "hi": hi}
+        if name in self.errors:
+            error = WITHIN * rows[self.errors[name]].astype(float)
+            return {"lo": rows[name] - error, "hi": rows[name] + error}
+        if name in self.asked:
+            return _of_questions(rows[name].astype(float), rows[self.asked[name]].astype(float))
+        return {"lo": np.nan, "hi": np.nan}
+
+
+def roles_of(frame: pd.DataFrame, at: Any) -> Roles:
+    """Tell what the columns of numbers are, beside the column `at` of steps."""
+    names = [str(name) for name in frame.columns.drop(at) if pd.api.types.is_numeric_dtype(frame[name])]
+    lower = {name.lower(): name for name in names}
+    errors = {of: name for name in names if (of := _measured(ERROR.fullmatch(name), lower)) is not None}
+    stray = [name for name in names if STANDARD_ERROR.search(name) and name not in errors.values()]
+    counts = [name for name in names if _is_count(frame[at], frame[name], name)]
+    asked = _asked({name: frame[name] for name in names}, {*errors, *counts})
+    return Roles(errors, _ends(names, lower), asked, [*counts, *stray])
+
+
+def _asked(columns: Mapping[str, pd.Series], others: set[str]) -> dict[str, str]:
+    """Return the number of questions of each column of shares, which stands in the same folder."""
+    numbers = {name.rpartition("/")[0]: name for name in columns if name.rpartition("/")[2].lower() in ASKED}
+    return {
+        name: numbers[folder]
+        for name, column in columns.items()
+        if (folder := name.rpartition("/")[0]) in numbers and name not in {*others, *numbers.values()}
+        if column.dropna().between(0, 1).all() and column.notna().any()
+    }
+
+
+def _of_questions(share: pd.Series, n: pd.Series) -> dict[str, pd.Series]:
+    """Return the central 95 % around shares of n right answers.
+
+    Source: Wilson (1927), Probable inference, the law of succession, and statistical inference.
+    """
+    square = WITHIN**2 / n
+    middle = (share + square / 2) / (1 + square)
+    half = np.sqrt(square * share * (1 - share) + square**2 / 4) / (1 + square)
+    return {"lo": middle - half, "hi": middle + half}
+
+
+def _measured(match: re.Match[str] | None, lower: Mapping[str, str]) -> str | None:
+    """Return the column that an error's name is of, if there is one: itself, or its mean."""
+    if match is None or not match["of"]:
+        return None
+    of, rest = match["of"].lower(), (match["rest"] or "").lower()
+    return next((lower[one] for one in (of + rest, *(f"{of}{sign}mean{rest}" for sign in "_/ ")) if one in lower), None)
+
+
+def _ends(names: Sequence[str], lower: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    """Return the columns of the lower and upper ends of intervals, where a column has both."""
+    found: dict[str, dict[bool, str]] = {}
+    for name in names:
+        match = BOUND.fullmatch(name)
+        of = None if match is None or not match["of"] else lower.get(match["of"].lower())
+        if match is not None and of is not None:
+            found.setdefault(of, {})[match["end"].lower()[0] == "l"] = name
+    return {of: (ends[True], ends[False]) for of, ends in found.items() if len(ends) == 2}
+
+
+def is_setting(name: str) -> bool:
+    """Whether a column is a setting of the run, by its name or that of its folder."""
+    *folders, last = name.lower().split("/")
+    return bool(SETTINGS & {*folders}) or last in SETTING
+
+
+def is_time(name: str) -> bool:
+    """Whether a column is a time or a speed, by a word of its name."""
+    words = {word for word in re.split(r"[^a-z]+", name.lower()) if word}
+    return bool(words & TIMES) or bool(SPEED.search(name))
+
+
+def _is_count(steps: pd.Series, column: pd.Series, name: str) -> bool:
+    """Whether a column counts: a flag, a straight line of whole numbers, or what was read, which never falls."""
+    if pd.api.types.is_bool_dtype(column):
+        return True
+    both = pd.DataFrame({"x": pd.to_numeric(steps, errors="coerce"), "y": column.astype(float)}).dropna()
+    x, y = both["x"].to_numpy(float), both["y"].to_numpy(float)
+    if len(y) < 3 or not np.isfinite(y).all() or not np.ptp(y):
+        return False
+    rises = bool((np.diff(y[np.argsort(x, kind="stable")]) >= 0).all())
+    words = re.split(r"[^a-z]+", re.sub(r"[\[(].*", "", name.lower()))
+    if rises and COUNTED & {*words}:
+        return True
+    if MEASURED & {*words} or not rises or (y != np.round(y)).any() or x[-1] == x[0]:
+        return False
+    line = y[0] + (y[-1] - y[0]) * (x - x[0]) / (x[-1] - x[0])
+    return bool((np.abs(line - y) <= CERTAIN * np.abs(y).max()).all())

@@ -1,0 +1,103 @@
+"""Columns of a log that are no curves: errors, settings, counts, times and flags; and curves with names alike."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from stagewise.checkpoints._log_roles import is_setting, is_time, roles_of
+from stagewise.checkpoints.logged_curves import read_log
+
+STEPS = np.arange(0, 100, 10)
+CURVE = np.random.default_rng(0).uniform(0.2, 0.8, len(STEPS))
+
+
+def roles(**columns: object):  # type: ignore[no-untyped-def]
+    return roles_of(pd.DataFrame({"step": STEPS, **columns}), "step")
+
+
+@pytest.mark.parametrize(
+    ("value", "error"),
+    [
+        ("acc", "acc_stderr"),
+        ("arc_easy/acc,none", "arc_easy/acc_stderr,none"),
+        ("loss", "loss std"),
+        ("reward_mean", "reward_std"),
+        ("Score", "score_SE"),
+    ],
+)
+def test_the_errors_of_a_column_are_its_errors(value: str, error: str) -> None:
+    found = roles(**{value: CURVE, error: CURVE / 10})
+    assert found.errors == {value: error}
+    assert found.aside == {error}
+
+
+@pytest.mark.parametrize("name", ["noise_std", "std", "response_se", "stderr_free"])
+def test_a_deviation_of_nothing_that_is_logged_is_a_curve(name: str) -> None:
+    assert roles(loss=CURVE, **{name: CURVE}).errors == {}
+
+
+def test_a_standard_error_whose_value_is_elsewhere_is_no_curve() -> None:
+    assert roles(loss=CURVE, acc_stderr=CURVE).aside == {"acc_stderr"}
+
+
+def test_the_ends_of_an_interval_belong_to_their_column() -> None:
+    found = roles(acc=CURVE, acc_lo=CURVE - 0.1, acc_hi=CURVE + 0.1, margin_low=CURVE)
+    assert found.bounds == {"acc": ("acc_lo", "acc_hi")}
+    assert found.aside == {"acc_lo", "acc_hi"}
+
+
+@pytest.mark.parametrize("name", ["config/batch_size", "versions/arc", "_meta/seed", "run/hparams/lr", "weight_decay"])
+def test_settings_are_known_by_their_folder_or_their_name(name: str) -> None:
+    assert is_setting(name)
+
+
+@pytest.mark.parametrize("name", ["reconfig/loss", "eval/loss", "seed_accuracy", "batch_loss"])
+def test_names_that_only_look_like_settings_are_curves(name: str) -> None:
+    assert not is_setting(name)
+
+
+@pytest.mark.parametrize("name", ["iter_time", "train/step_time (s)", "dt", "tok/sec", "samples_per_second", "eta"])
+def test_times_and_speeds_are_known_by_a_word(name: str) -> None:
+    assert is_time(name)
+
+
+@pytest.mark.parametrize("name", ["beta", "timely", "sentiment", "theta", "first_token_loss"])
+def test_words_that_hold_a_time_are_none(name: str) -> None:
+    assert not is_time(name)
+
+
+def test_what_a_run_has_read_and_a_straight_line_of_whole_numbers_are_counts() -> None:
+    counts = {
+        "cumulative_examples": STEPS * 16,
+        "local_step": STEPS + 7,
+        "tokens (B)": STEPS * 0.002,
+        "flag": STEPS > 50,
+    }
+    assert roles(loss=CURVE, **counts).aside == counts.keys()
+
+
+def test_lines_that_fall_or_hold_parts_and_tokens_that_go_back_are_curves() -> None:
+    curves = {
+        "left": -STEPS,
+        "accuracy": STEPS / 300,
+        "tokens_kept": CURVE,
+        "rank": np.minimum(STEPS, 50),
+        "one": STEPS * 0,
+    }
+    assert roles(**curves).aside == set()
+
+
+def test_shares_have_the_interval_of_as_many_answers_as_stand_beside_them() -> None:
+    frame = pd.DataFrame({"step": [0, 1], "qa/acc": [0.5, 1.0], "qa/n": [100, 100], "loss": [3.0, 2.0]})
+    found = roles_of(frame, "step")
+    assert found.asked == {"qa/acc": "qa/n"}
+    lo, hi = found.interval_of("qa/acc", frame).values()
+    np.testing.assert_allclose(lo, [0.4038, 0.9630], atol=1e-4)  # statsmodels' proportion_confint, method "wilson"
+    np.testing.assert_allclose(hi, [0.5962, 1.0], atol=1e-4)
+
+
+def test_given_errors_are_the_interval_of_a_curve() -> None:
+    table = read_log({"step": STEPS, "acc": CURVE, "acc_stderr": np.full(len(STEPS), 0.01)})
+    assert table["quantity"].unique().tolist() == ["acc"]
+    np.testing.assert_allclose(table["hi"] - table["value"], 0.0196, atol=1e-4)
+    np.testing.assert_allclose(table["value"] - table["lo"], 0.0196, atol=1e-4)
