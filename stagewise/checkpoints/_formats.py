@@ -4,7 +4,7 @@ import io
 import math
 import pickle
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from torch import Tensor
 
 from stagewise.checkpoints._pickles import UNREADABLE, Stub, stub_of
 from stagewise.checkpoints._table_file import read_json
+from stagewise.checkpoints._weight_names import SHARDS
 from stagewise.fields import MEMORY
 
 ADAPTER = "adapter_config.json"
@@ -26,26 +27,6 @@ _OTHERWISE = (
 
 _CHANGED_BASE = ("pissa", "olora", "corda", "loftq", "lora_ga")
 """Beginnings of `init_lora_weights` by which peft changes the weights that it adapts before it trains."""
-
-SHARDS = ".metadata"
-"""The file that torch.distributed.checkpoint writes beside its shards."""
-
-BY_NAME = "save its arrays by name with `safetensors.numpy.save_file`"
-
-CONVERTERS = {
-    ".msgpack": f"of Flax: load it with `from_flax=True` and save it with `save_pretrained`, or {BY_NAME}",
-    ".gguf": "of llama.cpp: give one such file alone, which is a series of one checkpoint",
-    ".eqx": f"of equinox: {BY_NAME}",
-    ".npz": f"of NumPy: {BY_NAME}",
-    ".h5": f"of Keras: {BY_NAME}",
-    ".keras": f"of Keras: {BY_NAME}",
-    ".index": f"of TensorFlow: read it with `tf.train.load_checkpoint`, and {BY_NAME}",
-    "_CHECKPOINT_METADATA": f"of orbax: restore it, and {BY_NAME}",
-    "optim_states.pt": "of DeepSpeed in parts: run `python zero_to_fp32.py . NEW`, the script that lies beside it",
-    "model_optim_rng.pt": "of Megatron: run its tools/checkpoint/convert.py, or its model family's converter",
-    "mp_rank_01_model_states.pt": "of DeepSpeed, a part for each process: run the converter of what trained it",
-}
-"""Ends of names of files that hold weights in a form that is not read -> whose they are, and what converts them."""
 
 BEGINNINGS = {
     b"version https://git-lfs": "is a pointer of Git LFS, not the file: run `git lfs pull`",
@@ -87,12 +68,6 @@ def is_safetensors(path: Path) -> bool:
     with path.open("rb") as file:
         start = file.read(9)
     return start.endswith(b"{") if len(start) == 9 else path.suffix == ".safetensors"
-
-
-def converter(names: Iterable[str]) -> str:
-    """Return the converter of weights that others wrote, by their files' names, in words; empty where none is known."""
-    known = ((name, advice) for name in sorted(names) for end, advice in CONVERTERS.items() if name.endswith(end))
-    return next((f"{name} holds weights {advice}" for name, advice in known), "")
 
 
 class _Reader(pickle.Unpickler):

@@ -12,12 +12,14 @@ from typing import Any
 from stagewise.checkpoints._architectures import CONFIG
 from stagewise.checkpoints._choice import joined
 from stagewise.checkpoints._digest import file_sha256
+from stagewise.checkpoints._folders import of_path
 from stagewise.checkpoints._ranges import Fetch, first_rows, part_without_mlps, without_mlps
 from stagewise.checkpoints._table_file import read_json
-from stagewise.checkpoints._weight_files import Contents, State, chosen_files, contents_of, is_file, missing_shard, read
+from stagewise.checkpoints._weight_files import Contents, State, contents_of, read
+from stagewise.checkpoints._weight_names import chosen_files, is_file, missing_shard, names_of
 from stagewise.checkpoints.hub import Hub, RemoteFile
-from stagewise.checkpoints.names import FEW, GIVE_PARSE, Coordinates, Parse, read_names, told
-from stagewise.checkpoints.sources import Entry, Source, names_of, of_path
+from stagewise.checkpoints.names import FEW, GIVE_PARSE, REPOSITORY, Coordinates, Parse, read_names, told
+from stagewise.checkpoints.sources import Entry, Source
 from stagewise.checkpoints.suites import suite_of
 
 MAIN = "main"
@@ -28,9 +30,6 @@ NUMBER = r"\d+(?:\.\d+)?[MBT]|\d+"
 
 SHA256 = 64
 """Characters of the hash that the hub gives of a large file; of a small one it gives git's own, which is shorter."""
-
-REPOSITORY = r"[\w.-]+/[\w.-]+"
-"""The name of a repository of the hub: "owner/name"."""
 
 
 def on_hub(hub: Hub, parse: Parse | str | None = None) -> Source:
@@ -253,13 +252,6 @@ class _Downloads:
                     size -= file.size_on_disk
                     file.file_path.unlink(missing_ok=True)
                     blob.unlink(missing_ok=True)
-
-
-def expanded(name: str) -> list[str]:
-    """Return the names that braces stand for, as a shell does; the name itself if it has none."""
-    parts = re.split(r"\{([^{}]*,[^{}]*)\}", name)
-    choices = [part.split(",") if k % 2 else [part] for k, part in enumerate(parts)]
-    return ["".join(chosen) for chosen in itertools.product(*choices)]
 
 
 def one_each(

@@ -77,18 +77,33 @@ FEWEST = 4
 """JSON files of steps at least that a folder holds, for it to be a log."""
 
 
-def is_folder_of_curves(folder: Path) -> bool:
-    """Whether a folder is one of MLflow's, of a run or of runs, or holds a JSON file a step, or texts alone."""
-    return folder.is_dir() and (bool(_runs(folder) or _texts(folder)) or len(_of_steps(folder)) >= FEWEST)
+def is_mlflow(folder: Path) -> bool:
+    """Whether a folder is one of MLflow's, of a run or of runs."""
+    return folder.is_dir() and bool(_runs(folder))
 
 
-def read_folder(folder: Path) -> pd.DataFrame:
-    """Return the curves of such a folder: a row a value with `run` and `metric` of MLflow, a row a file, or a line."""
-    runs = _runs(folder)
-    if runs:
-        return pd.DataFrame([row for run in runs for row in _metrics(run)])
-    if texts := _texts(folder):
-        return pd.concat([read_lines(path).assign(run=path.stem) for path in texts], ignore_index=True)
+def read_mlflow(folder: Path) -> pd.DataFrame:
+    """Return the curves of such a folder, a row a value with `run` and `metric`."""
+    return pd.DataFrame([row for run in _runs(folder) for row in _metrics(run)])
+
+
+def is_texts(folder: Path) -> bool:
+    """Whether a folder holds texts alone: where checkpoints or other folders lie beside them, it is another one."""
+    return folder.is_dir() and bool(_texts(folder))
+
+
+def read_texts(folder: Path) -> pd.DataFrame:
+    """Return the curves of such a folder, a run a text."""
+    return pd.concat([read_lines(path).assign(run=path.stem) for path in _texts(folder)], ignore_index=True)
+
+
+def is_a_file_a_step(folder: Path) -> bool:
+    """Whether a folder holds JSON files with steps in their names."""
+    return folder.is_dir() and len(_of_steps(folder)) >= FEWEST
+
+
+def read_a_file_a_step(folder: Path) -> pd.DataFrame:
+    """Return the curves of such a folder, a row a file."""
     rows = [{"step": step, **read_json(path)} for step, path in sorted(_of_steps(folder))]
     return pd.json_normalize(rows, sep="/")
 
@@ -103,7 +118,6 @@ def _runs(folder: Path) -> list[Path]:
 
 
 def _texts(folder: Path) -> list[Path]:
-    """Return the texts in a folder of texts: where checkpoints or other folders lie beside them, it is another one."""
     files = [path for path in sorted(folder.iterdir()) if not path.name.startswith(".")]
     return files if all(path.is_file() and path.suffix in TEXTS for path in files) else []
 

@@ -9,17 +9,17 @@ from torch import Tensor
 
 from stagewise.checkpoints._architectures import architecture_from
 from stagewise.checkpoints._digest import file_digest
+from stagewise.checkpoints._folders import of_path
 from stagewise.checkpoints._weight_files import (
     Contents,
     contents_of,
     described_in,
-    is_file,
     load_file,
-    stem,
     weights_by_name,
 )
+from stagewise.checkpoints._weight_names import stem
 from stagewise.checkpoints.names import GIVE_PARSE, Coordinates, Parse, is_step, read_names
-from stagewise.checkpoints.sources import Entry, Source, in_memory, of_path
+from stagewise.checkpoints.sources import Entry, Source, in_memory
 from stagewise.config import line_of
 
 STEPS = ("step", "iter", "epoch")
@@ -76,18 +76,7 @@ def _are_checkpoints(saved: Any) -> bool:
     return isinstance(saved, list | tuple) and bool(saved) and all(weights_by_name(each) for each in saved)
 
 
-ENDING = ".gguf"
-
 MISSING = "reading {} takes the package gguf: `pip install gguf` (the extra `gguf`)"
-
-
-def gguf_at(place: Path) -> Path | None:
-    """Return the file of llama.cpp that a path is, or that is all the weights in a folder; else None."""
-    if place.is_file():
-        return place if place.suffix == ENDING else None
-    inside = list(place.iterdir()) if place.is_dir() else []
-    files = [path for path in inside if path.suffix == ENDING]
-    return files[0] if len(files) == 1 and not any(path.is_dir() or is_file(path) for path in inside) else None
 
 
 def in_gguf(path: Path) -> Source:

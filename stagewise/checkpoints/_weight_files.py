@@ -26,6 +26,7 @@ from stagewise.checkpoints._pickles import (
     spoilt_record,
 )
 from stagewise.checkpoints._table_file import read_json
+from stagewise.checkpoints._weight_names import INDEX, SHARDS, TRAINING, WHOLE, chosen_files, converter, missing_shard
 from stagewise.checkpoints.names import ENDINGS, is_step
 from stagewise.checkpoints.nanogpt import as_gpt2, config_of, is_nanogpt
 from stagewise.config import line_of
@@ -34,17 +35,8 @@ from stagewise.models import is_finite, without_constants
 
 State = Mapping[str, Tensor]
 
-WHOLE = ("model.safetensors", "pytorch_model.bin")
-INDEX = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
 WRAPPERS = ("model", "state_dict", "model_state_dict", "module")
 """Keys under which training scripts put the weights beside the optimiser's state."""
-
-TRAINING = re.compile(
-    r"(?i)(?:.*_(?=optim_states))?(optim|optims|optimi[sz]er|(lr_?)?scheduler|sched|(grad_?)?scaler|rng|random_states"
-    r"|sampler|training_args)(?![a-z])|opt_?\d+\.\w+$"
-    r"|.*[-_.](optims?|optimi[sz]er|(lr_?)?scheduler)(_states?)?(_?rank_?\d+)?\.\w+$"
-)
-"""Beginnings and ends of the names of files with a training's state, beside its weights."""
 
 NAMED_SIZES = {"n_layers", "d_model", "n_ctx", "d_vocab"}
 """Fields by which the config of a HookedTransformer is known."""
@@ -76,28 +68,6 @@ LIGHTNING = "pytorch-lightning_version"
 RESTORE = "Restore it, or leave its step out"
 
 
-def is_file(path: Path) -> bool:
-    """Whether a path is named as a file of weights."""
-    return path.name.endswith(ENDINGS)
-
-
-def stem(path: Path) -> str:
-    """Return the name of a file of weights without its endings, of a folder as it is."""
-    return next((path.name.removesuffix(each) for each in reversed(ENDINGS) if path.name.endswith(each)), path.name)
-
-
-def chosen_files(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the names that hold a checkpoint's weights; an index stands for its shards. Empty if there are none."""
-    unique = set(names)
-    for whole, index in zip(WHOLE, INDEX, strict=True):
-        if whole in unique:
-            return (whole,)
-        if index in unique:
-            stem, ending = index.removesuffix(".index.json").rsplit(".", 1)
-            return tuple(sorted(n for n in unique if n.startswith(f"{stem}-") and n.endswith(f".{ending}")))
-    return (formats.SHARDS,) if formats.SHARDS in unique else ()
-
-
 def files_of(folder: Path) -> tuple[Path, ...]:
     """Return the weight files of a checkpoint's folder: those with Hugging Face's names, or a single one."""
     inside = [path.name for path in folder.iterdir()]
@@ -114,9 +84,9 @@ def files_of(folder: Path) -> tuple[Path, ...]:
         if (parts or len(single) == 1) and not missing_shard(single) and not single[0].startswith("zero_"):
             return tuple(folder / name for name in sorted(single))
         below = [path.name for path in folder.glob("*/*")]
-        why = formats.converter([*inside, *below]) or f"expected one of {', '.join(WHOLE + INDEX)}, or one file"
+        why = converter([*inside, *below]) or f"expected one of {', '.join(WHOLE + INDEX)}, or one file"
         raise FileNotFoundError(f"{folder} holds no weights that can be read: {why}")
-    for index in INDEX if names[0] not in (*WHOLE, formats.SHARDS) else ():
+    for index in INDEX if names[0] not in (*WHOLE, SHARDS) else ():
         if (folder / index).exists() and (missing := sorted(_indexed(folder / index) - set(names))):
             raise FileNotFoundError(f"{folder / index} names {missing[0]}, which is not there")
     return tuple(folder / name for name in names)
@@ -129,17 +99,6 @@ def _indexed(index: Path) -> set[str]:
     if outside := [name for name in shards.values() if name in ("", "..") or Path(name).name != name]:
         raise ValueError(f"{index} names {outside[0]!r:.120}, which is no file beside it: it was not read. {RESTORE}")
     return set(shards.values())
-
-
-def missing_shard(names: Iterable[str]) -> str | None:
-    """Return the first shard that is missing from the numbering of the others."""
-    unique = set(names)
-    for name in sorted(unique):
-        if match := re.fullmatch(r"(.+-)(\d+)-of-(\d+)(\..+)", name):
-            stem, number, last, ending = match.groups()
-            expected = (f"{stem}{k:0{len(number)}}-of-{last}{ending}" for k in range(1, int(last) + 1))
-            return next((shard for shard in expected if shard not in unique), None)
-    return None
 
 
 class Contents(NamedTuple):
@@ -156,7 +115,7 @@ def read(paths: Iterable[Path]) -> Contents:
     steps: list[int] = []
     aside: dict[str, None] = {}
     for path in paths:
-        saved = formats.read_shards(path.parent) if path.name == formats.SHARDS else load_file(path, inertly=True)
+        saved = formats.read_shards(path.parent) if path.name == SHARDS else load_file(path, inertly=True)
         contents = contents_of(saved, path)
         state |= contents.weights
         steps += [] if contents.step is None else [contents.step]

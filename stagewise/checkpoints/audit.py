@@ -14,7 +14,7 @@ from stagewise.checkpoints._copies import FIRST_UPDATE
 from stagewise.checkpoints._step_gaps import missing_steps
 from stagewise.checkpoints._table_file import read_json
 from stagewise.checkpoints._weight_faults import Elsewhere, function_faults, weight_faults
-from stagewise.checkpoints._weight_files import TRAINING, is_file, stem
+from stagewise.checkpoints._weight_names import TRAINING, is_file, stem
 from stagewise.checkpoints.findings import Audit, Finding, Kind
 from stagewise.checkpoints.names import convention, is_step, read_names
 from stagewise.checkpoints.series import find

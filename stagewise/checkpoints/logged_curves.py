@@ -10,17 +10,14 @@ import numpy as np
 import pandas as pd
 
 from stagewise.checkpoints import _log_columns
-from stagewise.checkpoints._log_folders import is_events, is_folder_of_curves, read_events, read_folder
+from stagewise.checkpoints._log_folders import is_events
 from stagewise.checkpoints._log_layout import head_of, wide
-from stagewise.checkpoints._log_lines import KEYS, read_lines, text_of
+from stagewise.checkpoints._log_lines import KEYS
 from stagewise.checkpoints._log_roles import is_setting, is_time, roles_of
-from stagewise.checkpoints.names import ENDINGS
+from stagewise.checkpoints.openers import curves_of
 from stagewise.learning_rates import OF_RUN, is_rate
 from stagewise.plain_text import plain_name
 from stagewise.table import LOGGED, Quantity, check_steps, declare, tidy
-
-FILES = (".csv", ".tsv", ".parquet", ".jsonl", ".json")
-"""Endings of files of curves."""
 
 SHORT = ("it", "batch", "s")
 """Those of `log_lines.KEYS` that are steps in a line of text alone; in a table they may be anything."""
@@ -118,7 +115,7 @@ def read_log(
     """
     if isinstance(source, str | Path):
         run = name_of(Path(source)) if run is None else run
-        frame = _read(Path(source))
+        frame = curves_of(Path(source))
     else:
         frame = pd.DataFrame(source).apply(_log_columns.as_numbers)
     frame = frame.reset_index(drop=frame.index.name is None)
@@ -278,12 +275,6 @@ def _beside(spans: pd.DataFrame) -> bool:
     return bool((shared > MOSTLY * length).any())
 
 
-def is_log(source: str | Path) -> bool:
-    """Whether a source is a file that holds no weights, or a folder of event files, of MLflow's or of JSON files."""
-    source = Path(source)
-    return is_events(source) or is_folder_of_curves(source) or (source.is_file() and source.suffix not in ENDINGS)
-
-
 def name_of(path: Path) -> str:
     """Name a run by its file, or by the folder of one that many runs have."""
     if path.is_dir():
@@ -293,24 +284,6 @@ def name_of(path: Path) -> str:
     if named_alike and re.fullmatch(CHECKPOINT, folder.name):  # which Trainer calls alike in all runs
         folder = folder.parent
     return folder.name if named_alike else path.stem
-
-
-def _read(path: Path) -> pd.DataFrame:
-    if is_events(path):
-        return read_events(path)
-    if path.is_dir():
-        return read_folder(path)
-    try:
-        if path.suffix == ".parquet":
-            return pd.read_parquet(path)
-        text = text_of(path)
-        if path.suffix in (".jsonl", ".json"):
-            return _log_columns.read_json_log(text, lines=path.suffix == ".jsonl")
-        if path.suffix in FILES or _log_columns.is_table(text):
-            return _log_columns.read_separated(text)
-    except (ValueError, TypeError, ArithmeticError, RuntimeError) as reason:  # pandas', pyarrow's and json's
-        raise ValueError(f"{path} holds no columns of curves that can be read: {reason}") from reason
-    return read_lines(path)
 
 
 def _steps(frame: pd.DataFrame, asked: str | None) -> Any:

@@ -15,6 +15,9 @@ from typing import Any, NamedTuple
 ENDINGS = (".safetensors", ".pt", ".pth", ".bin", ".ckpt", ".pth.tar")
 """Endings of files that hold weights."""
 
+REPOSITORY = r"[\w.-]+/[\w.-]+"
+"""The name of a repository of the hub: "owner/name"."""
+
 UNITS = {"": 1, "K": 10**3, "M": 10**6, "B": 10**9, "G": 10**9, "T": 10**12}
 
 LARGEST = 2**63 - 1

@@ -2,32 +2,20 @@
 
 import dataclasses
 import html
-import os
-import re
 import sys
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from stagewise import models
 from stagewise.architecture import Architecture
-from stagewise.checkpoints import run_folder, sources
+from stagewise.checkpoints import openers, run_folder, sources
 from stagewise.checkpoints._choice import Choice, check_one_count, joined, only_chosen
-from stagewise.checkpoints._digest import digest, file_digest, short_digest
-from stagewise.checkpoints._formats import ADAPTER, adapter_file, merged
-from stagewise.checkpoints._hub_revisions import REPOSITORY, expanded, on_hub, one_each, place_of
-from stagewise.checkpoints._one_file import gguf_at, in_file, in_gguf
-from stagewise.checkpoints._weight_files import Contents, is_file, load_file
 from stagewise.checkpoints._weight_files import State as State
-from stagewise.checkpoints.hub import Hub
-from stagewise.checkpoints.names import GIVE_PARSE, Coordinates, Parse, seed_of, whole
+from stagewise.checkpoints.names import GIVE_PARSE, Parse, seed_of, whole
 from stagewise.plain_text import shortened, visible
-from stagewise.recipe import rebuild
 from stagewise.table import heads_in_words
 
 
@@ -201,63 +189,16 @@ def find(
         OSError: the hub does not answer.
         ValueError: models without steps, steps that are no whole numbers, or branches that cannot be joined.
     """
-    origin = _found(source, classes, parse, hub, base)
+    opener = openers.opener_of(source)
+    if opener.checkpoints is None:
+        raise ValueError(
+            f"{source} holds curves and no checkpoints: `stagewise report {source}` shows them, in Python `read_log`"
+        )
+    origin = opener.checkpoints(source, openers.Options(classes, parse, hub, base))
     if not join:
         return origin
     check_one_count(origin, join)
     return joined(origin, join)
-
-
-def _found(
-    source: Any, classes: Iterable[type], parse: Parse | str | None, hub: Mapping[str, Any] | None, base: Any
-) -> sources.Source:
-    if isinstance(source, str) and not Path(source).exists() and len(names := expanded(source)) > 1:
-        return one_each(names, parse, hub)
-    if isinstance(source, Mapping):
-        source = sorted(((whole(step), model) for step, model in source.items()), key=itemgetter(0))
-    if not isinstance(source, str | Path):
-        if not isinstance(source, Iterable):
-            raise ValueError(f"a model in memory has a step: give [(step, model), ...]; got {type(source).__name__}")
-        items = [*source]
-        places = [item for item in items if isinstance(item, str | Path)]
-        if places and len(places) == len(items):
-            return one_each(places, parse, hub)
-        given = sources.in_memory([item for item in items if not isinstance(item, str | Path)], "models in memory")
-        ends = [(entry.at.step, entry.digest()) for entry in (*given.entries[:1], *given.entries[-1:])]
-        return dataclasses.replace(given, identity=f"{len(given.entries)} models {short_digest(ends)}")
-    if isinstance(source, str) and not Path(source).exists() and re.fullmatch(REPOSITORY, source):
-        try:
-            return dataclasses.replace(on_hub(Hub(source, **(hub or {})), parse), identity=source)
-        except (FileNotFoundError, ConnectionError) as reason:
-            raise type(reason)(f"there is no folder {source} here, and as a repository: {reason}") from reason
-    folder = Path(source)
-    if folder.is_file() and is_file(folder):
-        return dataclasses.replace(in_file(folder, parse), identity=os.path.realpath(folder))
-    if (quantised := gguf_at(folder)) is not None:
-        return dataclasses.replace(in_gguf(quantised), identity=os.path.realpath(quantised))
-    found = _in_run(folder, classes) if (folder / run_folder.RUN).exists() else sources.in_folder(folder, parse)
-    if base is not None:
-        found = _adapted(found, folder, place_of(str(base), Coordinates(0), hub))
-    return dataclasses.replace(found, identity=os.path.realpath(folder), folder=folder)
-
-
-def _adapted(source: sources.Source, folder: Path, base: sources.Entry) -> sources.Source:
-    """Return a source whose checkpoints are a model with adapters merged into it."""
-
-    def adapted(entry: sources.Entry) -> sources.Entry:
-        place = folder / entry.label
-        if not (place / ADAPTER).exists():
-            return entry
-
-        def read() -> Contents:
-            return Contents(merged(base.load(), load_file(adapter_file(place)), place))
-
-        def hashed() -> str:
-            return digest([base.digest(), file_digest([adapter_file(place)])])
-
-        return dataclasses.replace(entry, read=read, digest=hashed, config=base.config)
-
-    return dataclasses.replace(source, entries=tuple(map(adapted, source.entries)))
 
 
 def _chosen(source: sources.Source, branch: str | None, steps: Choice | None) -> sources.Source:
@@ -278,35 +219,3 @@ def _chosen(source: sources.Source, branch: str | None, steps: Choice | None) ->
     if of := source.entries[0].at.branch:
         source = dataclasses.replace(source, identity=f"{source.identity} {of}")
     return source
-
-
-def _in_run(folder: Path, classes: Iterable[type]) -> sources.Source:
-    recorded = run_folder.read_run(folder)["recipe"]
-    saved = run_folder.saved_steps(folder)
-    if not saved:
-        raise FileNotFoundError(f"{folder} holds no checkpoints yet: train it first, with the same recipe")
-    name = Path(os.path.abspath(folder)).name  # "." has no name of its own
-
-    def entry(step: int) -> sources.Entry:
-        path = run_folder.checkpoint_file(folder, step)
-        return sources.Entry(
-            path.name,
-            Coordinates(step),
-            lambda: Contents(run_folder.read_checkpoint(folder, step)),
-            lambda: file_digest([path]),
-        )
-
-    plan = run_folder.read_plan(folder)
-    promised = tuple(step for step in plan["save"] if step <= saved[-1])
-    lost = tuple(step for step in plan["save"] if saved[-1] < step <= _updates(folder))
-    architecture = rebuild(recorded.get("architecture"), classes)
-    return sources.Source(name, tuple(map(entry, saved)), architecture, promised, lost, planned=plan["steps"])
-
-
-def _updates(folder: Path) -> int:
-    """Return how many updates the metrics of a run tell of, which are written after the checkpoint that ends them."""
-    try:
-        steps = pd.read_parquet(folder / run_folder.METRICS, columns=["step"])["step"]
-    except (OSError, ValueError, KeyError):  # no metrics, or damaged ones: they are no part of the series
-        return 0
-    return int(steps.max()) + 1 if len(steps) else 0

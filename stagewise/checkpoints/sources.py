@@ -2,8 +2,6 @@
 
 import dataclasses
 import math
-import os
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import pairwise
@@ -13,26 +11,12 @@ from typing import Any
 from stagewise import models
 from stagewise.architecture import Architecture
 from stagewise.checkpoints import names
-from stagewise.checkpoints._architectures import CONFIG, architecture_from, asked_for, read_off, some_fields
-from stagewise.checkpoints._digest import digest, file_digest
-from stagewise.checkpoints._formats import converter
-from stagewise.checkpoints._table_file import read_json
+from stagewise.checkpoints._architectures import architecture_from, asked_for, read_off, some_fields
+from stagewise.checkpoints._digest import digest, short_digest
 from stagewise.checkpoints._weight_files import (
-    INDEX,
-    TRAINING,
-    WHOLE,
     Contents,
     State,
-    chosen_files,
-    config_in,
-    files_of,
-    is_file,
-    read,
-    stem,
 )
-
-PART = "a part of one model"
-"""Why a shard, as transformers name them, is no checkpoint of its own."""
 
 TRAINER = "trainer_state.json"
 STEP, TOKENS = "global_step", "num_input_tokens_seen"
@@ -160,130 +144,6 @@ class Source:
         return dataclasses.replace(self, entries=self.chosen(taken), promised=(), lost=())
 
 
-def in_folder(folder: Path, parse: names.Parse | str | None = None) -> Source:
-    """Find the checkpoints in a folder: `checkpoint-N` folders with weights, or weight files with a step in the name.
-
-    A folder that holds one model, as `save_pretrained` writes it, is a source of one checkpoint.
-
-    Raises:
-        FileNotFoundError: there are none.
-    """
-    if not folder.is_dir():
-        raise FileNotFoundError(
-            f"{folder} is not a run folder: there is no run.json in it, nor any folder of that name. Give the folder "
-            "that holds the checkpoints, or a list of their files"
-        )
-    # A link to what is gone, or to itself, may be a folder's.
-    candidates = [each for each in sorted(folder.iterdir()) if each.is_dir() or is_file(each) or not each.exists()]
-    readings = _read(candidates, parse)
-    found = {path: at for path, reading in readings.items() if (at := reading.at)}
-    folders = [path for path in found if not is_file(path)]
-    entries = [of_path(path, found[path]) for path in folders or found]
-    ignored = [path.name for path in candidates if path not in found]
-    name = Path(os.path.abspath(folder)).name  # "." has no name of its own
-    parts = [path for path, reading in readings.items() if reading.why == PART]
-    if not entries and parse is None and (parts or chosen_files(path.name for path in folder.iterdir())):
-        told_of_it = (f"{name} -> one checkpoint, called step 0",)
-        return Source(
-            name, (of_path(folder, names.Coordinates(0)),), beside=partial(_first_in, (folder,)), names=told_of_it
-        )
-    if not entries:
-        why = _deeper(folder) or converter(path.name for path in folder.iterdir()) or names.GIVE_PARSE
-        raise FileNotFoundError(
-            f"{folder} is not a run folder: there is no run.json in it, and there are neither checkpoint-N folders nor "
-            f"{', '.join(names.ENDINGS)} files with a step in their names in it; {why}"
-        )
-    rows = [(path.name, each) for path, each in readings.items() if each.at or is_file(path) or _holds_weights(path)]
-    beside = partial(_first_in, (folder, *reversed(folders)))
-    return Source(name, tuple(entries), ignored=tuple(ignored), beside=beside, names=tuple(names.told(rows)))
-
-
-def _first_in(places: Sequence[Path], file: str) -> Path | None:
-    """Return the first file of a name that lies in one of the places."""
-    return next((place / file for place in places if (place / file).is_file()), None)
-
-
-def _deeper(folder: Path) -> str:
-    """Return in words which folder below holds checkpoints, at most three levels down; empty where none does."""
-    for place in ("*/*", "*/*/*", "*/*/*/*"):
-        for path in sorted(filter(is_file, folder.glob(place))):
-            for each in (path.parent, path):
-                if each.parent != folder and names_of([each])[each].at:
-                    return f"{each.parent.relative_to(folder)} in it holds checkpoints: give that folder"
-    return ""
-
-
-def _holds_weights(folder: Path) -> bool:
-    return folder.is_dir() and any(is_file(each) or each.name in INDEX for each in folder.iterdir())
-
-
-def _read(paths: Sequence[Path], parse: names.Parse | str | None) -> dict[Path, names.Reading]:
-    """Read the names of files and folders. Copies beside the checkpoints, as last-v1, are left out where there are
-    others; so are the state of a training and the parts of one model.
-    """
-    if parse is not None:
-        return names_of(paths, parse)
-    states = [path for path in paths if TRAINING.match(path.name)]
-    parts = [path for path in paths if re.search(r"-\d{5}-of-\d{5}\.", path.name)]
-    others = [path for path in paths if path not in (*states, *parts)]
-    copies = [path for path in others if re.search(names.COPY, stem(path))]
-    readings = names_of([path for path in others if path not in copies])
-    if not any(reading.at for reading in readings.values()):
-        copies, readings = [], names_of(others)
-    if not any(reading.at for reading in readings.values()):  # as nanotron's, which are the step alone
-        numbers = [path for path in others if path.name.isdecimal() and _holds_weights(_inner(path))]
-        readings |= zip(numbers, names.read_names([path.name for path in numbers]), strict=True)
-    readings |= dict.fromkeys(states, names.Reading(None, why="it holds the state of a training"))
-    readings |= dict.fromkeys(parts, names.Reading(None, why=PART))
-    readings |= dict.fromkeys(copies, names.Reading(None, why="a copy, or no step of the training"))
-    return {path: readings[path] for path in paths}
-
-
-def names_of(paths: Sequence[Path], parse: names.Parse | str | None = None) -> dict[Path, names.Reading]:
-    """Read the names of files, and those of folders or repositories, whose numbers without a word are no steps."""
-    readings: dict[Path, names.Reading] = {}
-    for of_files in (True, False):
-        alike = [path for path in paths if is_file(path) == of_files]
-        readings |= dict(
-            zip(alike, names.read_names([stem(path) for path in alike], parse, bare=of_files), strict=True)
-        )
-    return readings
-
-
-def of_path(path: Path, at: names.Coordinates) -> Entry:
-    """Return the checkpoint in a folder or a file."""
-    alone = is_file(path) and not path.is_dir()
-    inner = path if alone else _inner(path)
-    files = (lambda: (path,)) if alone else partial(files_of, inner)
-    places = dict.fromkeys(each / CONFIG for each in (inner, path, path.parent) if each.is_dir())
-    return Entry(
-        path.name,
-        at,
-        read=lambda: read(files()),
-        digest=lambda: file_digest(files()),
-        config=lambda: next(filter(None, map(_beside, places)), None),
-        record=lambda: None if alone else _beside(path / TRAINER),
-        within=lambda: config_in(path) if alone else None,
-        time=lambda: min(
-            (each.stat().st_mtime for each in ([path] if alone else path.glob("*")) if is_file(each) and each.exists()),
-            default=None,
-        ),
-    )
-
-
-def _inner(folder: Path) -> Path:
-    """Return the folder that a Hugging Face model was saved to in a checkpoint's folder; else the latter itself."""
-    if not folder.is_dir() or _holds_weights(folder):
-        return folder
-    saved = [each for each in folder.iterdir() if any((each / name).is_file() for name in (*WHOLE, *INDEX))]
-    return saved[0] if len(saved) == 1 else folder
-
-
-def _beside(path: Path) -> dict[str, Any] | None:
-    """Read a JSON object that lies beside the weights, None if there is no such file."""
-    return read_json(path) if path.exists() else None
-
-
 def in_memory(given: Sequence[tuple[int, Any]], name: str) -> Source:
     """Take (step, model) pairs: HookedTransformers, bridges, Hugging Face models, or just their weights by name.
 
@@ -296,6 +156,13 @@ def in_memory(given: Sequence[tuple[int, Any]], name: str) -> Source:
     entries = [_loaded(f"item {number}", step, load) for number, (step, load) in enumerate(loads)]
     built = [model for _, model in given if not isinstance(model, Mapping)]
     return Source(name, tuple(entries), models.described(built[0]) if built else None, ordered=True)
+
+
+def given(items: Sequence[Any]) -> Source:
+    """Take models in memory as a source, which their steps and weights tell from another one."""
+    source = in_memory([item for item in items if not isinstance(item, str | Path)], "models in memory")
+    ends = [(entry.at.step, entry.digest()) for entry in (*source.entries[:1], *source.entries[-1:])]
+    return dataclasses.replace(source, identity=f"{len(source.entries)} models {short_digest(ends)}")
 
 
 def by_hand(name: str, steps: Iterable[int], load: Callable[[int], State]) -> Source:

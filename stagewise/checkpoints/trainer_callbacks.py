@@ -9,7 +9,7 @@ from typing import Any
 
 from stagewise import models
 from stagewise.checkpoints._architectures import CONFIG
-from stagewise.checkpoints._weight_files import WHOLE
+from stagewise.checkpoints._weight_names import WHOLE
 from stagewise.checkpoints._writing import write_folder
 from stagewise.checkpoints.sources import TRAINER
 

@@ -108,7 +108,8 @@ def _products_a_second(width: int) -> float:
 
 def each_run(sources: Sequence[str], out: Path | None = None, steps: str | None = None) -> list[str]:
     """Return the sources, files of curves as the folders of their runs; those of the only source in `out`."""
-    from stagewise.reporting._logged import is_log, logged_folders
+    from stagewise.checkpoints.openers import is_log
+    from stagewise.reporting._logged import logged_folders
 
     if steps is not None and not any(map(is_log, sources)):
         raise ValueError(f"--step-column names a column of a file of logged curves; {', '.join(sources)} holds none")
@@ -167,8 +168,9 @@ def _has_table(source: str, measurement: Measurement) -> bool:
 
 def measured_folder(source: str) -> Path:
     """Return where a source's table lies, or will be written; the curves of a file become a table first."""
+    from stagewise.checkpoints.openers import is_log
     from stagewise.checkpoints.run_folder import RUN, TABLE
-    from stagewise.reporting._logged import is_log, logged_folder
+    from stagewise.reporting._logged import logged_folder
 
     if is_log(source):
         return logged_folder(source)
@@ -225,7 +227,6 @@ def opened_source(
     from stagewise.analysis import folder_of
     from stagewise.checkpoints.run_folder import RUN, check_claim
     from stagewise.checkpoints.series import open_series
-    from stagewise.reporting._logged import is_log
     from stagewise.tasks.tokens import own_task
 
     executor = None if measurement is None else measurement.executor
@@ -234,8 +235,6 @@ def opened_source(
         recipe = recipe_in(folder, tasks=data.own_task or ())
         series = open_series(folder, classes=[type(recipe.architecture.init)], steps=data.choice)
         return OpenedSource(series, folder, recipe, None)
-    if is_log(source):
-        raise ValueError(f"{source} holds curves and no checkpoints: `stagewise report {source}` shows them")
     task_classes(data.own_task or ())  # which the record of a run may name
     series = open_series(source, **data.opening())
     task = own_task(series, data.tokens, data.relation or (), data.text, data.tokenizer) or only_task(data.own_task)

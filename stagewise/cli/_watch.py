@@ -103,8 +103,8 @@ def _look(
     measurement: options.Measurement,
 ) -> _Look:
     """Measure the checkpoints that no earlier look has measured, or read the curves of a log again."""
+    from stagewise.checkpoints.openers import is_log
     from stagewise.checkpoints.run_folder import table_file
-    from stagewise.reporting._logged import is_log
 
     if not Path(source).exists():
         raise FileNotFoundError(f"there is no {source} yet")

@@ -5,7 +5,6 @@ import re
 from pathlib import Path
 
 from stagewise.checkpoints._digest import short_digest
-from stagewise.checkpoints.logged_curves import is_log as is_log
 from stagewise.checkpoints.logged_curves import name_of, read_log
 from stagewise.checkpoints.run_folder import ANALYSIS, TABLE, claim_for, write, write_json
 from stagewise.findings._known_causes import causes_in

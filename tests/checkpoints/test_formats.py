@@ -15,7 +15,8 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from stagewise.checkpoints._formats import CONVERTERS, SHARDS, adapter_file, converter, merged, read_shards
+from stagewise.checkpoints._formats import adapter_file, merged, read_shards
+from stagewise.checkpoints._weight_names import CONVERTERS, SHARDS, converter
 from stagewise.checkpoints.audit import audit
 from stagewise.checkpoints.findings import Kind
 from stagewise.checkpoints.series import find, open_series

@@ -15,9 +15,9 @@ from torch import nn
 from stagewise import models
 from stagewise.architecture import Architecture
 from stagewise.checkpoints import _ranges
-from stagewise.checkpoints._hub_revisions import expanded
 from stagewise.checkpoints.audit import audit
 from stagewise.checkpoints.findings import Kind
+from stagewise.checkpoints.openers import expanded
 from stagewise.checkpoints.series import CheckpointSeries, find, open_series
 from stagewise.checkpoints.sources import Source
 from stagewise.measurement.engine import measure

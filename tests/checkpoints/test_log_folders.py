@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stagewise.checkpoints._log_folders import is_events, is_folder_of_curves, read_events, read_folder
-from stagewise.checkpoints.logged_curves import is_log, read_log
+from stagewise.checkpoints._log_folders import is_a_file_a_step, is_events, read_a_file_a_step, read_events
+from stagewise.checkpoints.logged_curves import read_log
+from stagewise.checkpoints.openers import is_log
 
 
 def mlflow_run(folder: Path, name: str) -> None:
@@ -37,12 +38,12 @@ def test_runs_of_mlflow_lie_beside_each_other(tmp_path: Path) -> None:
 def test_a_json_file_a_step_is_a_row(tmp_path: Path) -> None:
     for step in (0, 10, 20, 100):
         (tmp_path / f"results_step_{step}.json").write_text(json.dumps({"acc": {"wsc": step / 100}, "model": "mine"}))
-    frame = read_folder(tmp_path)
+    frame = read_a_file_a_step(tmp_path)
     assert frame["step"].tolist() == [0, 10, 20, 100]
     assert frame["acc/wsc"].tolist() == [0, 0.1, 0.2, 1.0]
     (tmp_path / "results_step_20.json").write_text("[")
     with pytest.raises(ValueError, match=r"results_step_20.json is not valid JSON"):
-        read_folder(tmp_path)
+        read_a_file_a_step(tmp_path)
 
 
 def test_texts_alone_are_runs_by_their_names(tmp_path: Path) -> None:
@@ -59,7 +60,8 @@ def test_texts_alone_are_runs_by_their_names(tmp_path: Path) -> None:
 def test_a_folder_of_checkpoints_is_none(tmp_path: Path) -> None:
     for name in ("config.json", "model_100.pt", "train.log", "trainer_state.json"):
         (tmp_path / name).write_text("{}")
-    assert not is_folder_of_curves(tmp_path)
+    assert not is_a_file_a_step(tmp_path)
+    assert not is_log(tmp_path)
 
 
 tensorboard = pytest.importorskip("tensorboard.summary", reason="TensorBoard is not installed")

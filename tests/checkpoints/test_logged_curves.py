@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stagewise.checkpoints.logged_curves import is_log, read_log
+from stagewise.checkpoints.logged_curves import read_log
+from stagewise.checkpoints.openers import is_log
 from stagewise.findings._scores import quantities_of
 from stagewise.findings.onsets import find_onsets
 from stagewise.findings.replicates import find_replicates

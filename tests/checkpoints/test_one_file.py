@@ -13,7 +13,7 @@ from torch import Tensor
 
 from stagewise import models
 from stagewise.architecture import Architecture
-from stagewise.checkpoints._one_file import gguf_at
+from stagewise.checkpoints._weight_names import gguf_at
 from stagewise.checkpoints.series import open_series
 
 CONFIG = {"n_layers": 1, "d_model": 8, "d_head": 4, "n_ctx": 6, "d_vocab": 5, "act_fn": "relu"}

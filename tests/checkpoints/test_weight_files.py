@@ -13,7 +13,8 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from stagewise.checkpoints._digest import file_digest
-from stagewise.checkpoints._weight_files import chosen_files, files_of, load_file, missing_shard, not_finite, read, stem
+from stagewise.checkpoints._weight_files import files_of, load_file, not_finite, read
+from stagewise.checkpoints._weight_names import chosen_files, missing_shard, stem
 
 STATE = {"a": torch.arange(15.0).reshape(5, 3), "b": torch.arange(4)}
 FORMATS: dict[str, Callable[[Path], object]] = {

@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from stagewise.checkpoints.openers import is_log
 from stagewise.checkpoints.run_folder import TABLE, read_record
-from stagewise.reporting._logged import _file_name, is_log, logged_folder, logged_folders
+from stagewise.reporting._logged import _file_name, logged_folder, logged_folders
 from stagewise.reporting.page import report
 from stagewise.saved_findings import load_stages
 
