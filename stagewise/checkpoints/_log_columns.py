@@ -17,6 +17,10 @@ PLAIN = r"[-+]?(\d{1,3}(,\d{3})+|\d+)?(\.\d*)?([eE][-+]?\d+)?"
 WRITTEN = re.compile(rf"\s*(?:(?P<plain>{PLAIN})\s*(?P<percent>%?)|tensor\((?P<tensor>[^,()]+).*\))\s*")
 """Numbers as a log may hold them: with a comma between thousands, in percent, or as torch prints a tensor."""
 
+THOUSANDS = r"^\s*(?P<number>\d[\d,_]*(?:\.\d+)?)\s*(?P<unit>[kKmMbB])?\s*$"
+UNITS = {"k": 1e3, "m": 1e6, "b": 1e9}
+"""Steps as people write them."""
+
 SELDOM = 0.1
 """Part of the values of a curve before which a log may go back to an earlier step, once at least, by resumed runs."""
 
@@ -50,6 +54,19 @@ def _written(text: Any) -> float:
     if match["tensor"]:
         return float(match["tensor"])
     return float(match["plain"].replace(",", "")) / (100 if match["percent"] else 1)
+
+
+def in_thousands(column: pd.Series) -> pd.Series:
+    """Return a column of text as whole numbers where each is one, or one of thousands, millions or billions, as "50K".
+
+    >>> in_thousands(pd.Series(["0", "50K", "1.2M"])).tolist()
+    [0.0, 50000.0, 1200000.0]
+    """
+    parts = column.astype(str).str.extract(THOUSANDS)
+    if pd.api.types.is_numeric_dtype(column) or not len(parts) or parts["number"].isna().any():
+        return column
+    numbers = parts["number"].str.replace(r"[,_]", "", regex=True).astype(float)
+    return numbers * parts["unit"].str.lower().map(UNITS).fillna(1)
 
 
 def as_numbers(column: pd.Series) -> pd.Series:

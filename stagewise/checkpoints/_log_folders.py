@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from stagewise.checkpoints._log_layout import flat
 from stagewise.checkpoints._log_lines import read_lines
 from stagewise.checkpoints._table_file import read_json
 from stagewise.checkpoints.names import read_names
@@ -104,8 +105,7 @@ def is_a_file_a_step(folder: Path) -> bool:
 
 def read_a_file_a_step(folder: Path) -> pd.DataFrame:
     """Return the curves of such a folder, a row a file."""
-    rows = [{"step": step, **read_json(path)} for step, path in sorted(_of_steps(folder))]
-    return pd.json_normalize(rows, sep="/")
+    return pd.DataFrame([{"step": step, **flat(read_json(path))} for step, path in sorted(_of_steps(folder))])
 
 
 def _runs(folder: Path) -> list[Path]:

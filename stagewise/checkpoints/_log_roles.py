@@ -11,7 +11,8 @@ from stagewise.learning_rates import MEASURED
 
 SETTINGS = {
     *("_meta", "args", "cfg", "conf", "config", "configs", "hparam", "hparams", "hyperparameters", "meta", "metadata"),
-    *("options", "params_config", "settings", "versions"),
+    *("options", "settings", "versions"),
+    *("config_general", "group_subtasks", "higher_is_better", "n-samples", "n-shot"),
 }
 """Names of the folders of settings, in lower case, as in "config/batch_size"."""
 

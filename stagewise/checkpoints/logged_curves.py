@@ -120,6 +120,7 @@ def read_log(
         frame = pd.DataFrame(source).apply(_log_columns.as_numbers)
     frame = frame.reset_index(drop=frame.index.name is None)
     at = _steps(frame, steps)
+    frame = frame.assign(**{at: _log_columns.in_thousands(frame[at])}) if isinstance(at, str) else frame
     _check_epochs(frame, at)
     frame = _a_column_a_part(frame, at)
     rows = []

@@ -205,6 +205,7 @@ OPENERS = (
     Opener("MLflow's folder", _of_paths(_log_folders.is_mlflow), curves=_log_folders.read_mlflow),
     Opener("a folder of texts", _of_paths(_log_folders.is_texts), curves=_log_folders.read_texts),
     Opener("a folder of JSON files", _of_paths(_log_folders.is_a_file_a_step), curves=_log_folders.read_a_file_a_step),
+    Opener("arrays of curves", _of_paths(_log_files.is_arrays), curves=_log_files.read_arrays),
     Opener("a file of curves", _of_paths(_is_text), curves=_log_files.read_file),
     Opener("no run folder", lambda source: True, _in_folder),
 )

@@ -165,7 +165,6 @@ def test_a_log_is_read_however_it_is_written(way: str, tmp_path: Path) -> None:
             LOG_TABLES_LOG.to_feather,
             "log.feather is no text: save its columns of steps and values as .csv",
         ),
-        ("log.npz", lambda path: np.savez(path, **LOG_TABLES_LOG), "log.npz is no text"),
         ("log.csv.gz", LOG_TABLES_LOG.to_csv, "log.csv.gz is no text"),
         (
             "log.csv",
@@ -221,3 +220,13 @@ def test_steps_that_begin_anew_in_each_epoch_are_no_resumed_run() -> None:
     )
     with pytest.raises(ValueError, match="the steps in 'step' begin anew in each epoch"):
         read_log(anew)
+
+
+def test_steps_may_be_written_in_thousands(tmp_path: Path) -> None:
+    (tmp_path / "evals.csv").write_text("step,acc\n0,0.1\n500,0.2\n50K,0.3\n1.2M,0.4\n")
+    assert read_log(tmp_path / "evals.csv")["step"].tolist() == [0, 500, 50_000, 1_200_000]
+
+
+def test_letters_that_are_no_thousands_are_refused_as_steps() -> None:
+    with pytest.raises(ValueError, match="steps are whole numbers"):
+        read_log({"step": ["1x", "2x", "3x", "4x"], "acc": [0.1, 0.2, 0.3, 0.4]})

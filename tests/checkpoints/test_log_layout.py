@@ -10,6 +10,7 @@ import pytest
 
 from stagewise.checkpoints._log_layout import flat, head_of, wide
 from stagewise.checkpoints.logged_curves import read_log
+from stagewise.checkpoints.openers import is_log
 
 STEPS = [*range(0, 60, 10)]
 HEADS = [*itertools.product(range(2), range(3))]
@@ -65,3 +66,17 @@ def test_a_list_of_texts_is_no_curve_and_long_lists_are_named() -> None:
 @pytest.mark.parametrize("name", ["H3", "L1", "loss L1H2", "L1H2", "AL1H2 x", "L1H2score"])
 def test_names_that_only_look_like_a_heads_are_kept(name: str) -> None:
     assert head_of(name) == (name, {})
+
+
+def test_arrays_of_numpy_are_curves_and_heads_by_layer(tmp_path: Path) -> None:
+    np.savez(tmp_path / "log.npz", step=np.array(STEPS), prefix=np.array([scores(step) for step in STEPS]))
+    check_heads(read_log(tmp_path / "log.npz"), "prefix")
+    np.savez(tmp_path / "log.npz", step=np.array(STEPS), loss=np.arange(6) / 7, names=np.array(["a", "b"]))
+    with pytest.warns(UserWarning, match=r"log.npz: left out, as they have no row a step: names"):
+        table = read_log(tmp_path / "log.npz")
+    assert table["value"].tolist() == [value / 7 for value in range(6)]
+
+
+def test_arrays_of_weights_are_no_curves(tmp_path: Path) -> None:
+    np.savez(tmp_path / "weights.npz", W_E=np.zeros((4, 4)))
+    assert not is_log(tmp_path / "weights.npz")

@@ -46,7 +46,9 @@ def test_the_ends_of_an_interval_belong_to_their_column() -> None:
     assert found.aside == {"acc_lo", "acc_hi"}
 
 
-@pytest.mark.parametrize("name", ["config/batch_size", "versions/arc", "_meta/seed", "run/hparams/lr", "weight_decay"])
+@pytest.mark.parametrize(
+    "name", ["config/batch_size", "versions/arc", "_meta/seed", "run/hparams/lr", "weight_decay", "n-shot/arc"]
+)
 def test_settings_are_known_by_their_folder_or_their_name(name: str) -> None:
     assert is_setting(name)
 
