@@ -14,9 +14,11 @@ import matplotlib.pyplot as plt
 import pandas as pd
 import torch
 
-from stagewise import measure, plot, predict_onset, schedules, train
+from stagewise import measure, schedules, train
 from stagewise.papers.emergence.recipes import recall_recipe
 from stagewise.papers.emergence.toy_attention import run_toy_curve
+from stagewise.papers.forecast import predict_onset
+from stagewise.papers.law_plots import early_warning
 from stagewise.papers.theory.dynamics import solve
 from stagewise.papers.theory.sparse_attention import SparseAttention
 from stagewise.probes import AttentionTo
@@ -44,12 +46,12 @@ def main(folder: Path, seed: int = 20, steps: int = 3600, cuts: tuple[int, ...] 
     flow = solve(SparseAttention(64, 64), range(0, 950, 5))
     toy, level = toy_attention(seed, steps=1000), (0.75, 0.95)
     forecast = predict_onset(toy, level, until=300, theory=flow)
-    plot.early_warning(toy, forecast, level, axes[0]).set_title("toy model, by its theory", fontsize=9, loc="left")
+    early_warning(toy, forecast, level, axes[0]).set_title("toy model, by its theory", fontsize=9, loc="left")
     print(f"toy model, {forecast}")
     recall, level = recall_attention(folder, seed, steps), (0.25, 0.75)
     for cut, ax in zip(cuts, axes[1:], strict=True):
         forecast = predict_onset(recall, level, until=cut)
-        plot.early_warning(recall, forecast, level, ax).set_title(f"recall, from step {cut}", fontsize=9, loc="left")
+        early_warning(recall, forecast, level, ax).set_title(f"recall, from step {cut}", fontsize=9, loc="left")
         print(f"recall, {forecast}")
     axes[0].set_ylabel("attention on what is relevant")
     path = folder / "early_warning.png"

@@ -24,9 +24,6 @@ from .checkpoints.series import open_series as open_series
 from .checkpoints.trainer_callbacks import save_on as save_on
 from .checkpoints.trainer_callbacks import save_on_lightning as save_on_lightning
 from .findings.delays import find_delays as find_delays
-from .findings.early_warning import predict_onset as predict_onset
-from .findings.laws import compare_laws as compare_laws
-from .findings.laws import fit_mixed as fit_mixed
 from .findings.lineage import Lineage as Lineage
 from .findings.lineage import find_lineage as find_lineage
 from .findings.onsets import find_onsets as find_onsets
@@ -81,16 +78,12 @@ from .saved_findings import save_lineage as save_lineage
 from .saved_findings import save_replicates as save_replicates
 from .saved_findings import save_stages as save_stages
 from .statistics._criteria import StageCriteria as StageCriteria
-from .statistics._power_law import PowerLaw as PowerLaw
-from .statistics._power_law import fit_interval_censored as fit_interval_censored
-from .statistics._power_law import fit_log_linear as fit_log_linear
 from .sweeping import parameter_grid as parameter_grid
 from .sweeping import sweep as sweep
 from .table import Quantity as Quantity
 from .task import AbstractTask as AbstractTask
 from .task import Batch as Batch
 from .training import train as train
-from .training_together import train_together as train_together
 from .words._times import in_tokens as in_tokens
 
 __all__: list[str]

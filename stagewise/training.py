@@ -14,15 +14,16 @@ from stagewise import models
 from stagewise._prediction_classes import without_classes
 from stagewise.checkpoints import run_folder
 from stagewise.checkpoints._digest import digest
-from stagewise.checkpoints._requests import requested
 from stagewise.checkpoints._training_state import Metrics as Metrics
-from stagewise.checkpoints._training_state import is_complete, resume, save, save_weights
+from stagewise.checkpoints._training_state import is_complete, save
+from stagewise.checkpoints._training_state import resume as resume
 from stagewise.checkpoints.series import CheckpointSeries, open_series
 from stagewise.init import by_pattern, check_trained_here, matching
 from stagewise.loss import training_loss
 from stagewise.models._clamps import Clamps, targets
 from stagewise.models._numbers import Dtype as Dtype
-from stagewise.models._numbers import check_device, check_dtype, products_in
+from stagewise.models._numbers import check_device, check_dtype
+from stagewise.models._numbers import products_in as products_in
 from stagewise.models._training_pass import TrainingPass, training_pass
 from stagewise.recipe import Recipe, TrainPlan
 from stagewise.task import TRAINING, Batch, derive_seed
@@ -110,14 +111,8 @@ class Training(NamedTuple):
             self.clamps.begin(step)
 
     def save(self, folder: Path, plan: TrainPlan, step: int, metrics: list[Metrics]) -> None:
-        """Write the checkpoint of a step, unless a weight or the loss is not finite: see `_check_model`.
-
-        A step that the plan does not save is written alone: a resumed training starts from those of the plan.
-        """
+        """Write the checkpoint of a step, unless a weight or the loss is not finite: see `_check_model`."""
         _check_model(step, self.model, self.loss_at)
-        if step not in plan.saved_steps:
-            save_weights(folder, step, models.weights(self.model))
-            return
         states = plan.state_steps(sum(each.numel() for each in self.model.parameters()))
         save(folder, step, self.model, self.optimiser, metrics, self.way, replayed=step in states)
 
@@ -176,12 +171,10 @@ def _train(
     start, metrics = resume(folder, plan, training.model, training.optimiser, training.way)
     if start >= stop:
         return open_series(folder, classes=[type(recipe.architecture.init)])
-    asked = requested(folder)
     try:
         for step in _shown(training.steps(start, stop, metrics), start, stop, folder.name, progress, metrics, log):
-            if step in plan.saved_steps or step in asked:
+            if step in plan.saved_steps:
                 training.save(folder, plan, step, metrics)
-                asked = requested(folder)
     except FloatingPointError as reason:
         raise FloatingPointError(f"{reason}. {checkpoints_saved(folder, plan, metrics)}") from reason
     return open_series(folder, classes=[type(recipe.architecture.init)])

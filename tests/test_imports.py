@@ -38,7 +38,6 @@ LAYERS: tuple[set[str], ...] = (
     {"probes", "processes"},
     {"tasks", "training", "sweeping", "findings"},
     {"restricted_training", "saved_findings"},
-    {"training_together"},
     {"measurement", "plot"},
     {"reporting"},
     {"replay", "analysis"},

@@ -1,23 +1,19 @@
 """Training: a run killed anywhere and resumed has the bits of one that was never killed."""
 
-import dataclasses
 import errno
 import functools
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 
-from stagewise.checkpoints._requests import REQUESTED, request
 from stagewise.checkpoints._writing import write
 from stagewise.checkpoints.run_folder import RESUME
 from stagewise.recipe import Recipe
-from stagewise.task import Batch
 from stagewise.tasks import MarkovChain
 from stagewise.training import train
 from tests.fixtures.interruptible import MINIMAL, PLAN, RECIPES, contents, interrupt
@@ -38,46 +34,6 @@ def test_a_run_stopped_and_resumed_has_the_bits_of_one_never_stopped(
         interrupt(RECIPES[name], tmp_path, step, monkeypatch)
     train(RECIPES[name], tmp_path, progress=False)
     assert contents(tmp_path) == contents(finished[name])
-
-
-@pytest.mark.parametrize("name", ["adamw full", "sgd"])
-def test_checkpoints_that_are_asked_for_while_it_trains_change_no_bit(
-    name: str, finished: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stopped, more = tmp_path / "stopped", tmp_path / "more"
-    interrupt(RECIPES[name], stopped, 2, monkeypatch)
-    request(stopped, (4, 6))
-    interrupt(RECIPES[name], stopped, 7, monkeypatch)
-    train(RECIPES[name], stopped, progress=False)
-    plan = dataclasses.replace(RECIPES[name].plan, save=(3, 4, 5, 6))
-    train(dataclasses.replace(RECIPES[name], plan=plan), more, progress=False)
-    assert contents(stopped) == contents(more)
-    assert contents(finished[name]).items() < contents(more).items()
-    assert (stopped / RESUME).read_bytes() == (finished[name] / RESUME).read_bytes()
-
-
-def test_a_running_training_reads_requests_where_it_saves(
-    tmp_path: Path, finished: dict[str, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stream = MarkovChain.stream
-
-    def asking(task: MarkovChain, seed: int) -> Callable[[int, int], Batch]:
-        draw = stream(task, seed)
-
-        def at(step: int, size: int) -> Batch:
-            if step == 2:  # as another process does
-                request(tmp_path, (2, 4, 7))
-            return draw(step, size)
-
-        return at
-
-    monkeypatch.setattr(MarkovChain, "stream", asking)
-    train(RECIPES["adamw full"], tmp_path, progress=False)
-    saved = contents(tmp_path)
-    new = {f"step-0000000{step}.safetensors" for step in (4, 7)}  # 2 had passed when it looked at 3
-    assert saved.keys() - new == contents(finished["adamw full"]).keys()
-    assert contents(finished["adamw full"]).items() < saved.items()
-    assert (tmp_path / REQUESTED).exists()
 
 
 def test_a_run_whose_optimiser_state_is_gone_starts_over_with_the_same_bits(

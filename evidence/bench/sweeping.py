@@ -16,10 +16,10 @@ from stagewise import models
 from stagewise.checkpoints.run_folder import read_checkpoint
 from stagewise.papers.emergence.recipes import recall_recipe
 from stagewise.papers.incremental import markov
+from stagewise.papers.training_together import train_together
 from stagewise.recipe import Recipe, Seeds
 from stagewise.sweeping import parameter_grid, sweep
 from stagewise.training import train
-from stagewise.training_together import train_together
 
 MODELS, BATCH = 16, 256
 STEPS = {"minimal": 200, "full": 150}

@@ -13,7 +13,7 @@ from stagewise.findings._frames import by_role
 from stagewise.findings._roles import head_events
 from stagewise.findings.onsets import find_onsets
 from stagewise.findings.stages import find_stages
-from stagewise.statistics._power_law import fit_interval_censored
+from stagewise.papers.power_law import fit_interval_censored
 
 NAMES = ("one", "two", "all")
 STEPS = np.unique(np.concatenate([[0, 1, 2, 4, 8], np.arange(15, 901, 15)])).astype(float)

@@ -9,8 +9,8 @@ import pandas as pd
 from evidence.calibration.cases import Generator
 from evidence.calibration.onsets import Job, generator
 from evidence.calibration.rows import Row, share
-from stagewise.findings.laws import compare_laws, fit_mixed
-from stagewise.statistics._power_law import fit_interval_censored
+from stagewise.papers.mixed_law import compare_laws, fit_mixed
+from stagewise.papers.power_law import fit_interval_censored
 
 SPREAD = 0.3
 """Deviation of the log time of a run from the law; half of its variance is shared by the seeds of a setting."""

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from stagewise.papers.power_law import NoLaw, PowerLaw, fit_interval_censored
 from stagewise.papers.published import bounds, number
-from stagewise.statistics import PowerLaw
-from stagewise.statistics._power_law import NoLaw, fit_interval_censored
 
 _Bounds = tuple[int | float, int | float]
 """Between which a time lies: after the first, at the latest at the second; inf where it was not reached."""

@@ -23,11 +23,10 @@ from stagewise.papers.emergence._runs import (
     trained_recall,
 )
 from stagewise.papers.emergence.recipes import RECALL_BATCH, recall_budget, recall_recipe
+from stagewise.papers.power_law import NoLaw, PowerLaw
 from stagewise.papers.published import Result, number, table_of
 from stagewise.plot.axes import label_ends
 from stagewise.reporting.page import report
-from stagewise.statistics import PowerLaw
-from stagewise.statistics._power_law import NoLaw
 from stagewise.sweeping import parameter_grid, sweep
 from stagewise.table import select
 

@@ -21,9 +21,9 @@ from stagewise.papers.emergence._numbers import (
 from stagewise.papers.emergence._panels import draw_curves, draw_law, finish, log_log, panels
 from stagewise.papers.emergence._runs import run_path, run_regression, trained_on
 from stagewise.papers.emergence.recipes import regression_budget, regression_recipe
+from stagewise.papers.power_law import PowerLaw
 from stagewise.papers.published import Result, bounds, number, table_of
 from stagewise.plot.axes import ordered_colours
-from stagewise.statistics import PowerLaw
 from stagewise.sweeping import parameter_grid, sweep
 from stagewise.table import select
 

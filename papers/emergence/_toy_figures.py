@@ -12,15 +12,14 @@ from stagewise.papers.emergence._grids import FigureRequest
 from stagewise.papers.emergence._numbers import law_numbers, law_of
 from stagewise.papers.emergence._panels import draw_law, finish, log_log, panels, put_above
 from stagewise.papers.emergence.toy_attention import check_toy, run_toy
+from stagewise.papers.law_plots import collapse
+from stagewise.papers.power_law import PowerLaw, fit_log_linear
 from stagewise.papers.published import Result, bounds, mean_over, number, table_of
 from stagewise.papers.theory.cross_sample import CrossSampleRepetition
 from stagewise.papers.theory.plateau_flow import AbstractPlateauFlow, plateau, plateau_of_descent
 from stagewise.papers.theory.sparse_attention import SparseAttention
 from stagewise.papers.theory.trajectories import first_time, follow
 from stagewise.plot.axes import ordered_colours
-from stagewise.plot.power_law import collapse
-from stagewise.statistics import PowerLaw
-from stagewise.statistics._power_law import fit_log_linear
 from stagewise.sweeping import parameter_grid, sweep
 
 _LENGTHS = (256, 512, 1024, 2048, 4096)

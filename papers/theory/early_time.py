@@ -3,7 +3,8 @@
 import math
 from typing import NamedTuple
 
-from stagewise.statistics._forecast import blow_up_share as blow_up_share
+import numpy as np
+import scipy
 
 
 class _Linearised(NamedTuple):
@@ -55,3 +56,13 @@ def blow_up_time(rate: float) -> float:
     5134
     """
     return math.sqrt(math.pi / 2) / rate
+
+
+def blow_up_share(gap: np.ndarray) -> np.ndarray:
+    """Return the part of the time to its blow-up, sqrt(pi / 2) / rate, at which attention is e^Da times its start.
+
+    It is erf(sqrt Da), from the same integral: rate t = int_0^w e^(-u^2 / 2) du = sqrt(pi / 2) erf(w / sqrt 2), with Da
+    = w^2 / 2. It holds whatever T, d and the rate are, as long as attention is small; after that it holds for the
+    log-odds of attention. Not in the paper; the tests hold it against the flow.
+    """
+    return np.asarray(scipy.special.erf(np.sqrt(gap)))

@@ -111,18 +111,6 @@ def resume(
     return state["step"], earlier
 
 
-def begun_together(folder: Path) -> bool:
-    """Whether a run's newest state is that of one of several that are trained together."""
-    path = folder / run_folder.RESUME
-    return path.exists() and "together" in run_folder.read_resume(path)
-
-
-def leaves_parent(folder: Path) -> bool:
-    """Whether a run is a branch whose newest state is that of the step at which it leaves its parent."""
-    parent, path = run_folder.read_run(folder).get("parent"), folder / run_folder.RESUME
-    return isinstance(parent, dict) and path.exists() and parent.get("step") == run_folder.read_resume(path)["step"]
-
-
 def state_steps(folder: Path) -> list[int]:
     """Return the steps of a run at which the state of its optimiser is kept, in order."""
     return run_folder.steps_in(folder / run_folder.STATES, ".pt")
@@ -177,14 +165,11 @@ def _copy(source: Path, target: Path) -> None:
     run_folder.write(target, lambda partial: shutil.copyfile(source, partial))
 
 
-TOGETHER = "give the same recipes in the same order (`train_together`)"
-ALONE = "resume it by itself (`train`, `stagewise series sweep`)"
-"""Advice for a run that is resumed in the other way; as one of several no run is replayed or branched."""
-
 _OTHER_WAYS = {
     "native": "on another major version of transformer-lens, whose optimiser state does not fit this one",
     "draws": "on a version of this library whose task drew other sequences from the same seed",
     "pass": "on a version of this library, or with a dtype, that takes sums in another order",
+    "together": "by itself, or as another one of several that are trained together, with sums in another order",
 }
 """Reasons why an unfinished run resumes with other bits, by the entry of its state that says so."""
 
@@ -198,19 +183,13 @@ def check_way(folder: Path, way: Mapping[str, object], fix: str) -> None:
 
 
 def _check_way(folder: Path, state: Mapping[str, object], way: Mapping[str, object], fix: str) -> None:
-    recorded = {**way, "pass": None, **state}  # earlier versions recorded less
+    recorded = {**way, "pass": None, "together": None, **state}  # earlier versions recorded less
     (here, dtype), (there, other) = (str(each["pass"]).rpartition(", ")[::2] for each in (way, recorded))
     if here == there and dtype != other:
         raise ValueError(
             f"{folder} is trained in {other}, and in {dtype} it would be another run: give --dtype {other}, in Python "
             f'dtype="{other}"'
         )
-    if (asked := way.get("together")) != (begun := state.get("together")):
-        there, here = [f"as number {place} trained together" if place else "by itself" for place in (begun, asked)]
-        raise ValueError(
-            f"{folder} was begun {there}, and {here} sums come in another order: {TOGETHER if begun else ALONE}, or "
-            "train it anew in a folder of its own"
-        )
     for name, reason in _OTHER_WAYS.items():
-        if recorded[name] != way[name]:
+        if recorded[name] != way.get(name):
             raise ValueError(f"{folder} was begun {reason}: {fix}")

@@ -1,15 +1,13 @@
 """`stagewise watch`: a training followed while it writes its checkpoints or its log."""
 
 import contextlib
-import math
 import re
 import sys
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from time import sleep
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import Annotated, NamedTuple
 
 from typer import Option
 
@@ -17,9 +15,6 @@ from stagewise.cli import _options as options
 from stagewise.cli._commands import one_thread
 from stagewise.cli._names import check_probes
 from stagewise.cli._sources import each_run, measure_each, opened_source
-
-if TYPE_CHECKING:
-    from stagewise.findings.early_warning import Foretold
 
 
 class _Look(NamedTuple):
@@ -30,22 +25,12 @@ class _Look(NamedTuple):
     end: float = float("inf")
 
 
-class _Told(NamedTuple):
-    """The text that was printed last: the answer, and the forecasts by relation."""
-
-    answer: str = ""
-    forecasts: "Mapping[str, Foretold]" = MappingProxyType({})
-
-
 def watch(
     source: options.Origin,
     *,
     every: Annotated[float, Option(min=0, help="seconds between two looks, and between two loads of the page")] = 30.0,
     until: Annotated[int | None, Option(help="the step to end at; of a run its last one if not given")] = None,
     once: Annotated[bool, Option("--once", help="look once, for scripts")] = False,
-    denser: Annotated[
-        bool, Option("--denser", help="ask stagewise's own training for more checkpoints where one is foretold")
-    ] = False,
     out: options.Out = None,
     step_column: options.StepsColumn = None,
     data: options.DataOptions,
@@ -57,7 +42,7 @@ def watch(
     that is still being written is looked at again. An interrupted watch goes on where it was.
     """
     check_probes((*(measurement.only or ()), *(measurement.without or ())))  # which no later look would mend
-    last, told, waited = -1, _Told(), ""
+    last, told, waited = -1, "", ""
     noted = set[str]()
     while True:
         try:
@@ -70,12 +55,9 @@ def watch(
                 waited = str(error)
                 print(f"waiting: {waited}", file=sys.stderr)
         else:
-            if denser and look.end == float("inf"):
-                raise ValueError(f"{source} is no run of stagewise's own training, and no other one takes --denser")
             ended = look.last >= (look.end if until is None else until)
             if look.last > last:
                 last, told = look.last, _tell(look, told, None if ended or once else every)
-                told = told if ended else _foretell(look, told, denser=denser)
             if ended or once:
                 return
         sleep(every)
@@ -121,7 +103,7 @@ def _look(
     return _Look(opened.folder, last) if opened.recipe is None else _Look(opened.folder, last, opened.recipe.plan.steps)
 
 
-def _tell(look: _Look, told: _Told, refresh: float | None) -> _Told:
+def _tell(look: _Look, told: str, refresh: float | None) -> str:
     """Write the page, and print the answer if it is another one than before; return the text that is told now."""
     from stagewise.processes import cores
     from stagewise.reporting.page import report
@@ -130,54 +112,8 @@ def _tell(look: _Look, told: _Told, refresh: float | None) -> _Told:
     page = report(look.folder, workers=cores(), refresh=refresh)
     stages = load_stages(look.folder)
     answer = "too few checkpoints to find transitions" if stages is None else " ".join(stages.answer)
-    if not told.answer:
+    if not told:
         print(f"report: {page}")
-    if answer != told.answer:
+    if answer != told:
         print(f"step {look.last}: {answer}", flush=True)
-    return told._replace(answer=answer)
-
-
-def _foretell(look: _Look, told: _Told, *, denser: bool = False) -> _Told:
-    """Print each forecast of the run that no interval printed before holds; return the forecasts that hold.
-
-    Where `denser`, the training is asked for checkpoints in the intervals that are printed.
-    """
-    from stagewise.checkpoints.run_folder import read_table
-    from stagewise.findings.early_warning import Foretold, foretell
-    from stagewise.words._onsets import foretold
-
-    newest, shown = foretell(read_table(look.folder)), dict[str, Foretold]()
-    printed = list[Foretold]()
-    for each in newest:
-        before = told.forecasts.get(each.relation)
-        holds = before is not None and before.forecast.lo <= each.forecast.step <= before.forecast.hi
-        shown[each.relation] = before if before is not None and holds else each
-        if not holds:
-            print(f"step {look.last}: {foretold(each.relation, each.forecast)}", flush=True)
-            printed.append(each)
-    if denser:
-        _ask(look, printed)
-    for relation in told.forecasts.keys() - shown.keys():
-        print(f"step {look.last}: attention to {relation} is not foretold any more", flush=True)
-    return told._replace(forecasts=shown)
-
-
-def _ask(look: _Look, forecasts: "Sequence[Foretold]") -> None:
-    """Ask the training for checkpoints in the intervals of new forecasts: as many as `densify` makes by default.
-
-    Where some in an interval have been asked for, as by an earlier watch, they stay as they are.
-    """
-    from stagewise.checkpoints._requests import request, requested
-    from stagewise.checkpoints.run_folder import read_plan
-    from stagewise.findings._windows import Window
-    from stagewise.replay.densifying import steps_within
-
-    plan, before = read_plan(look.folder), requested(look.folder)
-    ends = ((int(each.forecast.lo), math.ceil(each.forecast.hi)) for each in forecasts)
-    windows = [Window(max(lo, look.last + 1), hi + 1) for lo, hi in ends]
-    windows = [window for window in windows if before.isdisjoint(window.reach)]
-    steps = steps_within(windows, plan["steps"], saved={*plan["save"], *before})
-    if steps:
-        request(look.folder, steps)
-        asked = f"{len(steps)} more checkpoints are asked for, from step {min(steps)} to {max(steps)}"
-        print(f"step {look.last}: {asked}", flush=True)
+    return answer

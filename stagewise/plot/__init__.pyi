@@ -17,8 +17,6 @@ from .heads import specialisation as specialisation
 from .heads import value_alignment as value_alignment
 from .maps import attention_map as attention_map
 from .onsets import onset_curves as onset_curves
-from .power_law import collapse as collapse
-from .power_law import early_warning as early_warning
 from .seeds import compared as compared
 from .seeds import delays as delays
 from .seeds import interventions as interventions

@@ -9,7 +9,7 @@ import pandas as pd
 import torch
 
 from stagewise.checkpoints import run_folder
-from stagewise.checkpoints._training_state import begun_together, branch, branch_start, check_way
+from stagewise.checkpoints._training_state import branch, branch_start, check_way
 from stagewise.checkpoints.run_folder import INTERVENTIONS
 from stagewise.checkpoints.series import CheckpointSeries, open_series
 from stagewise.findings.delays import delays, transitions
@@ -22,7 +22,6 @@ from stagewise.replay.densifying import densify_steps, replays_of
 from stagewise.table import Head, tidy
 from stagewise.task import Batch
 from stagewise.training import Dtype, prepare, train
-from stagewise.training_together import fitting, train_together
 
 FOLDER = "interventions"
 """In a run folder: the folders of the runs that leave it, named by what they change."""
@@ -102,7 +101,6 @@ def compare(
     recipe: Recipe,
     branches: Sequence[Branch],
     *,
-    together: int = 1,
     progress: bool,
     device: str,
     dtype: Dtype,
@@ -117,8 +115,6 @@ def compare(
         _check_transitions(own, start, series)
     tables: dict[str | None, pd.DataFrame] = {None: own}
     runs, blocks = [_run(folder, one, series) for one in branches], []
-    if together > 1:
-        _train_together(folder, runs, together, progress=progress, device=device, dtype=dtype)
     for one, run in zip(branches, runs, strict=True):
         other = _trained(folder, run, series, progress, device, dtype)
         tables[one.name] = _measured(other, batch, run.folder / "parts", progress, device)
@@ -165,18 +161,6 @@ def _stretches(folder: Path, run: _Run, series: CheckpointSeries) -> list[tuple[
     missing = [step for step in series.steps if step not in saved]
     replays = [(each.start, each.stop) for each in replays_of(missing, saved, [0])]
     return [*([(start, run.until)] if start < run.until else []), *replays]
-
-
-def _train_together(folder: Path, runs: Sequence[_Run], most: int, **how: Any) -> None:
-    """Train up to so many branches as one batched step where their shapes allow it, each by itself up to its step."""
-    ends = [run.until == (plan := run.recipe.plan).steps and run.branch.start in plan.saved_steps for run in runs]
-    whole = [run for run, is_whole in zip(runs, ends, strict=True) if is_whole]
-    for numbers in fitting([run.recipe for run in whole], most):
-        group = [whole[number] for number in numbers]
-        for run in group:
-            if run.branch.start and not begun_together(run.folder):
-                _begin(folder, run, until=run.branch.start, **how)
-        train_together([run.recipe for run in group], [run.folder for run in group], **how)
 
 
 def _begin(folder: Path, run: _Run, until: int, **how: Any) -> CheckpointSeries:

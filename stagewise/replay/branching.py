@@ -22,7 +22,6 @@ def branch(
     recipe: Recipe | None = None,
     controls: bool = True,
     seeds: int = 1,
-    together: int = 1,
     progress: bool = True,
     device: str = "cpu",
     dtype: Dtype = "float32",
@@ -45,8 +44,6 @@ def branch(
         controls: whether to make the controls.
         seeds: orders of the batches after the step: the run's own one, and others, in which the changed run is compared
             with the unchanged one. `find_delays` joins them.
-        together: how many branches are trained as one batched step, where their shapes allow it and the run has saved
-            the step. Sums then come in another order: they have the run's bits up to the step, and to rounding after.
         progress: show bars.
         device: as the run was trained on.
         dtype: as the run was trained in.
@@ -63,8 +60,7 @@ def branch(
     folder, changes = Path(folder), [change] if isinstance(change, Mapping) else change
     recipe = recipe or recipe_at(folder)
     branches = branches_of(folder, changes, start, recipe, controls=controls, seeds=seeds)
-    how: Any = {"together": together, "progress": progress, "device": device, "dtype": dtype}
-    return compare(folder, recipe, branches, **how)
+    return compare(folder, recipe, branches, progress=progress, device=device, dtype=dtype)
 
 
 def branches_of(

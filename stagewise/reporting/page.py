@@ -10,11 +10,8 @@ from typing import Any, NamedTuple
 
 import matplotlib.style
 
-from stagewise.checkpoints._table_file import TableFile
 from stagewise.checkpoints.run_folder import REPORT, table_file
-from stagewise.findings._frames import names_of
 from stagewise.findings.batch_familiarity import BatchFamiliarity
-from stagewise.findings.early_warning import FORETOLD_BY, foretell
 from stagewise.plain_text import plain_name, shortened, visible, visible_lines
 from stagewise.processes import readers
 from stagewise.reporting._figure import LOOK, figure_html
@@ -27,7 +24,6 @@ from stagewise.reporting.sections import LAST, SECTIONS
 from stagewise.reporting.sections.generic import generic_sections
 from stagewise.table import LOGGED
 from stagewise.words._familiarity import CAVEAT
-from stagewise.words._onsets import foretold
 from stagewise.words._times import TokenAxis, axis_in_force, written_on
 
 
@@ -169,7 +165,7 @@ def _page(
     return page_html(
         name=title(measured.run, str(measured.table["run"].iloc[0])),
         headline=headline(measured.stages, familiarity),
-        finding=" ".join([finding(measured.stages, familiarity), *([] if refresh is None else _forecasts(measured))]),
+        finding=finding(measured.stages, familiarity),
         kind="foreign" if familiarity is not None and familiarity.foreign else "finding",
         words=run_in_words(measured.run, measured.table, measured.provenance),
         parts=[Part(section.identifier, section.title, body, section.folded) for section, body in bodies.items()],
@@ -177,14 +173,6 @@ def _page(
         steps=_checkpoints(measured),
         refresh=refresh,
     )
-
-
-def _forecasts(measured: Measured) -> list[str]:
-    """Say the forecasts of a run that goes on."""
-    whole = measured.table if measured.whole is None else measured.whole
-    outline = whole.outline if isinstance(whole, TableFile) else whole
-    table = measured.only(names_of(outline, *FORETOLD_BY)).table
-    return [foretold(each.relation, each.forecast) for each in foretell(table)]
 
 
 def _checkpoints(measured: Measured) -> dict[str, list[Any]]:

@@ -1,4 +1,4 @@
-"""Curves as arrays in, estimates with intervals out: transitions, turning points, crossings, noise, power laws.
+"""Curves as arrays in, estimates with intervals out: transitions, turning points, crossings, noise.
 
 The names are in `__init__.pyi`, and imported when they are first used; README.md shows what each is for.
 """

@@ -4,17 +4,8 @@ from ._criteria import StageCriteria as StageCriteria
 from ._crossings import Interval as Interval
 from ._crossings import crossing as crossing
 from ._crossings import emergence_interval as emergence_interval
-from ._forecast import Forecast as Forecast
-from ._forecast import forecast as forecast
-from ._law_terms import NoLaw as NoLaw
-from ._mixed_law import LawScore as LawScore
-from ._mixed_law import MixedLaw as MixedLaw
-from ._mixed_law import compare_laws as compare_laws
-from ._mixed_law import fit_mixed as fit_mixed
 from ._noise.residual import Noise as Noise
 from ._pooled import pooled as pooled
-from ._power_law import PowerLaw as PowerLaw
-from ._power_law import fit_power_law as fit_power_law
 from ._transition import Curve as Curve
 from ._transition import Transition as Transition
 from ._transitions import find_transitions as find_transitions

@@ -69,11 +69,6 @@ NUGGET = 1e-6
 """Part of the variance that is independent at each checkpoint: of smooth noise at close checkpoints rounding leaves
 covariances that are not positive definite."""
 
-# Noise on a plateau.
-
-PLATEAU_FADING = np.geomspace(0.25, 64, 33)
-"""Steps over which noise may fade to 1/e, over the smallest gap between checkpoints."""
-
 # Noise about a curve that only rises.
 
 AROUND = 8
@@ -319,67 +314,11 @@ WIDE = 2.0
 FAR_WIDER = 4.0
 """Ratio of the widths of two windows from which on the wider one makes no two sharper ones one."""
 
-# Forecasts.
-
-FEWEST_READINGS = 8
-"""Checkpoints that a growth is fitted to at least."""
-
-FARTHEST = 30.0
-"""A plateau so many times as long as what was seen of it is not told from an endless one."""
-
-DRAWS = 200
-"""Draws of the noise; the growth is fitted to each anew."""
-
-FORM_ERROR = {"theory": 0.1, "attention": 0.8, "exponential": 1.2}
-"""By how much a form of growth is wrong: standard deviation of the log of the remaining steps, set on seeds which
-`tests.calibration.early_warning` does not score."""
-
-TIME_ERROR = {"theory": 0.09, "attention": 0.14, "exponential": 0.0}
-"""By how much the unit of time is wrong besides, where time counts from step 0: standard deviation of the log of all
-steps. It stays as the end comes nearer: initial weights that a form does not know shift the whole course. Root mean
-square error on the toy model, W = 0 and random, seeds 0 to 23: of a theory from all parts of the plateau, of attention
-from four fifths, where what is left of `FORM_ERROR` is small."""
-
-EDGE = 1e-6
-"""Attention counts as no nearer to 0 and to 1."""
-
-STARTS = np.linspace(-0.2, 0.2, 17)
-"""Parts of a theory's time by which a run may be ahead of it or behind: its initial weights may point either way."""
-
-GAPS = np.linspace(0.0, 5.0, 2000) ** 2
-"""Log-odds above their start, at which the growth of attention is tabulated."""
-
-FOLDS = np.linspace(0.0, 40.0, 4000)
-"""E-foldings at which the exponential is tabulated."""
-
 # Means over seeds.
 
 FEWEST_SEEDS = 4
 """Seeds from which t intervals are told: those of two are 12.7 standard errors wide, of three 4.3. Below, and where an
 interval leaves the run, the range of the seeds is told, which promises nothing of others."""
-
-# Power laws.
-
-FLAT = 1e-9
-"""Smallest singular value, relative to the largest, of columns whose exponents can be identified."""
-
-DERIVATIVE_STEP = 3e-3
-"""Step of a numerical derivative, in deviations of log times from their law."""
-
-MOST_DECIDED = 0.95
-"""Part of itself, at most, that a setting is taken to decide of a law: of one that decides all, no error is seen."""
-
-ROUNDING = 1e-15
-"""Narrowest interval of the normal distribution, in log probability, that float64 still distinguishes from none."""
-
-RATIOS = (1e-4, 1e6)
-"""Variance between settings over that between seeds of one: where it is searched; below is none between settings."""
-
-SAME = float(np.log(1e5))
-"""The logarithm of this ratio from which there is no variance between the seeds of a setting."""
-
-DECIDED = 2.0
-"""Standard errors by which a law predicts worse than the best one where it is decided against."""
 
 # What size of change a search would find.
 

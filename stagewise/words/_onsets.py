@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from stagewise.event import Causes, labels_of
-from stagewise.statistics import DEFAULT, Forecast, OnsetVerdict, StageCriteria
+from stagewise.statistics import DEFAULT, OnsetVerdict, StageCriteria
 from stagewise.table import Quantities, Quantity, head_label
 from stagewise.words._grammar import count
 from stagewise.words._times import at, written
@@ -129,17 +129,6 @@ def onset(row: Row, quantity: Quantity, criteria: StageCriteria = DEFAULT) -> st
     if up and pd.notna(offset) and "relation" in labels:
         what += f", or {'one of' if named else 'to'} offset {offset}: the same on this batch"
     return f"{what} {way}"
-
-
-def foretold(relation: str, when: Forecast) -> str:
-    """Say when a head will attend to a relation.
-
-    >>> foretold("I(3)", Forecast(until=465, step=771, lo=495, hi=2890))
-    'Forecast: attention to I(3) comes half-way at step 771 [495, 2890], if it grows on as an exponential.'
-    """
-    interval = f"{written(when.step)} [{written(when.lo)}, {written(when.hi)}]"
-    what = _attended({"relation": relation})[1]
-    return f"Forecast: attention to {what} comes half-way at {at(interval)}, if it grows on as an exponential."
 
 
 def change(labels: Row, quantity: Quantity, *, up: bool, name_head: Callable[[Row], str] | None = None) -> str:

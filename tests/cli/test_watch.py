@@ -1,7 +1,6 @@
 """`stagewise watch`: what is written during a training is measured and told, until it ends."""
 
 import asyncio
-import dataclasses
 import functools
 import json
 import re
@@ -20,14 +19,8 @@ import pytest
 from tornado.websocket import websocket_connect
 from typer.testing import CliRunner
 
-from stagewise.checkpoints._requests import requested
-from stagewise.checkpoints.run_folder import TABLE, claim, read_table, write
-from stagewise.cli._watch import _foretell, _Look, _Told
+from stagewise.checkpoints.run_folder import read_table
 from stagewise.cli.app import app
-from stagewise.plan import TrainPlan
-from stagewise.presets import recipe_for
-from stagewise.table import tidy
-from stagewise.tasks import MarkovChain
 from tests.fixtures.browser import CHROMIUM
 
 pytestmark = pytest.mark.usefixtures("few_sequences", "undrawn", "unchecked")
@@ -77,63 +70,6 @@ def test_a_run_is_followed_from_before_its_first_checkpoint_to_its_last_one(
     assert refreshes == [True]
     assert REFRESH not in (folder / "report.html").read_text(encoding="utf8")
     assert set(read_table(folder)["step"]) == {0, 2, 4, 6}
-
-
-def measured(folder: Path, last: int) -> None:
-    """Write the table, up to a step, of attention that grows as an exponential on a plateau and is half-way at 750."""
-    steps = np.arange(0, last + 1, 10)
-    attention: dict[str, Any] = {
-        "probe": "AttentionTo",
-        "quantity": "mass",
-        "relation": "induction",
-        "layer": 0,
-        "head": 0,
-    }
-    mass = pd.DataFrame({"step": steps, "value": 0.1 + 0.5 * np.exp(0.02 * (steps - 750))}).assign(**attention)
-    loss = pd.DataFrame({"step": steps, "value": 2 + np.exp(-steps / 40), "probe": "Loss", "quantity": "cross_entropy"})
-    table = tidy([each.assign(run="run") for each in (mass, loss)])
-    write(folder / TABLE, lambda partial: table.to_parquet(partial, index=False))
-
-
-def test_a_forecast_is_told_once_as_long_as_it_holds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    told, printed = _Told("an answer"), []
-    for last in (600, 650, 700, 740):
-        measured(tmp_path, last)
-        told = _foretell(_Look(tmp_path, last), told)
-        printed.append(capsys.readouterr().out)
-    first, *between, end = printed
-    assert re.match(r"step 600: Forecast: attention to .* comes half-way at step 7[345]\d \[\d+, \d+\], if", first)
-    assert between == ["", ""]
-    assert end == "step 740: attention to induction is not foretold any more\n"
-
-
-def test_checkpoints_are_asked_for_once_within_the_interval_of_a_forecast(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    recipe = recipe_for(MarkovChain)
-    claim(tmp_path, dataclasses.replace(recipe, plan=TrainPlan(1000, save=range(0, 1000, 10))))
-    told = _Told("an answer")
-    for last in (600, 650):
-        measured(tmp_path, last)
-        told = _foretell(_Look(tmp_path, last), told, denser=True)
-    _, asked = capsys.readouterr().out.splitlines()
-    forecast = told.forecasts["induction"].forecast
-    steps = sorted(requested(tmp_path))
-    _foretell(_Look(tmp_path, 650), _Told("an answer"), denser=True)  # as another `watch --once` does
-    assert sorted(requested(tmp_path)) == steps
-    assert asked == f"step 600: {len(steps)} more checkpoints are asked for, from step {steps[0]} to {steps[-1]}"
-    assert forecast.lo - 1 < steps[0] < forecast.lo + 10
-    assert 990 < steps[-1] < 1000 < forecast.hi  # the run ends before the interval does
-    assert 30 < len(steps) <= 60
-    assert not any(step % 10 == 0 for step in steps)
-
-
-def test_only_runs_of_stagewise_take_denser_checkpoints(tmp_path: Path) -> None:
-    log = tmp_path / "log.csv"
-    pd.DataFrame({"step": range(40), "loss": 1.0}).to_csv(log, index=False)
-    result = CliRunner().invoke(app, ["watch", str(log), "--denser", "--once", "--out", str(tmp_path / "out")])
-    assert result.exit_code == 2
-    assert "no other one takes --denser" in " ".join(result.output.split())
 
 
 def test_a_log_is_read_again_until_a_step(

@@ -14,7 +14,6 @@ import torch
 from stagewise import architectures
 from stagewise._value_schedules import Ramp, Shuffled, Steps
 from stagewise.architecture import Architecture
-from stagewise.checkpoints._training_state import begun_together
 from stagewise.checkpoints.run_folder import INTERVENTIONS, METRICS, RESUME, RUN, STATES, checkpoint_file
 from stagewise.checkpoints.series import open_series
 from stagewise.findings.delays import find_delays
@@ -155,25 +154,6 @@ def test_a_killed_branch_resumes_with_the_same_bits(run: Path, trained: Path, tm
     expected = branch(other, change, 16, controls=False, **QUIET)
     assert same_until(place, other / FOLDER / place.name) == list(PLAN.saved_steps)
     pd.testing.assert_frame_equal(rows, expected.assign(run=rows["run"]))
-
-
-def test_branches_of_one_shape_are_trained_together_from_their_step_and_resume_so(run: Path) -> None:
-    changes = [{"plan.learning_rate": rate} for rate in (0.02, 0.1)]
-    how: dict[str, Any] = {"controls": False, "together": 2, **QUIET}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Interruptible, "stop_at", 27)
-        with pytest.raises(KeyboardInterrupt, match="stopped at 27"):
-            branch(run, changes, 16, **how)
-    places = [run / FOLDER / f"plan.learning_rate={rate}-16" for rate in (0.02, 0.1)]
-    assert [begun_together(place) for place in places] == [True, True]
-    rows = branch(run, changes, 16, **how)
-    assert [same_until(run, place)[:3] for place in places] == [[0, 8, 16], [0, 8, 16]]
-    same = rows[rows["change"] == "plan.learning_rate=0.1"]
-    assert same["value"].abs().max() < 0.01  # the run itself, but for the order of sums
-    one, own = (open_series(each).weights(32) for each in (places[1], run))
-    assert all(torch.allclose(one[name], own[name], atol=1e-4) for name in own)
-    again = branch(run, changes, 16, **how)
-    pd.testing.assert_frame_equal(rows, again)
 
 
 def test_a_branch_of_a_branch_changes_what_was_changed(run: Path) -> None:

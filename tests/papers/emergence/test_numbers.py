@@ -6,8 +6,7 @@ import pandas as pd
 import pytest
 
 from stagewise.papers.emergence._numbers import law_numbers, law_of, mean_times, ratio_number
-from stagewise.statistics import PowerLaw
-from stagewise.statistics._power_law import NoLaw, fit_interval_censored
+from stagewise.papers.power_law import NoLaw, PowerLaw, fit_interval_censored
 
 
 def runs(pairs: list[int]) -> pd.DataFrame:

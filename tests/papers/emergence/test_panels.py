@@ -6,7 +6,7 @@ import pytest
 
 from stagewise.papers.emergence._numbers import law_of
 from stagewise.papers.emergence._panels import draw_curves, draw_law, log_log, panels
-from stagewise.statistics._power_law import NoLaw
+from stagewise.papers.power_law import NoLaw
 
 
 @pytest.fixture

@@ -22,8 +22,8 @@ from stagewise.papers.emergence._runs import (
     until_below,
 )
 from stagewise.papers.emergence.recipes import recall_recipe
+from stagewise.papers.power_law import fit_interval_censored
 from stagewise.probes import Accuracy
-from stagewise.statistics._power_law import fit_interval_censored
 from stagewise.table import select
 
 

@@ -16,9 +16,9 @@ from stagewise.papers.emergence._toy_figures import (
     plateaus,
     sgd_over_flow,
 )
+from stagewise.papers.power_law import fit_log_linear
 from stagewise.papers.theory.sparse_attention import SparseAttention
 from stagewise.papers.theory.trajectories import follow
-from stagewise.statistics._power_law import fit_log_linear
 
 
 def test_the_law_of_figure_2_right_has_the_published_exponent_and_another_constant() -> None:

@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from stagewise.statistics import compare_laws, fit_mixed
-from stagewise.statistics._power_law import NoLaw, fit_interval_censored, fit_log_linear
+from stagewise.papers.mixed_law import compare_laws, fit_mixed
+from stagewise.papers.power_law import NoLaw, fit_interval_censored, fit_log_linear
 
 
 def runs_of(between: float, within: float = 0.1, settings: int = 8, seeds: int = 4, seed: int = 0) -> pd.DataFrame:
@@ -36,14 +36,18 @@ def test_the_two_spreads_are_told_apart() -> None:
 
 def test_a_prediction_holds_a_setting_that_was_not_fitted() -> None:
     runs = runs_of(0.3, settings=10, seed=1)
-    prediction = fit_mixed(runs[runs["setting"] < 9], "T, d", "setting").times(runs[runs["setting"] == 9])
+    prediction = fit_mixed(runs[runs["setting"] < 9], "T, d", "setting").predict(runs[runs["setting"] == 9])
+    assert list(prediction) == ["time", "lo", "hi"]
+    assert list(prediction.index) == list(runs.index[runs["setting"] == 9])
     assert (prediction.lo < prediction.time).all()
     time = runs.loc[runs["setting"] == 9, "time"]
     assert ((prediction.lo <= time) & (time <= prediction.hi)).all()
 
 
 def test_the_planted_law_is_the_best_and_a_wrong_one_is_worse() -> None:
-    best, worse = compare_laws(runs_of(0.1, settings=12), ["T", "T, d"], "setting")
+    compared = compare_laws(runs_of(0.1, settings=12), ["T", "T, d"], "setting")
+    assert list(compared) == ["law", "density", "behind", "behind_error", "verdict"]
+    best, worse = compared.itertuples()
     assert (best.law, best.verdict, best.behind) == ("T, d", "best", 0.0)
     assert (worse.law, worse.verdict) == ("T", "worse")
 

@@ -7,8 +7,6 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from stagewise.statistics import _constants as c
-
 OPERATIONS: dict[type[ast.AST], Callable[..., Any]] = {
     **{ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv},
     **{ast.Pow: operator.pow, ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod},
@@ -16,6 +14,9 @@ OPERATIONS: dict[type[ast.AST], Callable[..., Any]] = {
 }
 FUNCTIONS: dict[str, Callable[..., Any]] = {"sqrt": np.sqrt, "exp": np.exp, "log": np.log, "abs": np.abs}
 """Functions that a term may have, beside columns and numbers."""
+
+FLAT = 1e-9
+"""Smallest singular value, relative to the largest, of columns whose exponents can be identified."""
 
 QUOTED = "column_%d_"
 """Name of a column that stands between backticks, as one with a space in it has to."""
@@ -92,7 +93,7 @@ def decided(design: np.ndarray, terms: Sequence[str]) -> np.ndarray:
             "do not decide them"
         )
     sizes = np.linalg.svd(design, compute_uv=False)
-    if sizes[-1] < c.FLAT * sizes[0]:
+    if sizes[-1] < FLAT * sizes[0]:
         raise NoLaw(
             f"{', '.join(terms)}: over the {len(design)} runs with a known time a term does not vary, or varies only "
             "with the others; leave one out"

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from stagewise.statistics._noise.plateau import plateau_noise
+from stagewise.papers.plateau_noise import plateau_noise
 
 
 def test_draws_are_as_large_and_as_correlated_as_the_residuals() -> None:

@@ -7,9 +7,18 @@ from collections.abc import Callable
 import numpy as np
 import scipy
 
-from stagewise.statistics import _constants as c
-from stagewise.statistics._law_terms import Columns, column, decided, design_of, positive, settings_of, terms_of
-from stagewise.statistics._law_terms import NoLaw as NoLaw
+from stagewise.papers.law_terms import Columns, column, decided, design_of, positive, settings_of, terms_of
+from stagewise.papers.law_terms import NoLaw as NoLaw
+from stagewise.statistics import LEVEL
+
+DERIVATIVE_STEP = 3e-3
+"""Step of a numerical derivative, in deviations of log times from their law."""
+
+MOST_DECIDED = 0.95
+"""Part of itself, at most, that a setting is taken to decide of a law: of one that decides all, no error is seen."""
+
+ROUNDING = 1e-15
+"""Narrowest interval of the normal distribution, in log probability, that float64 still distinguishes from none."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,15 +74,6 @@ class PowerLaw:
         return self.exponents[self.terms.index(term)]
 
 
-def fit_power_law(
-    runs: Columns, law: str, time: str | tuple[str, str] = "time", settings: str | None = None
-) -> PowerLaw:
-    """Fit a law to times: by `fit_log_linear`, or, given two columns, by `fit_interval_censored` to their intervals."""
-    if isinstance(time, str):
-        return fit_log_linear(runs, law, time)
-    return fit_interval_censored(runs, law, *time, settings)
-
-
 def fit_log_linear(runs: Columns, law: str, time: str = "time") -> PowerLaw:
     """Fit a law by least squares on log time, with Student's t intervals.
 
@@ -100,7 +100,7 @@ def fit_log_linear(runs: Columns, law: str, time: str = "time") -> PowerLaw:
     errors = np.sqrt(np.diag(np.linalg.inv(design.T @ design)) * (residual @ residual) / freedom)
     r_squared = 1 - residual @ residual / ((target - target.mean()) ** 2).sum()
     return law_of(
-        terms, coefficients, errors * scipy.stats.t.ppf((1 + c.LEVEL) / 2, freedom), float(r_squared), len(design), 0
+        terms, coefficients, errors * scipy.stats.t.ppf((1 + LEVEL) / 2, freedom), float(r_squared), len(design), 0
     )
 
 
@@ -167,7 +167,7 @@ def fit_interval_censored(
 
 def _margin(covariance: np.ndarray, freedom: int | float) -> np.ndarray:
     """Return the 95 % margin on either side of coefficients, by Student's t with these degrees of freedom."""
-    return np.asarray(np.sqrt(np.diag(covariance)[:-1]) * scipy.stats.t.ppf((1 + c.LEVEL) / 2, freedom))
+    return np.asarray(np.sqrt(np.diag(covariance)[:-1]) * scipy.stats.t.ppf((1 + LEVEL) / 2, freedom))
 
 
 def _maximise(
@@ -217,15 +217,15 @@ def _clustered(
     def mass(shift: float) -> np.ndarray:
         return _log_mass((lower - fitted) / scale - shift, (upper - fitted) / scale - shift)
 
-    before, here, after = (mass(shift) for shift in (-c.DERIVATIVE_STEP, 0.0, c.DERIVATIVE_STEP))
+    before, here, after = (mass(shift) for shift in (-DERIVATIVE_STEP, 0.0, DERIVATIVE_STEP))
     slopes, bends = (
-        (after - before) / (2 * c.DERIVATIVE_STEP * scale),
-        (2 * here - before - after) / (c.DERIVATIVE_STEP * scale) ** 2,
+        (after - before) / (2 * DERIVATIVE_STEP * scale),
+        (2 * here - before - after) / (DERIVATIVE_STEP * scale) ** 2,
     )
     scores, decided = np.zeros((groups.max() + 1, len(estimate))), np.zeros(groups.max() + 1)
     np.add.at(scores[:, :-1], groups, slopes[:, None] * design)
     np.add.at(decided, groups, bends * ((design @ covariance[:-1, :-1]) * design).sum(1))
-    scores /= np.sqrt(1 - decided.clip(0, c.MOST_DECIDED))[:, None]
+    scores /= np.sqrt(1 - decided.clip(0, MOST_DECIDED))[:, None]
     return np.asarray(covariance @ scores.T @ scores @ covariance)
 
 
@@ -241,13 +241,13 @@ def _log_mass(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     flip = a > 0
     a, b = np.where(flip, -b, a), np.where(flip, -a, b)
     high, low = scipy.stats.norm.logcdf(b), scipy.stats.norm.logcdf(a)
-    mass: np.ndarray = high + np.log1p(-np.exp(np.minimum(low - high, -c.ROUNDING)))
+    mass: np.ndarray = high + np.log1p(-np.exp(np.minimum(low - high, -ROUNDING)))
     return mass
 
 
 def _curvature(loss: Callable[[np.ndarray], float], at: np.ndarray, design: np.ndarray, scale: float) -> np.ndarray:
     """Return the Hessian by central differences, of steps that move log times by a small part of their scale."""
-    steps = np.append(c.DERIVATIVE_STEP * scale / np.abs(design).max(0), c.DERIVATIVE_STEP)[: len(at)]
+    steps = np.append(DERIVATIVE_STEP * scale / np.abs(design).max(0), DERIVATIVE_STEP)[: len(at)]
     n, unit = len(at), np.diag(steps)
     result = np.empty((n, n))
     for i in range(n):

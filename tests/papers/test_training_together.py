@@ -12,18 +12,17 @@ import torch
 
 from stagewise import models
 from stagewise._value_schedules import Steps
-from stagewise.checkpoints._requests import request
 from stagewise.checkpoints._training_state import save
 from stagewise.checkpoints.run_folder import METRICS, RESUME, checkpoint_file, is_finished
 from stagewise.checkpoints.series import open_series
 from stagewise.papers.emergence.recipes import recall_recipe
+from stagewise.papers.training_together import RunsDiverged, _rule_of, _Stack, train_together
 from stagewise.plan import ClampHead, Seeds
 from stagewise.recipe import Recipe
 from stagewise.replay.densifying import densify_steps
 from stagewise.task import Batch
 from stagewise.tasks import MarkovChain
 from stagewise.training import Training, prepare, train
-from stagewise.training_together import RunsDiverged, _rule_of, _Stack, fitting, train_together
 from tests.fixtures.interruptible import FULL, MINIMAL, PLAN, SCHEDULES, TASK, Interruptible, contents
 
 FLOAT32 = 2e-5
@@ -142,18 +141,6 @@ def test_runs_stopped_and_resumed_together_have_the_bits_of_runs_never_stopped(
     assert list(map(contents, together(MIXED, tmp_path))) == list(map(contents, whole))
 
 
-def test_checkpoints_that_are_asked_for_change_no_bit_of_runs_trained_together(
-    whole: list[Path], tmp_path: Path
-) -> None:
-    request(tmp_path / "1", (4, 7))
-    request(tmp_path / "2", (5,))
-    first, *others = map(contents, together(MIXED, tmp_path))
-    assert first == contents(whole[0])
-    for run, folder, steps in zip(others, whole[1:], [(4, 7), (5,)], strict=True):
-        assert contents(folder).items() < run.items()
-        assert run.keys() - contents(folder).keys() == {f"step-0000000{step}.safetensors" for step in steps}
-
-
 @pytest.mark.one_of(3)
 @pytest.mark.parametrize("saves", [1, 4, 8])
 def test_runs_stopped_between_their_saves_have_the_bits_of_runs_never_stopped(
@@ -204,29 +191,22 @@ def test_a_run_is_resumed_in_the_way_in_which_it_was_begun(tmp_path: Path, monke
     with pytest.raises(KeyboardInterrupt):
         train(recipes[0], tmp_path / "alone", progress=False)
     monkeypatch.setattr(Interruptible, "stop_at", None)
-    with pytest.raises(ValueError, match=r"was begun as number 1 of 2 trained together, and by itself .*`train_togeth"):
+    with pytest.raises(ValueError, match="was begun by itself, or as another one of several"):
         train(recipes[0], tmp_path / "0", progress=False)
-    with pytest.raises(ValueError, match="as number 1 of 2 trained together, and as number 1 of 3 trained together"):
+    with pytest.raises(ValueError, match="was begun by itself, or as another one of several"):
         together(seeds(KINDS["full"], 0, 1, 2), tmp_path)
-    with pytest.raises(ValueError, match=r"was begun by itself, and as number 1 of 2 trained .* resume it by itself"):
+    with pytest.raises(ValueError, match="was begun by itself, or as another one of several"):
         train_together(recipes, [tmp_path / "alone", tmp_path / "1"], progress=False)
 
 
 def test_what_was_trained_together_is_not_replayed_by_itself(whole: list[Path]) -> None:
-    with pytest.raises(ValueError, match="was begun as number 1 of 3 trained together, and by itself sums come in"):
+    with pytest.raises(ValueError, match="was begun by itself, or as another one of several"):
         densify_steps(whole[0], [7], progress=False)
     assert not checkpoint_file(whole[0], 7).exists()
 
 
 HOOKED = Recipe(TASK, {**FULL.config, "normalization_type": "RMS"}, PLAN)
 HELD = changed(KINDS["full"], clamps=(ClampHead(0, 0, start=2),))
-
-
-def test_recipes_that_fit_together_are_found(tmp_path: Path) -> None:
-    full, minimal = seeds(KINDS["full"], *range(5)), seeds(KINDS["minimal"], 0, 1)
-    recipes = [HELD, *full[:2], *minimal, HOOKED, *seeds(HOOKED, 1), *full[2:], changed(full[0], steps=9), HELD]
-    assert fitting(recipes, 4) == [[1, 2, 7, 8], [3, 4]]
-    assert fitting(recipes, 16) == [[1, 2, 7, 8, 9], [3, 4]]
 
 
 @pytest.mark.parametrize(
@@ -263,7 +243,6 @@ class Unevenly(MarkovChain):
 
 def test_runs_that_score_other_predictions_are_refused(tmp_path: Path) -> None:
     recipe = Recipe(Unevenly(d_vocab=4, spans=(1, 1), length=3, n_sequences=40), FULL, PLAN)
-    assert fitting(seeds(recipe, 0, 1), 2) == []
     with pytest.raises(ValueError, match=r"1 does not fit to what it is trained together with:\n  scored: "):
         together(seeds(recipe, 0, 1), tmp_path)
 

@@ -9,9 +9,9 @@ from matplotlib.axes import Axes
 from matplotlib.container import ErrorbarContainer
 from matplotlib.lines import Line2D
 
-from stagewise.plot.power_law import collapse, early_warning
-from stagewise.statistics import Forecast
-from stagewise.statistics._power_law import fit_log_linear
+from stagewise.papers.forecast import Forecast
+from stagewise.papers.law_plots import collapse, early_warning
+from stagewise.papers.power_law import fit_log_linear
 
 RUNS = pd.DataFrame({"T": [64.0, 128.0, 256.0, 64.0, 128.0, 256.0], "d": [4, 4, 4, 16, 16, 16]})
 RUNS["time"] = 1.5 * RUNS["T"] * RUNS["d"] ** 0.5

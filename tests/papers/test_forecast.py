@@ -6,16 +6,13 @@ from typing import Any, get_args
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.special import expit
+from scipy.special import erfinv, expit
 
-from stagewise.findings.early_warning import foretell, predict_onset
+from stagewise.papers.forecast import FORM_ERROR, Forecast, Growth, predict_onset
 from stagewise.papers.theory.dynamics import solve
+from stagewise.papers.theory.early_time import blow_up_share
 from stagewise.papers.theory.plateau_flow import plateau
 from stagewise.papers.theory.sparse_attention import SparseAttention
-from stagewise.statistics import Forecast
-from stagewise.statistics._constants import FORM_ERROR
-from stagewise.statistics._forecast import Growth
-from stagewise.table import tidy
 from tests.conftest import unchecked_types
 
 STEPS = np.arange(0, 1000, 10)
@@ -175,47 +172,24 @@ def test_an_unknown_form_and_a_level_that_is_no_two_numbers_are_refused(wrong: d
         predict_onset(rows(exponential(800)), **{"level": (0.5, 0.9), "until": 500, **wrong})
 
 
-LATEST = 600
-"""The last checkpoint of a run that is watched."""
+SHORT = np.arange(0, 600, 10)
 
 
-def watched(attention: np.ndarray, loss: np.ndarray, noise: float = 0.001) -> pd.DataFrame:
-    """Measured checkpoints of two heads, of which the first attends as given and the other not at all."""
-    generator, so_far = np.random.default_rng(0), STEPS <= LATEST
-    curves = {("AttentionTo", "mass", 0): attention, ("AttentionTo", "mass", 1): 0 * STEPS + 0.1}
-    frames = []
-    for (probe, quantity, head), values in curves.items():
-        value = (values + noise * generator.standard_normal(len(STEPS)))[so_far]
-        frame = pd.DataFrame({"run": "run", "step": STEPS[so_far], "value": value, "layer": 0, "head": head})
-        frames.append(frame.assign(probe=probe, quantity=quantity, relation="near"))
-    losses = pd.DataFrame({"run": "run", "step": STEPS[so_far], "value": loss[so_far]})
-    return tidy([*frames, losses.assign(probe="Loss", quantity="cross_entropy")])
+def test_attention_that_follows_its_form_is_foretold_to_the_level() -> None:
+    odds = -4 + erfinv(SHORT / 1000) ** 2
+    found = predict_onset(pd.DataFrame({"step": SHORT, "value": expit(odds)}), (0.1, 0.1), until=600)
+    end = 1000 * blow_up_share(np.array([math.log(0.1 / 0.9) + 4]))[0]
+    assert found.step == pytest.approx(end, rel=0.03)
+    assert found.lo <= end <= found.hi
 
 
-GROWING = 0.1 + exponential(750, rate=0.02)
-FALLEN = 2 + 2 * np.exp(-STEPS / 40)
+def test_the_course_of_a_theory_stands_in_for_a_form() -> None:
+    steps = np.arange(0.0, 2000, 10)
+    course = pd.DataFrame({"step": steps, "value": expit(-4 + (steps / 700) ** 3)})
+    found = predict_onset(course, (0.5, 0.5), until=590, theory=course.assign(probe="AttentionTo", quantity="mass"))
+    assert found.step == pytest.approx(700 * 4 ** (1 / 3), rel=0.05)
 
 
-def test_attention_that_grows_on_a_plateau_of_the_loss_is_foretold() -> None:
-    ((relation, found),) = foretell(watched(GROWING, FALLEN))
-    half = STEPS[np.argmax(GROWING > 0.55)]
-    assert relation == "near"
-    assert LATEST < found.lo <= half <= found.hi < math.inf
-
-
-@pytest.mark.parametrize(
-    ("attention", "loss"),
-    [
-        (GROWING, 4 - 0.002 * STEPS),  # no plateau
-        (0 * STEPS + 0.1, FALLEN),  # nothing grows
-        (GROWING + 0.45, FALLEN),  # a head attends already
-        (0.1 + exponential(400, rate=0.02).clip(max=0.3), FALLEN),  # it has left the plateau
-    ],
-)
-def test_nothing_is_foretold_where_nothing_can_be(attention: np.ndarray, loss: np.ndarray) -> None:
-    assert foretell(watched(attention, loss)) == []
-
-
-def test_a_log_without_heads_foretells_nothing() -> None:
-    table = watched(GROWING, FALLEN)
-    assert foretell(table[table["probe"] == "Loss"].reset_index(drop=True)) == []
+def test_no_readings_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"a forecast needs 8 checkpoints, there are 0$"):
+        predict_onset(rows(exponential(800)), (0.5, 0.6), until=-1)

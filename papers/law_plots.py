@@ -6,10 +6,10 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
+from stagewise.papers.forecast import Forecast, Level
+from stagewise.papers.power_law import PowerLaw
 from stagewise.plot.axes import GREY, OKABE_ITO, ink, marker, new_axes, ordered_colours, set_linear_step_axis
 from stagewise.plot.curves import BLACK
-from stagewise.statistics import Forecast, PowerLaw
-from stagewise.statistics._forecast import Level
 
 
 def collapse(

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from stagewise.statistics._power_law import NoLaw, fit_interval_censored, fit_log_linear
+from stagewise.papers.power_law import NoLaw, fit_interval_censored, fit_log_linear
 
 
 def runs_of(noise: float = 0.0, seed: int = 0, repeats: int = 2) -> pd.DataFrame:

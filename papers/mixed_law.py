@@ -2,36 +2,23 @@
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 import scipy
 
-from stagewise.statistics import _constants as c
-from stagewise.statistics._law_terms import Columns, NoLaw, column, decided, design_of, positive, settings_of, terms_of
-from stagewise.statistics._power_law import PowerLaw, law_of
+from stagewise.papers.law_terms import NoLaw, column, decided, design_of, positive, settings_of, terms_of
+from stagewise.papers.power_law import PowerLaw, law_of
+from stagewise.statistics import LEVEL
 
+RATIOS = (1e-4, 1e6)
+"""Variance between settings over that between seeds of one: where it is searched; below is none between settings."""
 
-class Times(NamedTuple):
-    """Predicted times with their 95 % intervals: [run]."""
+SAME = float(np.log(1e5))
+"""The logarithm of this ratio from which there is no variance between the seeds of a setting."""
 
-    time: np.ndarray
-    lo: np.ndarray
-    hi: np.ndarray
-
-
-class LawScore(NamedTuple):
-    """How well a law predicts settings that it was not fitted to: the mean log `density` of their mean log times.
-
-    It is `behind` the best law by so much, with the standard error `behind_error` over settings; the `verdict` is
-    "best", "worse" (by more than two standard errors), or "cannot be told".
-    """
-
-    law: str
-    density: float
-    behind: float
-    behind_error: float
-    verdict: str
+DECIDED = 2.0
+"""Standard errors by which a law predicts worse than the best one where it is decided against."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -55,17 +42,18 @@ class MixedLaw:
     def __str__(self) -> str:
         return f"{self.law}; left of log time: {self.between:.2f} between settings, {self.within:.2f} between seeds"
 
-    def times(self, runs: Columns) -> Times:
-        """Return the time of one run of each setting that was not fitted, with its 95 % interval."""
+    def predict(self, runs: pd.DataFrame) -> pd.DataFrame:
+        """Return the time of one run of each setting that was not fitted, with its 95 % interval: time, lo, hi."""
         design = design_of(runs, self.law.terms)
         coefficients = np.array([np.log(self.law.constant), *self.law.exponents])
         variance = ((design @ self.covariance) * design).sum(1) + self.between**2 + self.within**2
-        margin = scipy.stats.t.ppf((1 + c.LEVEL) / 2, self.freedom) * np.sqrt(variance)
+        margin = scipy.stats.t.ppf((1 + LEVEL) / 2, self.freedom) * np.sqrt(variance)
         middle = design @ coefficients
-        return Times(np.exp(middle), np.exp(middle - margin), np.exp(middle + margin))
+        times = {"time": np.exp(middle), "lo": np.exp(middle - margin), "hi": np.exp(middle + margin)}
+        return pd.DataFrame(times, index=runs.index)
 
 
-def fit_mixed(runs: Columns, law: str, settings: str, time: str = "time") -> MixedLaw:
+def fit_mixed(runs: pd.DataFrame, law: str, settings: str, time: str = "time") -> MixedLaw:
     """Fit a power law with a random effect of the setting, by restricted maximum likelihood (REML).
 
     Args:
@@ -96,7 +84,7 @@ def _fitted(terms: tuple[str, ...], design: np.ndarray, target: np.ndarray, grou
             f"a law of {', '.join(terms)} with settings needs more than {k} of them and several seeds in some, got "
             f"{number} settings and {len(target)} runs: fit_log_linear takes each run as a setting"
         )
-    low, high = np.log(c.RATIOS)
+    low, high = np.log(RATIOS)
 
     def loss(log_ratio: float) -> float:
         return _restricted(design, target, groups, float(np.exp(log_ratio)))[0]
@@ -104,20 +92,22 @@ def _fitted(terms: tuple[str, ...], design: np.ndarray, target: np.ndarray, grou
     best = float(scipy.optimize.minimize_scalar(loss, bounds=(low, high), method="bounded").x)
     ratio = float(np.exp(best)) if loss(best) < loss(low) else 0.0
     _, coefficients, unscaled, variance = _restricted(design, target, groups, ratio)
-    if best > c.SAME:
+    if best > SAME:
         # Seeds of a setting whose times are the same, as to a checkpoint, are one observation, not several.
         variance *= (len(target) - k) / (number - k)
     freedom, covariance = number - k, variance * unscaled
-    margin = scipy.stats.t.ppf((1 + c.LEVEL) / 2, freedom) * np.sqrt(np.diag(covariance))
+    margin = scipy.stats.t.ppf((1 + LEVEL) / 2, freedom) * np.sqrt(np.diag(covariance))
     r_squared = 1 - ((target - design @ coefficients) ** 2).sum() / ((target - target.mean()) ** 2).sum()
     fitted = law_of(terms, coefficients, margin, float(r_squared), len(target), 0)
     return MixedLaw(fitted, float(np.sqrt(variance * ratio)), float(np.sqrt(variance)), covariance, freedom)
 
 
-def compare_laws(runs: Columns, laws: Sequence[str], settings: str, time: str = "time") -> list[LawScore]:
+def compare_laws(runs: pd.DataFrame, laws: Sequence[str], settings: str, time: str = "time") -> pd.DataFrame:
     """Compare laws by how well each predicts the settings that it was not fitted to, one left out at a time.
 
-    Returns a score a law, the best one first.
+    Returns a row a law, the best one first: `law`, the mean log `density` of the settings' mean log times, by how much
+    it is `behind` the best one, with the standard error `behind_error` over settings, and as `verdict` "best", "worse"
+    (by more than two standard errors) or "cannot be told".
 
     Raises:
         NoLaw: a law cannot be fitted to all settings but one.
@@ -128,14 +118,14 @@ def compare_laws(runs: Columns, laws: Sequence[str], settings: str, time: str = 
     groups = settings_of(runs, settings)
     densities = {law: np.array(list(_left_out(runs, law, groups, time))) for law in laws}
     order = sorted(densities, key=lambda law: -float(densities[law].mean()))
-    best, scores = densities[order[0]], list[LawScore]()
+    best, scores = densities[order[0]], list[tuple[str, float, float, float, str]]()
     for law in order:
         gap = best - densities[law]
         behind, error = float(gap.mean()), float(gap.std(ddof=1) / np.sqrt(len(gap)))
-        worse = "worse" if behind > c.DECIDED * error else "cannot be told"
+        worse = "worse" if behind > DECIDED * error else "cannot be told"
         verdict = "best" if law == order[0] else worse
-        scores.append(LawScore(law, float(densities[law].mean()), behind, error, verdict))
-    return scores
+        scores.append((law, float(densities[law].mean()), behind, error, verdict))
+    return pd.DataFrame(scores, columns=["law", "density", "behind", "behind_error", "verdict"])
 
 
 def _restricted(
@@ -161,7 +151,7 @@ def _restricted(
     return float(freedom * np.log(max(variance, 1e-300)) + size), coefficients, np.linalg.inv(information), variance
 
 
-def _left_out(runs: Columns, law: str, groups: np.ndarray, time: str) -> Iterator[float]:
+def _left_out(runs: pd.DataFrame, law: str, groups: np.ndarray, time: str) -> Iterator[float]:
     """Yield of each setting the log density of its mean log time under the law of all other settings."""
     terms = terms_of(law)
     design, target = design_of(runs, terms), np.log(positive(column(runs, time), time))

@@ -4,8 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stagewise.statistics import NoLaw
-from stagewise.statistics._law_terms import column, decided, design_of, positive, settings_of, terms_of
+from stagewise.papers.law_terms import NoLaw, column, decided, design_of, positive, settings_of, terms_of
 
 RUNS = pd.DataFrame({"T": [64, 256, 1024, 64], "B": [1, 1, 2, 2], "d": [8, 8, 8, 8]})
 

@@ -14,13 +14,21 @@ from tqdm.auto import tqdm
 
 from stagewise import models
 from stagewise.checkpoints import run_folder
-from stagewise.checkpoints._requests import requested
-from stagewise.checkpoints._training_state import Metrics, begun_together, leaves_parent, resume
 from stagewise.checkpoints.series import CheckpointSeries, open_series
 from stagewise.loss import training_loss
-from stagewise.models._numbers import Dtype, products_in
 from stagewise.recipe import Recipe, describe, differences
-from stagewise.training import Training, check_finite, checkpoints_saved, is_finished, optimiser_of, prepare
+from stagewise.training import (
+    Dtype,
+    Metrics,
+    Training,
+    check_finite,
+    checkpoints_saved,
+    is_finished,
+    optimiser_of,
+    prepare,
+    products_in,
+    resume,
+)
 
 _EPSILON = 1e-6
 """Added to a norm before it divides, as torch.nn.utils.clip_grad_norm_ does."""
@@ -216,7 +224,7 @@ def train_together(
     given = [(recipe, Path(folder)) for recipe, folder in zip(recipes, folders, strict=True)]
     _check_shapes(given)
     unfinished = [each for each in given if not is_finished(*each)]
-    begun = any(begun_together(folder) for _, folder in unfinished)
+    begun = any(_begun(folder) for _, folder in unfinished)
     with contextlib.ExitStack() as locks:
         for _, folder in unfinished:
             locks.enter_context(run_folder.held(folder, "trains"))
@@ -227,17 +235,10 @@ def train_together(
     return [open_series(folder, classes=[type(recipe.architecture.init)]) for recipe, folder in given]
 
 
-def fitting(recipes: Sequence[Recipe], most: int) -> list[list[int]]:
-    """Return the numbers of the recipes that can be trained together, in groups of two to `most`."""
-    alike: dict[str, list[int]] = {}
-    for number, recipe in enumerate(recipes):
-        alike.setdefault(json.dumps(_shape(recipe)), []).append(number)
-    groups = []
-    for numbers in alike.values():
-        free = [number for number in numbers if not recipes[number].plan.clamps]
-        if len(free) > 1 and _refusal(recipes[free[0]], prepare(recipes[free[0]])) is None:
-            groups += [free[start : start + most] for start in range(0, len(free), most)]
-    return [group for group in groups if len(group) > 1]
+def _begun(folder: Path) -> bool:
+    """Whether a run's newest state is that of one of several that are trained together."""
+    path = folder / run_folder.RESUME
+    return path.exists() and "together" in run_folder.read_resume(path)
 
 
 @dataclasses.dataclass
@@ -250,7 +251,6 @@ class _Run:
     start: int
     metrics: list[Metrics]
     failure: str = ""
-    asked: frozenset[int] = frozenset()
 
     def counts(self, step: int) -> bool:
         """Whether it is trained and saved at a step."""
@@ -258,7 +258,7 @@ class _Run:
 
     def saves(self, step: int) -> bool:
         """Whether it writes the checkpoint of a step."""
-        return self.counts(step) and (step in self.recipe.plan.saved_steps or step in self.asked)
+        return self.counts(step) and step in self.recipe.plan.saved_steps
 
     @contextlib.contextmanager
     def ending(self) -> Iterator[None]:
@@ -278,7 +278,6 @@ class _Run:
         """Write the checkpoint of a step, as `train` does."""
         with self.ending():
             self.training.save(self.folder, self.recipe.plan, step, self.metrics)
-        self.asked = requested(self.folder)
 
 
 def _runs(
@@ -297,11 +296,8 @@ def _runs(
     for run in runs:
         if (run.recipe, run.folder) in unfinished:
             run_folder.claim(run.folder, run.recipe)
-            alone = leaves_parent(run.folder) and not begun_together(run.folder)
-            way = {name: value for name, value in run.training.way.items() if not (alone and name == "together")}
-            state = (run.training.model, run.training.optimiser, way)
+            state = (run.training.model, run.training.optimiser, run.training.way)
             run.start, run.metrics = resume(run.folder, run.recipe.plan, *state)
-            run.asked = requested(run.folder)
     return runs
 
 

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from stagewise.statistics import _constants as c
+PLATEAU_FADING = np.geomspace(0.25, 64, 33)
+"""Steps over which noise may fade to 1/e, over the smallest gap between checkpoints."""
 
 
 def plateau_noise(
@@ -12,11 +13,10 @@ def plateau_noise(
 
         cov(s, t) = deviation^2 exp(-|s - t| / fading),   fading by maximum likelihood
 
-    A plateau is short, and what is fitted to it is no sum of columns, which that of `fading` is told beside; the errors
-    of a forecast's form were set with this one. Source: the Ornstein-Uhlenbeck process.
+    The errors of a forecast's form were set with this noise. Source: the Ornstein-Uhlenbeck process.
     """
     gaps = np.diff(steps).astype(float)
-    _, variance, fading = max(_fading(gaps, residual, fading * gaps.min()) for fading in c.PLATEAU_FADING)
+    _, variance, fading = max(_fading(gaps, residual, fading * gaps.min()) for fading in PLATEAU_FADING)
     variance *= len(residual) / max(len(residual) - parameters, 1)
     covariance = variance * np.exp(-np.abs(steps[:, None] - steps[None]) / fading)
     factor = np.linalg.cholesky(covariance + 1e-9 * max(variance, 1e-30) * np.eye(len(steps)))
