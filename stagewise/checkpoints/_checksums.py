@@ -4,6 +4,7 @@ import contextlib
 import functools
 import os
 import re
+import stat
 import warnings
 from collections import defaultdict
 from collections.abc import Iterator
@@ -35,11 +36,11 @@ def record(path: Path, digest: str) -> None:
 
 
 def own(path: Path) -> None:
-    """Make a file that is changed in its place one's own: what other names it has, and a link to it, name another."""
+    """Make a file that is changed in its place one's own: its other names, a link, or a pipe are left."""
     with contextlib.suppress(FileNotFoundError):
-        if not path.is_symlink() and path.lstat().st_nlink == 1:
+        if not path.is_symlink() and path.is_file() and path.lstat().st_nlink == 1:
             return
-        content = b"" if path.is_symlink() else path.read_bytes()
+        content = b"" if path.is_symlink() or not path.is_file() else path.read_bytes()
         path.unlink()
         path.write_bytes(content)
 
@@ -49,6 +50,8 @@ def listed(folder: Path) -> dict[str, frozenset[str]]:
     try:
         status = (folder / LIST).stat()
     except OSError:
+        return {}
+    if not stat.S_ISREG(status.st_mode):
         return {}
     return _read(folder / LIST, status.st_mtime_ns, status.st_size)
 

@@ -3,7 +3,9 @@
 import dataclasses
 import hashlib
 import json
+import math
 import re
+import stat
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -12,8 +14,17 @@ from typing import Any
 import numpy as np
 import xxhash
 
+from stagewise.fields import MEMORY
+
 SHORT = 16
 """Hexadecimal digits where a hash is part of a file's name."""
+
+KINDS = {
+    stat.S_ISFIFO: "a pipe",
+    stat.S_ISSOCK: "a socket",
+    stat.S_ISCHR: "a device",
+    stat.S_ISBLK: "a device",
+}
 
 HOLLOW = 2**30
 """Bytes of a file from which on it is looked at how many of them are on the disk."""
@@ -36,23 +47,34 @@ def short_digest(value: object) -> str:
 
 def file_sha256(path: Path) -> str:
     """Return the SHA-256 of a file's bytes, as the hub gives it."""
+    check_file(path)
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def check_whole(path: Path) -> None:
-    """Refuse a large file of which next to nothing is on the disk, as where a copy of it never came."""
+def check_file(path: Path, largest: float = math.inf) -> None:
+    """Refuse, before it is opened, what is no file, what is larger than so many bytes, and what was never copied whole.
+
+    Whoever opens a pipe or a device may wait for ever, or read without end.
+    """
     status = path.stat()
+    if kind := next((kind for is_one, kind in KINDS.items() if is_one(status.st_mode)), ""):
+        raise ValueError(f"{path} is {kind}, expected a file: it was not opened")
+    if status.st_size > largest:
+        raise ValueError(f"{path} has {status.st_size} bytes, and {largest} can be read: it was not opened")
     if status.st_size > HOLLOW and hasattr(status, "st_blocks") and 64 * 512 * status.st_blocks < status.st_size:
         stored = 512 * status.st_blocks
         raise ValueError(f"{path} is hollow: only {stored} of its {status.st_size} bytes are on the disk. Restore it")
 
 
+def bytes_of(path: Path, largest: float = MEMORY) -> bytes:
+    """Return the bytes of a file."""
+    check_file(path, largest)
+    return path.read_bytes()
+
+
 def file_digest(paths: Iterable[Path]) -> str:
     """Return the hash of the bytes of several files, in their order."""
-    paths = tuple(paths)
-    for path in paths:
-        check_whole(path)
     return digest([file_sha256(path) for path in paths])
 
 

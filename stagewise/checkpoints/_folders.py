@@ -8,13 +8,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from stagewise.checkpoints import run_folder
 from stagewise.checkpoints._architectures import CONFIG
-from stagewise.checkpoints._digest import digest, file_digest
+from stagewise.checkpoints._digest import check_file, digest, file_digest
 from stagewise.checkpoints._formats import ADAPTER, adapter_file, merged
-from stagewise.checkpoints._table_file import read_json
+from stagewise.checkpoints._table_file import read_json, read_parquet
 from stagewise.checkpoints._weight_files import Contents, config_in, files_of, load_file, read
 from stagewise.checkpoints._weight_names import (
     INDEX,
@@ -44,6 +42,8 @@ def in_folder(folder: Path, parse: Parse | str | None = None) -> Source:
         FileNotFoundError: there are none.
     """
     if not folder.is_dir():
+        if folder.exists():
+            check_file(folder)
         raise FileNotFoundError(
             f"{folder} is not a run folder: there is no run.json in it, nor any folder of that name. "
             f"{converter([folder.name]) or 'Give the folder that holds the checkpoints, or a list of their files'}"
@@ -169,7 +169,7 @@ def in_run(folder: Path, classes: Iterable[type]) -> Source:
 def _updates(folder: Path) -> int:
     """Return how many updates the metrics of a run tell of, which are written after the checkpoint that ends them."""
     try:
-        steps = pd.read_parquet(folder / run_folder.METRICS, columns=["step"])["step"]
+        steps = read_parquet(folder / run_folder.METRICS, "")["step"]
     except (OSError, ValueError, KeyError):  # no metrics, or damaged ones: they are no part of the series
         return 0
     return int(steps.max()) + 1 if len(steps) else 0

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from stagewise.checkpoints._digest import bytes_of, check_file
 from stagewise.checkpoints._pickles import UNREADABLE, Stub, stub_of
 from stagewise.checkpoints._table_file import read_json
 from stagewise.checkpoints._weight_names import SHARDS
@@ -80,7 +81,7 @@ class _Reader(pickle.Unpickler):
 def read_shards(folder: Path) -> dict[str, Tensor]:
     """Read a folder of torch.distributed.checkpoint; its description, a pickle, is read with stubs and not run."""
     try:
-        described = _Reader(io.BytesIO((folder / SHARDS).read_bytes())).load().fields
+        described = _Reader(io.BytesIO(bytes_of(folder / SHARDS))).load().fields
         sizes = {
             name: one.fields["size"].given[0] for name, one in described["state_dict_metadata"].items() if one.fields
         }
@@ -93,6 +94,7 @@ def read_shards(folder: Path) -> dict[str, Tensor]:
                 continue
             if Path(place["relative_path"]).name != place["relative_path"]:
                 raise ValueError(f"it names {place['relative_path']!r:.120}, which is no file beside it")
+            check_file(folder / place["relative_path"])
             with open(folder / place["relative_path"], "rb") as file:
                 file.seek(place["offset"])
                 part = torch.load(io.BytesIO(file.read(place["length"])), map_location="cpu", weights_only=True)

@@ -8,8 +8,10 @@ import numpy as np
 import pandas as pd
 
 from stagewise.checkpoints import _log_columns
+from stagewise.checkpoints._digest import check_file
 from stagewise.checkpoints._log_layout import place
 from stagewise.checkpoints._log_lines import KEYS, read_lines, text_of
+from stagewise.fields import MEMORY
 
 FILES = (".csv", ".tsv", ".parquet", ".jsonl", ".json")
 """Endings of files of curves."""
@@ -29,6 +31,7 @@ def read_arrays(path: Path) -> pd.DataFrame:
     Raises:
         ValueError: an array of Python objects, which may hold code; or no array has a row a step.
     """
+    check_file(path, MEMORY)
     with np.load(path, allow_pickle=False) as archive:
         arrays = {name: archive[name] for name in archive.files}
     length = len(next(array for name, array in arrays.items() if name.lower() in KEYS))
@@ -46,6 +49,7 @@ def read_arrays(path: Path) -> pd.DataFrame:
 
 def read_file(path: Path) -> pd.DataFrame:
     """Return the columns of a file of curves."""
+    check_file(path, MEMORY)
     try:
         if path.suffix == ".parquet":
             return pd.read_parquet(path)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from stagewise.checkpoints._digest import bytes_of, check_file
 from stagewise.checkpoints._log_layout import flat
 from stagewise.checkpoints._log_lines import read_lines
 from stagewise.checkpoints._table_file import read_json
@@ -36,6 +37,8 @@ def read_events(source: Path) -> pd.DataFrame:
         from tensorboard.backend.event_processing.event_multiplexer import EventMultiplexer
     except ImportError as reason:
         raise ValueError(f"{source} is read by TensorBoard: `pip install 'stagewise[tensorboard]'`") from reason
+    for path in source.rglob(f"*{NAMED}*"):
+        check_file(path)
     events: Any = EventMultiplexer(size_guidance=EVERYTHING)
     if source.is_dir():
         events.AddRunsFromDirectory(str(source))
@@ -124,10 +127,10 @@ def _texts(folder: Path) -> list[Path]:
 
 def _metrics(run: Path) -> Iterator[dict[str, Any]]:
     name = run / NAME
-    label = name.read_text(encoding="utf8").strip() if name.is_file() else run.name
+    label = bytes_of(name).decode("utf8", "replace").strip() if name.is_file() else run.name
     for path in sorted(each for each in (run / METRICS).rglob("*") if each.is_file()):
         metric = path.relative_to(run / METRICS).as_posix()
-        for line in path.read_text(encoding="utf8").splitlines():
+        for line in bytes_of(path).decode("utf8").splitlines():
             try:
                 _, value, step = line.split()[:3]
                 yield {"run": label, "metric": metric, "step": int(step), "value": float(value)}

@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 import pandas as pd
 
+from stagewise.checkpoints._digest import bytes_of
+
 BEGINNING = 4096
 """Bytes of a file by which it is known to be no text."""
 
@@ -22,7 +24,7 @@ COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 def text_of(path: Path) -> str:
     """Return the text of a file without a terminal's colours, encoded in UTF-8 or, as PowerShell writes it, UTF-16."""
-    held = path.read_bytes()
+    held = bytes_of(path)
     wide = held.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     if not wide and b"\0" in held[:BEGINNING]:
         raise ValueError(f"{path.name} is no text: save its columns of steps and values as .csv or .parquet")

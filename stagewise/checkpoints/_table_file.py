@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from stagewise.checkpoints import _checksums as checksums
+from stagewise.checkpoints._digest import bytes_of, check_file
 from stagewise.config import line_of
 from stagewise.fields import MEMORY
 from stagewise.plain_text import plain_name, plain_names
@@ -211,7 +212,7 @@ def read_json(path: Path, fix: str = "restore it", *, name: str = "") -> dict[st
         if (size := path.stat().st_size) > LARGEST:
             raise ValueError(f"{what} is no file to read: it has {size} bytes, expected {LARGEST} at most: {fix}")
         checksums.check(path, fix)
-        text = path.read_bytes()
+        text = bytes_of(path)
     except FileNotFoundError:
         raise FileNotFoundError(f"{what} is not there: {fix}") from None
     try:
@@ -233,6 +234,7 @@ def read_parquet(path: Path, fix: str) -> pd.DataFrame:
 def parquet_faults(path: Path, fix: str) -> Iterator[None]:
     """Check a Parquet file before it is read, and name it in the errors of reading it; see `read_parquet`."""
     try:
+        check_file(path)
         checksums.check(path, fix)
         about = pq.read_metadata(path)
         if (size := 8 * about.num_rows * about.num_columns) > MEMORY:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from stagewise.checkpoints import _checksums as checksums
 from stagewise.checkpoints import _formats as formats
-from stagewise.checkpoints._digest import check_whole
+from stagewise.checkpoints._digest import check_file
 from stagewise.checkpoints._pickles import (
     UNREADABLE,
     NotOnlyWeightsError,
@@ -263,7 +263,7 @@ def load_file(path: Path, fix: str = RESTORE, *, inertly: bool = False) -> Any:
     from safetensors import SafetensorError
 
     try:
-        check_whole(path)
+        check_file(path)
     except FileNotFoundError:
         raise FileNotFoundError(f"{path} is gone: it was there when the series was opened") from None
     if (size := path.stat().st_size) > MEMORY:

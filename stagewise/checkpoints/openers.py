@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from stagewise.checkpoints import _log_files, _log_folders
+from stagewise.checkpoints._digest import check_file
 from stagewise.checkpoints._weight_names import (
     TRAINING,
     chosen_files,
@@ -84,7 +85,9 @@ def curves_of(source: Path) -> pd.DataFrame:
         return opener.curves(source)
     if not source.exists():
         raise FileNotFoundError(f"there is no {source}")
-    raise ValueError(f"{source} is {opener.name} and holds no curves: `stagewise.open_series` opens it")
+    check_file(source)
+    fix = "" if opener is OPENERS[-1] else ": `stagewise.open_series` opens it"
+    raise ValueError(f"{source} is {opener.name} and holds no curves{fix}")
 
 
 @functools.cache
@@ -207,6 +210,6 @@ OPENERS = (
     Opener("a folder of JSON files", _of_paths(_log_folders.is_a_file_a_step), curves=_log_folders.read_a_file_a_step),
     Opener("arrays of curves", _of_paths(_log_files.is_arrays), curves=_log_files.read_arrays),
     Opener("a file of curves", _of_paths(_is_text), curves=_log_files.read_file),
-    Opener("no run folder", lambda source: True, _in_folder),
+    Opener("in no known form", lambda source: True, _in_folder),
 )
 """The ways that are there: the first that says that a source is its own opens it; the last one says what is missing."""

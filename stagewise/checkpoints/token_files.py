@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from stagewise.checkpoints._digest import check_file
 from stagewise.checkpoints._pickles import NotOnlyWeightsError
 from stagewise.checkpoints._weight_files import load_file
 
@@ -75,6 +76,7 @@ def read_sequences(path: str | Path, longest: int) -> Sequences:
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"there is no file of tokens {path}: give {FORMATS}")
+    check_file(path)
     found = _columns(path)
     name = next((name for name in NAMES if name in found), next(iter(found)) if len(found) == 1 else None)
     if name is None:

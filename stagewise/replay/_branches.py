@@ -9,6 +9,7 @@ import pandas as pd
 import torch
 
 from stagewise.checkpoints import run_folder
+from stagewise.checkpoints._table_file import read_parquet
 from stagewise.checkpoints._training_state import branch, branch_start, check_way
 from stagewise.checkpoints.run_folder import INTERVENTIONS
 from stagewise.checkpoints.series import CheckpointSeries, open_series
@@ -215,7 +216,7 @@ def _add_to_table(folder: Path, rows: pd.DataFrame) -> pd.DataFrame:
     """Add rows to the table of a run's branches; those of the same ones are replaced, in their place."""
     path = folder / INTERVENTIONS
     if path.exists():
-        both = tidy([pd.read_parquet(path), rows])
+        both = tidy([read_parquet(path, "delete it: the branches are measured again"), rows])
         places = both.groupby(_AXES, dropna=False, sort=False).ngroup()
         rows = both.sort_values("control", key=lambda names: names.isin(_FIRST), kind="stable")
         rows = rows.drop_duplicates(_AXES, keep="last")  # a control that was asked for itself is none any more

@@ -22,19 +22,6 @@ STEPS = np.arange(0, 3000, 50)
 RISE = 0.05 + 0.9 / (1 + np.exp(-(STEPS - 1000) / 60)) + 0.01 * np.random.default_rng(0).standard_normal(len(STEPS))
 LOG = pd.DataFrame({"Step": STEPS, "accuracy": RISE, "loss": 3 - RISE, "note": "text", "epoch": STEPS / 100})
 
-WRITE: dict[str, Callable[[Path], Any]] = {
-    "log.csv": lambda path: LOG.to_csv(path, index=False),
-    "log.parquet": LOG.to_parquet,
-    "log.jsonl": lambda path: LOG.to_json(path, orient="records", lines=True),
-    "log.json": lambda path: path.write_text(json.dumps(LOG.to_dict("list"))),
-}
-
-
-@pytest.mark.parametrize("name", WRITE)
-def test_a_file_gives_the_curves_of_its_columns_of_numbers(name: str, tmp_path: Path) -> None:
-    WRITE[name](tmp_path / name)
-    pd.testing.assert_frame_equal(read_log(tmp_path / name), read_log(LOG, run="log"))
-
 
 def test_stages_and_onsets_are_found_in_them() -> None:
     table = read_log(LOG)
@@ -58,13 +45,6 @@ def test_what_else_tools_write_is_no_curve(tmp_path: Path) -> None:
     others = {"_runtime": STEPS, "_timestamp": STEPS, "train_samples_per_second": RISE, "Wall time": STEPS}
     exported.assign(**beside, **others).to_csv(tmp_path / "log.csv")  # with the frame's index
     assert read_log(tmp_path / "log.csv")["quantity"].unique().tolist() == ["swift-sun-3 - accuracy", "loss"]
-
-
-@pytest.mark.parametrize(("separator", "decimal"), [("\t", "."), (";", "."), (";", ","), ("\t", ",")])
-def test_columns_may_be_separated_otherwise(separator: str, decimal: str, tmp_path: Path) -> None:
-    for name in ("log.tsv", "log.csv"):
-        LOG.to_csv(tmp_path / name, sep=separator, decimal=decimal, index=False)
-        pd.testing.assert_frame_equal(read_log(tmp_path / name), read_log(LOG, run="log"))
 
 
 def test_numbers_may_be_written_in_percent_with_commas_or_as_tensors_below_a_comment(tmp_path: Path) -> None:

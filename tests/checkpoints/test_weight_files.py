@@ -14,7 +14,6 @@ from torch import Tensor
 
 from stagewise.checkpoints._digest import file_digest
 from stagewise.checkpoints._weight_files import files_of, load_file, not_finite, read
-from stagewise.checkpoints._weight_names import chosen_files, missing_shard, stem
 
 STATE = {"a": torch.arange(15.0).reshape(5, 3), "b": torch.arange(4)}
 FORMATS: dict[str, Callable[[Path], object]] = {
@@ -104,28 +103,6 @@ def test_an_index_that_names_a_shard_which_is_gone_is_named(tmp_path: Path) -> N
     (tmp_path / "model.safetensors.index.json").write_text(index)
     with pytest.raises(FileNotFoundError, match=r"index.json names model-00002-of-00002.safetensors, which is not"):
         files_of(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("names", "chosen"),
-    [
-        (["pytorch_model.bin", "model.safetensors", "optimizer.pt"], ("model.safetensors",)),
-        (["pytorch_model.bin", "config.json"], ("pytorch_model.bin",)),
-        (["optimizer.pt", "config.json"], ()),
-        (
-            ["model.safetensors.index.json", "model-2-of-2.safetensors", "model-1-of-2.safetensors", "model-1.bin"],
-            ("model-1-of-2.safetensors", "model-2-of-2.safetensors"),
-        ),
-    ],
-    ids=lambda value: "",
-)
-def test_weights_are_chosen_before_other_files(names: list[str], chosen: tuple[str, ...]) -> None:
-    assert chosen_files(names) == chosen
-
-
-def test_shards_that_are_all_there_miss_none() -> None:
-    assert missing_shard([f"model-0000{k}-of-00003.safetensors" for k in (3, 1, 2)]) is None
-    assert missing_shard(["model.safetensors"]) is None
 
 
 @pytest.mark.parametrize("ending", ["safetensors", "pt"])
@@ -218,7 +195,3 @@ def test_an_index_that_points_out_of_its_folder_is_named_and_nothing_read(name: 
 def test_a_step_of_hundreds_of_digits_is_none(tmp_path: Path) -> None:
     torch.save({"model": {"w": torch.zeros(1)}, "step": 10**600}, tmp_path / "a.pt")
     assert read([tmp_path / "a.pt"]).step is None
-
-
-def test_a_file_loses_its_endings_and_a_folder_none() -> None:
-    assert (stem(Path("checkpoint-12.pth.tar")), stem(Path("step_1.5"))) == ("checkpoint-12", "step_1.5")
