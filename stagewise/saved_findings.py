@@ -10,7 +10,7 @@ import pandas as pd
 
 from stagewise.checkpoints._causes import causes_of
 from stagewise.checkpoints._checksums import is_intact
-from stagewise.checkpoints._table_file import read_json
+from stagewise.checkpoints._table_file import TableFile, read_json
 from stagewise.checkpoints.run_folder import ANALYSIS, read_record, table_file, write_json
 from stagewise.findings._frames import digest, names_of
 from stagewise.findings._kinds import OUTPUTS, PATTERNS, has_patterns
@@ -20,6 +20,7 @@ from stagewise.findings.lineage import Lineage, find_lineage
 from stagewise.findings.replicates import Replicates
 from stagewise.findings.stages import Stages, find_stages, shows_stages
 from stagewise.statistics import DEFAULT, StageCriteria
+from stagewise.table import with_role
 
 STAGES, LINEAGE = "tables/stages.json", "tables/lineage.json"
 """Where the findings of a run folder are, beside the table that they were found in."""
@@ -83,7 +84,7 @@ def load_replicates(folder: str | Path) -> Replicates:
 
 
 def load_stages(
-    source: str | Path | pd.DataFrame,
+    source: str | Path | TableFile | pd.DataFrame,
     criteria: StageCriteria | None = None,
     *,
     folder: str | Path | None = None,
@@ -95,7 +96,7 @@ def load_stages(
     learning rate in the table.
 
     Args:
-        source: a run folder, or its table.
+        source: a run folder, the file of its table, or the table itself.
         criteria: the thresholds; None takes those of the saved stages, and the defaults where none are saved.
         folder: where the table lies, if it is handed over itself; None reads and saves nothing.
         executor: as in `find_stages`.
@@ -109,8 +110,8 @@ def load_stages(
     if isinstance(source, pd.DataFrame):
         table, folder = source, None if folder is None else Path(folder)
     else:
-        file, folder = table_file(Path(source)), Path(source)
-        table = file.read(evidence(file.outline), arrays=["resamples"], aside=True)
+        file = _opened(source)
+        table, folder = file.read(evidence(file.outline), arrays=["resamples"], aside=True), file.folder
     causes = None if folder is None else causes_of(folder)
     saved = None if folder is None else _saved(Stages, folder, rows_of_evidence(table))
     if saved is not None and criteria in (None, saved.criteria) and saved.causes == causes:
@@ -134,7 +135,11 @@ def load_onsets(folder: str | Path) -> pd.DataFrame | None:
     return None if stages is None else stages.onsets
 
 
-def load_lineage(folder: str | Path) -> Lineage | None:
+def _opened(source: str | Path | TableFile) -> TableFile:
+    return source if isinstance(source, TableFile) else table_file(Path(source))
+
+
+def load_lineage(source: str | Path | TableFile) -> Lineage | None:
     """Return the lineage of a measured run folder: the one saved beside its table, else found in it and saved.
 
     Returns None where the table has no patterns of heads.
@@ -142,9 +147,8 @@ def load_lineage(folder: str | Path) -> Lineage | None:
     Raises:
         FileNotFoundError: the folder holds no table.
     """
-    folder = Path(folder)
-    file = table_file(folder)
-    table = file.read(names_of(file.outline, *PATTERNS, *OUTPUTS))
+    file = _opened(source)
+    table, folder = file.read(list(map(".".join, with_role(file.outline, *PATTERNS, *OUTPUTS)))), file.folder
     if not has_patterns(table):
         return None
     if (saved := _saved(Lineage, folder, table)) is not None:
@@ -153,6 +157,15 @@ def load_lineage(folder: str | Path) -> Lineage | None:
     if os.access(folder, os.W_OK):
         save_lineage(lineage, folder)
     return lineage
+
+
+def load_findings(
+    file: TableFile, executor: concurrent.futures.Executor | None = None
+) -> tuple[Stages | None, Lineage | None]:
+    """Return the stages and the lineage of a measured run, side by side where there is an executor."""
+    future = None if executor is None else executor.submit(load_lineage, file)
+    stages = load_stages(file, executor=executor)
+    return stages, load_lineage(file) if future is None else future.result()
 
 
 def familiarity_in(folder: Path) -> BatchFamiliarity | None:

@@ -17,6 +17,7 @@ from stagewise.papers.incremental.published import LOOKED_AT
 from stagewise.papers.incremental.recipes import FIGURES
 from stagewise.plot.axes import HEADS
 from stagewise.reporting._measured import Measured, read_measured
+from stagewise.saved_findings import load_stages
 from stagewise.table import Head, heads_in, select
 
 _MAPS = 4
@@ -55,7 +56,7 @@ def draw(figure: str, measured: Mapping[str, Measured], summary: pd.DataFrame) -
 
 def _with_maps(folder: Path) -> Measured:
     """Return the measurement in a run folder, with all rows of its table and their maps."""
-    return read_measured(folder)._replace(table=table_file(folder).read(arrays=["map"]))
+    return read_measured(folder)._replace(stages=load_stages(folder), table=table_file(folder).read(arrays=["map"]))
 
 
 def stages(runs: Mapping[str, Measured]) -> Figure:

@@ -20,6 +20,7 @@ from stagewise.papers.incremental._summary import run_numbers
 from stagewise.papers.incremental.recipes import FIGURES, Run, runs, seeds_of
 from stagewise.processes import worker_pool
 from stagewise.recipe import Recipe
+from stagewise.reporting._measured import write_batch
 from stagewise.tasks import MarkovChain
 from stagewise.training import train
 
@@ -61,7 +62,9 @@ def _run_recipe(recipe: Recipe, folder: Path, cache: Path | None = None, *, prog
     _link_shared(recipe, folder, cache, progress)
     probes, batch = markov.few_probes(recipe.task, recipe.architecture), load_batch(recipe, folder)
     parts, table = folder / "tables" / "parts", folder / run_folder.TABLE
-    return measure(series, probes, batch, folder=parts, save=table, progress=progress)
+    rows = measure(series, probes, batch, folder=parts, save=table, progress=progress)
+    write_batch(folder, batch)
+    return rows
 
 
 def _link_shared(recipe: Recipe, folder: Path, cache: Path | None, progress: bool) -> None:

@@ -40,6 +40,11 @@ class TableFile:
 
     path: Path
 
+    @property
+    def folder(self) -> Path:
+        """The run folder that it lies in."""
+        return self.path.parents[1]
+
     def __len__(self) -> int:
         return int(pq.read_metadata(self.path).num_rows)
 

@@ -101,7 +101,7 @@ def _written(runs: MeasuredRuns, sizes: Mapping[str, str], out: Path, axis: str,
     page = write_runs(
         out,
         runs,
-        _parts(runs, sizes, result, out),
+        _parts(runs, sizes, result),
         of="run",
         name="Atlas",
         headline=f"{count(len(over), 'size')}, {count(len(sizes), 'run')}, {shared} in common",
@@ -188,7 +188,7 @@ def _sentences(of_sizes: pd.DataFrame) -> list[str]:
     return lines or ["No event is common to two sizes"]
 
 
-def _parts(runs: MeasuredRuns, sizes: Mapping[str, str], result: Atlas, out: Path) -> Iterator[Part]:
+def _parts(runs: MeasuredRuns, sizes: Mapping[str, str], result: Atlas) -> Iterator[Part]:
     shown, columns, whole = _shown(result.sizes) or _shown(result.sizes, 1), [*_by_size(sizes)], runs.whole
     if shown:
         table = html_table(["what", *columns], _cells(result.sizes, "event", shown, columns, _when))
@@ -202,11 +202,11 @@ def _parts(runs: MeasuredRuns, sizes: Mapping[str, str], result: Atlas, out: Pat
         yield Part(
             "compared",
             f"In {' and in '.join(axes)}",
-            figure_html(Plot("atlas", panels, common, wording("atlas", "marks")), out),
+            figure_html(Plot("atlas", panels, common, wording("atlas", "marks"))),
         )
     if with_role(whole, Role.LOSS):
         loss = Plot("loss", {"": plot.losses(whole, sizes)}, _loss_of(whole), wording("atlas", "loss"))
-        yield Part("loss", "The loss", figure_html(loss, out))
+        yield Part("loss", "The loss", figure_html(loss))
     if len(result.heads):
         roles = _cells(result.heads, "role", list(dict.fromkeys(result.heads["role"])), columns, _share)
         yield Part("heads", "Heads by role", html_table(["role", *columns], roles) + wording("atlas", "heads"))

@@ -6,7 +6,6 @@ import json
 import re
 import warnings
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import matplotlib
@@ -23,7 +22,7 @@ from matplotlib.ticker import FixedFormatter
 from stagewise.checkpoints._digest import short_digest
 from stagewise.plain_text import plain_name
 from stagewise.plot.axes import ALONE
-from stagewise.reporting._html import packed, write_text
+from stagewise.reporting._html import packed
 from stagewise.table import KEYS, NUMBERS, VALUES, maps_in
 
 POINTS = 72
@@ -148,8 +147,8 @@ class Plot(NamedTuple):
     caption: str
 
 
-def figure_html(plot: Plot, folder: Path, origin: str = "") -> str:
-    """Write the plot's SVG files into folder/figures, and return it as HTML with everything embedded."""
+def figure_html(plot: Plot, origin: str = "") -> str:
+    """Return a plot as HTML with everything embedded; each of its drawings says where it is from."""
     drawings, links = [], [f'<a href="#plot-{plot.name}">link</a>', _csv_link(plot.name, plot.rows)]
     for label, panel in plot.panels.items():
         name = plot.name + (f"-{identifier(label)}" if label else "")
@@ -157,8 +156,7 @@ def figure_html(plot: Plot, folder: Path, origin: str = "") -> str:
         assert isinstance(figure, Figure)
         name_curves(figure)
         drawing = svg(figure, name)
-        described = drawing.replace(">", f"><desc>{html.escape(origin)}</desc>", 1) if origin else drawing
-        write_text(folder / "figures" / f"{name}.svg", described)
+        drawing = drawing.replace(">", f"><desc>{html.escape(origin)}</desc>", 1) if origin else drawing
         attributes = f'{cursor_attribute(figure)} data-label="{html.escape(label)}" tabindex="0"'
         drawings.append(f'<div class="panel" id="figure-{name}"{attributes}>{drawing}</div>')
         text = html.escape(f"SVG {label}".strip())
@@ -167,6 +165,15 @@ def figure_html(plot: Plot, folder: Path, origin: str = "") -> str:
         f'<figure class="plot" id="plot-{plot.name}"><div class="panels">{"".join(drawings)}</div>'
         f'<figcaption>{plot.caption}<span class="files">{" ".join(links)}</span></figcaption></figure>'
     )
+
+
+DRAWING = re.compile(r'<div class="panel" id="figure-([^"]+)"[^>]*>(<svg.*?</svg>)\s*</div>', re.DOTALL)
+"""A drawing in a page, with its name."""
+
+
+def drawings_in(page: str) -> dict[str, str]:
+    """Return the drawings of a page by the names of their files."""
+    return {f"figures/{name}.svg": drawing for name, drawing in DRAWING.findall(page)}
 
 
 def svg(figure: Figure, name: str) -> str:

@@ -5,6 +5,7 @@ import functools
 import gzip
 import html
 import importlib.resources
+import json
 import tomllib
 from pathlib import Path
 
@@ -47,6 +48,12 @@ def packed(text: str) -> str:
 def packed_script(identifier: str, text: str) -> str:
     """Return text as an element that runs nothing and shows nothing, for the page's own script to unpack."""
     return f'<script type="application/gzip" id="{html.escape(identifier)}">{packed(text)}</script>'
+
+
+def json_script(identifier: str, data: object) -> str:
+    """Return data as a script element of JSON that no text in it can end."""
+    text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
+    return f'<script type="application/json" id="{html.escape(identifier)}">{text}</script>'
 
 
 def inline(page: Path) -> str:

@@ -4,10 +4,10 @@ A section reads its own rows from the table on disk and drops them when it is ma
 largest section, not of the table.
 """
 
-import concurrent.futures
 import json
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -20,7 +20,6 @@ from stagewise.findings.batch_familiarity import LOSSES, BatchFamiliarity, famil
 from stagewise.findings.lineage import Lineage
 from stagewise.findings.stages import Stages
 from stagewise.reporting._html import write_text
-from stagewise.saved_findings import load_lineage, load_stages
 from stagewise.words._times import TokenAxis, token_axis
 
 if TYPE_CHECKING:
@@ -32,11 +31,17 @@ RECORDED = "batch"
 PROVENANCE = "provenance"
 """Key in that description, of what decided the measurement beside its probes."""
 
+FRAMES = {
+    "metrics": (run_folder.METRICS, "delete it to report without the training loss"),
+    "repeated": (run_folder.REPEATED, "measure it anew"),
+    "interventions": (run_folder.INTERVENTIONS, "delete it, and run `stagewise cause intervene` again"),
+    "comparisons": (run_folder.COMPARISONS, "delete it, and run `stagewise series trajectory` again"),
+    "coefficients": (run_folder.COEFFICIENTS, "delete it, and run `stagewise series llc` again"),
+}
+"""Field of `Measured` -> its file in a run folder, and what to do where that is damaged."""
+
 AXES = "steps", "tokens"
 """Axes on which times are written."""
-
-SEQUENCES = 4
-"""Sequences of a task to inspect: a relation at other positions in one of them is not outlined in a map."""
 
 
 class Measured(NamedTuple):
@@ -46,13 +51,13 @@ class Measured(NamedTuple):
     """
 
     run: Mapping[str, Any]
-    metrics: pd.DataFrame | None
     table: pd.DataFrame
-    stages: Stages | None
-    relations: Mapping[str, np.ndarray]
-    first_query: int
-    repeated: pd.DataFrame | None = None
+    stages: Stages | None = None
+    relations: Mapping[str, np.ndarray] = MappingProxyType({})
+    first_query: int = 0
     references: Sequence[str] = ()
+    metrics: pd.DataFrame | None = None
+    repeated: pd.DataFrame | None = None
     whole: pd.DataFrame | TableFile | None = None
     lineage: Lineage | None = None
     interventions: pd.DataFrame | None = None
@@ -68,6 +73,12 @@ class Measured(NamedTuple):
         if isinstance(whole, TableFile):
             return self._replace(table=whole.read(names, steps, arrays), whole=whole)
         return self._replace(table=chosen(whole, names, steps), whole=whole)
+
+    @property
+    def file(self) -> TableFile:
+        """The file of the whole table, of a run that was read from a folder."""
+        assert isinstance(self.whole, TableFile)
+        return self.whole
 
     @property
     def familiarity(self) -> BatchFamiliarity | None:
@@ -114,46 +125,41 @@ class _BatchOutline(NamedTuple):
     references: Sequence[str]
 
 
-def read_measured(folder: Path, executor: concurrent.futures.Executor | None = None) -> Measured:
-    """Read a measured run, find its stages, and know where relations lie: from a record of its batch, or its task."""
-    run, file = run_folder.read_record(folder), run_folder.table_file(folder)
-    future = None if executor is None else executor.submit(load_lineage, folder)
-    if (folder / run_folder.BATCH).exists():
-        run[RECORDED] = read_json(folder / run_folder.BATCH, f"measure again, with `stagewise measure {folder}`")
-    outline, example = _outline_of(run), folder / run_folder.EXAMPLE
-    return Measured(
-        run=run,
-        metrics=_rows_if_any(folder / run_folder.METRICS, "delete it to report without the training loss"),
-        table=file.outline,
-        stages=load_stages(folder, executor=executor),
-        relations=outline.relations,
-        first_query=outline.first_query,
-        repeated=_rows_if_any(folder / run_folder.REPEATED, "measure it anew"),
-        references=outline.references,
-        whole=file,
-        lineage=load_lineage(folder) if future is None else future.result(),
-        interventions=_rows_if_any(
-            folder / run_folder.INTERVENTIONS, "delete it, and run `stagewise cause intervene` again"
-        ),
-        comparisons=_rows_if_any(
-            folder / run_folder.COMPARISONS, "delete it, and run `stagewise series trajectory` again"
-        ),
-        coefficients=_rows_if_any(folder / run_folder.COEFFICIENTS, "delete it, and run `stagewise series llc` again"),
-        example=read_json(example, f"delete {example} to report without it") if example.exists() else None,
-    )
+def read_measured(folder: Path) -> Measured:
+    """Read a measured run: its record, its table's outline, and what lies beside them; without stages and lineage."""
+    file, run = run_folder.table_file(folder), run_folder.read_record(folder)
+    batch, example = folder / run_folder.BATCH, folder / run_folder.EXAMPLE
+    if batch.exists():
+        run[RECORDED] = read_json(batch, f"measure again, with `stagewise measure {folder}`")
+    shown = read_json(example, f"delete {example} to report without it") if example.exists() else None
+    frames: dict[str, Any] = {
+        name: read_parquet(folder / place, fix) for name, (place, fix) in FRAMES.items() if (folder / place).exists()
+    }
+    return Measured(run, file.outline, whole=file, example=shown, **_outline_of(run)._asdict(), **frames)
 
 
 def axis_in(
     folder: Path, axis: str, tokens_per_step: int | None = None, otherwise: int | None = None
 ) -> TokenAxis | None:
-    """Return the axis of a folder's times, None for "steps"; tokens a step are the table's, plan's or `otherwise`."""
+    """Return the axis of a folder's times, as `axis_of` does."""
+    record = run_folder.read_record(folder) if (folder / run_folder.RUN).exists() else {}
+    return axis_of(run_folder.table_file(folder).outline, record, axis, tokens_per_step, otherwise)
+
+
+def axis_of(
+    outline: pd.DataFrame,
+    record: Mapping[str, Any],
+    axis: str,
+    tokens_per_step: int | None = None,
+    otherwise: int | None = None,
+) -> TokenAxis | None:
+    """Return the axis of a run's times, None for "steps"; tokens a step are the table's, plan's or `otherwise`."""
     if axis not in AXES:
         raise ValueError(f"an axis is one of {', '.join(AXES)}; got {axis!r}")
     if axis == "steps":
         return None
-    outline = run_folder.table_file(folder).outline
     if tokens_per_step is None and not ("tokens" in outline and outline["tokens"].notna().any()):
-        planned = _planned(run_folder.read_record(folder)) if (folder / run_folder.RUN).exists() else None
+        planned = _planned(record)
         tokens_per_step = otherwise if planned is None else planned
     return token_axis(outline, tokens_per_step)
 
@@ -166,11 +172,6 @@ def _planned(record: Mapping[str, Any]) -> int | None:
     batch, positions = recipe.get("plan", {}).get("batch_size"), recipe.get("task", {}).get("n_ctx")
     positions = positions or recipe.get("architecture", {}).get("config", {}).get("n_ctx")
     return batch * positions if batch and positions else None
-
-
-def _rows_if_any(path: Path, fix: str) -> pd.DataFrame | None:
-    """Return the rows of a file, None where there is none; `fix` says what to do about a damaged one."""
-    return read_parquet(path, fix) if path.exists() else None
 
 
 def _batch_record(batch: "Batch", provenance: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -193,26 +194,13 @@ def write_batch(folder: Path, batch: "Batch", provenance: Mapping[str, Any] | No
 
 
 def _outline_of(run: Mapping[str, Any]) -> _BatchOutline:
-    """Return the description of the probe batch in the record of a run; else of its task, if it can be rebuilt."""
+    """Return the description of the probe batch in the record of a run."""
     if recorded := run.get(RECORDED):
         masks = {name: np.zeros(recorded["size"], dtype=bool) for name in recorded["relations"]}
         for name, pairs in recorded["relations"].items():
             masks[name][tuple(np.array(pairs, dtype=int).reshape(-1, 2).T)] = True
         return _BatchOutline(masks, recorded["first_query"], recorded["references"])
-    # A task computes with torch, which costs seconds: a record of the batch spares them.
-    from stagewise import tasks
-    from stagewise.recipe import rebuild
-    from stagewise.task import AbstractTask
-
-    described = (run.get("recipe") or {}).get("task")
-    try:
-        task = rebuild(described, [value for value in vars(tasks).values() if isinstance(value, type)])
-    except (TypeError, ValueError):
-        return _BatchOutline({}, 0, ())  # checkpoints trained elsewhere are reported without their task
-    # The data of a task whose relations move may be a text that is no longer there: nothing can be outlined anyway.
-    if not isinstance(task, AbstractTask) or task.relations_move:
-        return _BatchOutline({}, 0, ())
-    return _outline(task.probe_batch(SEQUENCES, 0))
+    return _BatchOutline({}, 0, ())
 
 
 def _outline(batch: "Batch") -> _BatchOutline:

@@ -23,8 +23,7 @@ from stagewise.reporting._figure import LOOK, Plot, figure_html, identifier
 from stagewise.reporting._html import AbstractShown, Page, wording
 from stagewise.reporting._measured import axis_in
 from stagewise.reporting._prose import NONE, html_table, in_words, number, stage_rows
-from stagewise.reporting._viewer import cursor_over
-from stagewise.reporting.page import Part, page_html, write_page
+from stagewise.reporting.page import Part, cursor_over, page_html, write_page
 from stagewise.saved_findings import familiarity_in, load_stages, save_replicates
 from stagewise.statistics._constants import FEWEST_SEEDS
 from stagewise.table import Head, declare, head_label, select
@@ -109,7 +108,6 @@ def heads_by_role(roles: pd.DataFrame, runs: Sequence[str]) -> dict[Head, list[s
 
 def curve_parts(
     table: pd.DataFrame,
-    out: Path,
     kind: str,
     draw: Callable[[pd.DataFrame, str, str], Axes],
     caption: str,
@@ -122,7 +120,7 @@ def curve_parts(
             identity = identifier(f"{probe}-{name}")
             title = f"{capital(quantity_of(table, probe, name).label)} ({in_words(probe).lower()})"
             figure = Plot(f"{kind}-{identity}", {"": draw(table, probe, name)}, rows, caption)
-            yield Part(f"curve-{identity.lower()}", title, figure_html(figure, out))
+            yield Part(f"curve-{identity.lower()}", title, figure_html(figure))
 
 
 def read_runs(folders: Sequence[Path], axis: str = "steps", tokens_per_step: int | None = None) -> MeasuredRuns:
@@ -213,7 +211,7 @@ def _written(seeds: MeasuredRuns, out: Path) -> SeedReport:
     page = write_runs(
         out,
         seeds,
-        _parts(stages, replicates, aligned, out),
+        _parts(stages, replicates, aligned),
         of="seed",
         name=f"{len(stages)} seeds",
         headline=f"{spread} stages in each seed, {count(int(events['recurs'].sum()), 'event')} in half of them or more",
@@ -223,7 +221,7 @@ def _written(seeds: MeasuredRuns, out: Path) -> SeedReport:
     return SeedReport(stages, replicates, aligned, page, seeds.familiarities)
 
 
-def _parts(stages: Sequence[Stages], replicates: Replicates, table: pd.DataFrame, out: Path) -> Iterator[Part]:
+def _parts(stages: Sequence[Stages], replicates: Replicates, table: pd.DataFrame) -> Iterator[Part]:
     names = replicates.names
     lines = "".join(f"<li>{html.escape(line)}</li>" for line in seed_words.order(replicates.order, names))
     recurring = replicates.events[replicates.events["recurs"]].to_dict("records")
@@ -241,7 +239,7 @@ def _parts(stages: Sequence[Stages], replicates: Replicates, table: pd.DataFrame
             "roles", "Heads by their roles", f"<p>{wording('seeds', 'roles')}</p>{html_table(['role', *runs], roles)}"
         )
     caption = wording("seeds", "curves", band=INTERVAL if len(stages) >= FEWEST_SEEDS else RANGE)
-    yield from curve_parts(table, out, "seeds", plot.over_seeds, caption, bands_of)
+    yield from curve_parts(table, "seeds", plot.over_seeds, caption, bands_of)
 
 
 def _event_row(row: dict[Any, Any], name: str) -> list[object]:

@@ -1,7 +1,6 @@
 """The attention viewer of the report: circuitsvis at the checkpoint of the page's cursor."""
 
 import base64
-import html
 import importlib.util
 import json
 import math
@@ -19,7 +18,6 @@ from stagewise.reporting._html import packed_script
 from stagewise.reporting._measured import Measured
 from stagewise.table import head_label, heads_in
 from stagewise.words._grammar import count
-from stagewise.words._times import at
 
 MAPS = ("MeanPattern.attention",)
 
@@ -139,19 +137,6 @@ def moved_most(maps: np.ndarray, most: int) -> list[int]:
     return sorted(np.argsort(-moved, kind="stable")[:most].tolist())
 
 
-def cursor_over(steps: Sequence[int]) -> dict[str, list[Any]]:
-    """Return the steps of the cursor, and the name of each."""
-    return {"steps": [*steps], "names": [at(step) for step in steps]}
-
-
-def stage_of(step: int, stages: Stages | None) -> str:
-    """Name the stage that a step lies in, as "stage 2"; nothing where there is one only."""
-    if stages is None or len(stages.table) < 2:
-        return ""
-    number = int(stages.table.loc[stages.table["start"] <= step, "stage"].max())
-    return f"stage {number}"
-
-
 def boundary_checkpoints(steps: Sequence[int], stages: Stages | None) -> list[int]:
     """Return the checkpoints nearest to the boundaries of stages, each once, and the last one."""
     starts = [] if stages is None else stages.table["start"].tolist()[1:][:BOUNDARIES]
@@ -168,9 +153,3 @@ def _library() -> str:
         )
     library = (Path(package.origin).parent / "dist" / "cdn" / "iife.js").read_text(encoding="utf8")
     return library.split("//# sourceMappingURL")[0]
-
-
-def json_script(identifier: str, data: object) -> str:
-    """Return data as a script element of JSON that no text in it can end."""
-    text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
-    return f'<script type="application/json" id="{html.escape(identifier)}">{text}</script>'

@@ -96,7 +96,7 @@ def _written(runs: MeasuredRuns, settings: pd.DataFrame, out: Path) -> _Comparis
     page = write_runs(
         out,
         runs,
-        _parts(runs, settings, comparison, table, out),
+        _parts(runs, settings, comparison, table),
         of="run",
         name=" and ".join(runs.names),
         headline=headline,
@@ -149,9 +149,7 @@ def _finding(runs: MeasuredRuns, comparison: Comparison) -> list[str]:
     return [*([numbers] if numbers else []), *map(capital, lines[: len(comparison.unknown) + 1])]
 
 
-def _parts(
-    runs: MeasuredRuns, settings: pd.DataFrame, comparison: Comparison, table: pd.DataFrame, out: Path
-) -> Iterator[Part]:
+def _parts(runs: MeasuredRuns, settings: pd.DataFrame, comparison: Comparison, table: pd.DataFrame) -> Iterator[Part]:
     yield Part(
         "settings",
         "What differs",
@@ -175,7 +173,7 @@ def _parts(
         )
     first, second = map(html.escape, runs.names)
     caption = wording("comparison", "curves", first=first, second=second)
-    yield from curve_parts(table, out, "compared", plot.compared, caption)
+    yield from curve_parts(table, "compared", plot.compared, caption)
 
 
 def _settings_html(settings: pd.DataFrame, names: Sequence[str]) -> str:

@@ -4,27 +4,27 @@ import concurrent.futures
 import functools
 import html
 import string
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import matplotlib.style
 
-from stagewise.checkpoints.run_folder import REPORT, table_file
-from stagewise.findings.batch_familiarity import BatchFamiliarity
+from stagewise.checkpoints.run_folder import REPORT
+from stagewise.findings.stages import Stages
 from stagewise.plain_text import plain_name, shortened, visible, visible_lines
 from stagewise.processes import readers
-from stagewise.reporting._figure import LOOK, figure_html
-from stagewise.reporting._html import Page, packaged, write_text
-from stagewise.reporting._measured import Measured, axis_in, read_measured
+from stagewise.reporting._figure import LOOK, drawings_in, figure_html
+from stagewise.reporting._html import Page, json_script, packaged, write_text
+from stagewise.reporting._measured import Measured, axis_of, read_measured
 from stagewise.reporting._prose import finding, headline, run_in_words, title
 from stagewise.reporting._section import Section
-from stagewise.reporting._viewer import cursor_over, json_script, stage_of
 from stagewise.reporting.sections import LAST, SECTIONS
 from stagewise.reporting.sections.generic import generic_sections
+from stagewise.saved_findings import load_findings
 from stagewise.table import LOGGED
 from stagewise.words._familiarity import CAVEAT
-from stagewise.words._times import TokenAxis, axis_in_force, written_on
+from stagewise.words._times import TokenAxis, at, axis_in_force, written_on
 
 
 def report(
@@ -56,27 +56,29 @@ def report(
 
     Returns the path of the HTML file, which a notebook shows as the page.
     """
-    folder = Path(folder)
-    times = axis_in(folder, axis, tokens_per_step)
-    with readers(workers, len(table_file(folder)), executor) as pool, written_on(times):
-        measured = read_measured(folder, pool)
-        familiarity = measured.familiarity
-        foreign = familiarity is not None and familiarity.foreign
-        draw = functools.partial(_section_html, measured, folder, foreign, times)
-        each: Callable[..., Iterable[str]] = pool.map if pool else map
-        bodies = dict(_drawn(measured, draw, each))
-        return write_page(folder, _page(measured, bodies, familiarity, refresh))
+    measured = read_measured(Path(folder))
+    times = axis_of(measured.table, measured.run, axis, tokens_per_step)
+    with written_on(times), readers(workers, len(measured.file), executor) as pool:
+        stages, lineage = load_findings(measured.file, pool)
+        measured = measured._replace(stages=stages, lineage=lineage)
+        page = _page(measured, dict(_drawn(measured, times, pool)), refresh)
+    return write_page(Path(folder), page)
 
 
 def write_page(folder: Path, page: str) -> Page:
-    """Write a page as `report.html` into a folder; return its path."""
+    """Write a page as `report.html` into a folder, and its drawings beside it; return its path."""
+    for name, drawing in drawings_in(page).items():
+        write_text(folder / name, drawing)
     return Page(write_text(folder / REPORT, page))
 
 
 def _drawn(
-    measured: Measured, draw: Callable[[Section], str], each: Callable[..., Iterable[str]]
+    measured: Measured, times: TokenAxis | None, pool: concurrent.futures.Executor | None
 ) -> Iterator[tuple[Section, str]]:
     """Yield the sections that a run has, in their order, as HTML: by `map` one at a time, for its memory."""
+    familiarity = measured.familiarity
+    draw = functools.partial(_section_html, measured, familiarity is not None and familiarity.foreign, times)
+    each: Callable[..., Iterable[str]] = pool.map if pool else map
     needed: list[str] = []
     for section, body in zip(SECTIONS, each(draw, SECTIONS), strict=True):
         if body:
@@ -86,14 +88,11 @@ def _drawn(
     yield from ((section, body) for section, body in zip(others, each(draw, others), strict=True) if body)
 
 
-def _section_html(measured: Measured, folder: Path, foreign: bool, times: TokenAxis | None, section: Section) -> str:
-    """Return a section on a run as HTML, and write its figures to the folder too; nothing if it shows nothing."""
+def _section_html(measured: Measured, foreign: bool, times: TokenAxis | None, section: Section) -> str:
+    """Return a section on a run as HTML; nothing if it shows nothing."""
     with matplotlib.style.context(LOOK), written_on(times):  # which another process does not inherit
         origin = f"{measured.origin}. {CAVEAT}" if foreign else measured.origin
-        blocks = [
-            block if isinstance(block, str) else figure_html(block, folder, origin)
-            for block in section.blocks(measured)
-        ]
+        blocks = [block if isinstance(block, str) else figure_html(block, origin) for block in section.blocks(measured)]
     if blocks and foreign and section.of_batch:
         blocks.insert(0, f'<p class="caveat">{CAVEAT}.</p>')
     return "\n".join(blocks)
@@ -159,9 +158,8 @@ def page_html(
     )
 
 
-def _page(
-    measured: Measured, bodies: dict[Section, str], familiarity: BatchFamiliarity | None, refresh: float | None
-) -> str:
+def _page(measured: Measured, bodies: dict[Section, str], refresh: float | None) -> str:
+    familiarity = measured.familiarity
     return page_html(
         name=title(measured.run, str(measured.table["run"].iloc[0])),
         headline=headline(measured.stages, familiarity),
@@ -183,8 +181,21 @@ def _checkpoints(measured: Measured) -> dict[str, list[Any]]:
     return {
         **cursor_over(steps),
         "tokens": [int(tokens) for tokens in table["tokens"]] if counted else [],
-        "stages": [stage_of(step, measured.stages) for step in steps],
+        "stages": [_stage_of(step, measured.stages) for step in steps],
     }
+
+
+def cursor_over(steps: Sequence[int]) -> dict[str, list[Any]]:
+    """Return the steps of the cursor, and the name of each."""
+    return {"steps": [*steps], "names": [at(step) for step in steps]}
+
+
+def _stage_of(step: int, stages: Stages | None) -> str:
+    """Name the stage that a step lies in, as "stage 2"; nothing where there is one only."""
+    if stages is None or len(stages.table) < 2:
+        return ""
+    number = int(stages.table.loc[stages.table["start"] <= step, "stage"].max())
+    return f"stage {number}"
 
 
 def _missing(measured: Measured, bodies: Iterable[Section]) -> str:

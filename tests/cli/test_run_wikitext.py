@@ -49,7 +49,7 @@ def folder(text: str, few_sequences: None, tmp_path_factory: pytest.TempPathFact
 
 def test_the_section_says_what_the_model_knows_of_the_text(folder: Path) -> None:
     repeated = pd.read_parquet(folder / run_folder.REPEATED)
-    measured = Measured(run_folder.read_run(folder), None, run_folder.read_table(folder), None, {}, 0, repeated)
+    measured = Measured(run_folder.read_run(folder), run_folder.read_table(folder), repeated=repeated)
     blocks = _text_section(measured)
     said = " ".join(block for block in blocks if isinstance(block, str))
     assert said.startswith("<p>30% of the training windows repeat an excerpt, ")

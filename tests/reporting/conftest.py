@@ -115,7 +115,7 @@ def stages(table: pd.DataFrame) -> Stages:
 
 @pytest.fixture(scope="session")
 def measured(table: pd.DataFrame, stages: Stages) -> Measured:
-    return Measured({}, None, table, stages, {}, 0)
+    return Measured({}, table, stages)
 
 
 @pytest.fixture(scope="session")
@@ -123,6 +123,6 @@ def bare() -> Callable[..., Measured]:
     """Make what is known of a run from its rows alone."""
 
     def make(rows: pd.DataFrame, **known: Any) -> Measured:
-        return Measured({}, None, rows, None, {}, 0)._replace(**known)
+        return Measured({}, rows)._replace(**known)
 
     return make

@@ -1,4 +1,4 @@
-"""What is known of a run's task: from its record, from its class, or nothing."""
+"""What is known of a run's probe batch: from its record, or nothing."""
 
 import json
 import shutil
@@ -16,15 +16,8 @@ from stagewise.tasks import MarkovChain
 TASK = MarkovChain(spans=(1, 1), length=3)
 
 
-class MyTask(MarkovChain):
-    """A task of one's own: it is known to a report where its module has been imported."""
-
-
-def test_a_task_of_ones_own_is_rebuilt_where_it_is_known() -> None:
-    builtin = _outline_of({"recipe": {"task": describe(TASK)}}).relations.keys()
-    mine = {**describe(TASK), "type": describe(MyTask(spans=(1, 1), length=3))["type"]}
-    assert _outline_of({"recipe": {"task": mine}}).relations.keys() == builtin
-    assert _outline_of({"recipe": {"task": {**mine, "type": "elsewhere:OtherTask"}}}).relations == {}
+def test_without_a_record_of_the_batch_nothing_is_outlined() -> None:
+    assert _outline_of({"recipe": {"task": describe(TASK)}}).relations == {}
 
 
 def test_what_a_record_says_of_its_batch_needs_no_task() -> None:

@@ -14,7 +14,7 @@ import pytest
 from stagewise.checkpoints.run_folder import METRICS, RUN, TABLE
 from stagewise.findings.stages import Stages, find_stages
 from stagewise.recipe import describe
-from stagewise.reporting._measured import read_measured
+from stagewise.reporting._measured import read_measured, write_batch
 from stagewise.reporting.page import report
 from stagewise.reporting.sections import LAST, SECTIONS
 from stagewise.saved_findings import STAGES
@@ -40,6 +40,7 @@ def save(folder: Path, measured: pd.DataFrame, recipe: dict[str, Any] | None = N
 @pytest.fixture(scope="module", params=["some drawings", pytest.param("all drawings", marks=pytest.mark.slow)])
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, table: pd.DataFrame) -> Path:
     folder = save(tmp_path_factory.mktemp("run") / "whole", table, {"task": describe(TASK)})
+    write_batch(folder, TASK.probe_batch(4, seed=0))
     pd.DataFrame({"step": range(600), "loss": 1.0}).to_parquet(folder / METRICS)
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "some drawings":
@@ -210,7 +211,7 @@ def test_a_folder_that_a_measurement_resumes_from_says_what_reports_it(tmp_path:
         report(tmp_path)
 
 
-def test_relations_are_outlined_where_the_task_is_known(page: str, tmp_path: Path, table: pd.DataFrame) -> None:
+def test_relations_are_outlined_where_the_batch_is_known(page: str, tmp_path: Path, table: pd.DataFrame) -> None:
     folder = save(tmp_path / "run", table[table["probe"] == "MeanPattern"])
     assert "Outlined: where each relation lies" in page
     assert not read_measured(folder).relations

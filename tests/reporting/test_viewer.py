@@ -10,13 +10,14 @@ import pytest
 
 from stagewise.plot.maps import patterns
 from stagewise.reporting import _viewer as viewers
+from stagewise.reporting._html import json_script
 from stagewise.reporting._measured import Measured
-from stagewise.reporting._viewer import json_script, viewer
+from stagewise.reporting._viewer import viewer
 from tests.fixtures.packed import data_in, packed_in
 
 
 def of(table: pd.DataFrame) -> Measured:
-    return Measured({}, None, table, None, {}, 0)
+    return Measured({}, table)
 
 
 def views_of(page: str) -> list[dict[str, Any]]:

@@ -91,7 +91,7 @@ def test_a_figure_has_the_rows_of_its_kind(figure: str, expected: set[str]) -> N
          "value": 1.0 - k / 4}
         for k in (1, 2, 3)
     ]  # fmt: skip
-    run = Measured({}, None, tidy([*kl, *masses(0, 0.2, 0.7)]), None, {}, 0)
+    run = Measured({}, tidy([*kl, *masses(0, 0.2, 0.7)]))
     variant = FIGURES[figure].variants[0]
     rows = numbers.figure_numbers(figure, "small", SUMMARY.assign(variant=variant), {"mine": run})
     whats = " ".join(row["quantity"] for row in rows)
@@ -116,7 +116,7 @@ def test_a_stage_is_counted_by_its_reference_where_the_one_before_has_no_boundar
         ]
     )  # fmt: skip
     stages = find_stages(table)
-    run = Measured({}, None, table, stages, {}, 0)
+    run = Measured({}, table, stages)
     assert stages.turning_points.query("boundary")["reference"].to_list() == ["A*_1:2"]
     assert numbers.stage_ends(run) == {2: 300, 3: 980}
     assert [row["published"] for row in numbers.kl_rows("1", "a", run)] == list(LEVELS["1"][1:])

@@ -33,7 +33,7 @@ def measured(quantities: dict[str, Quantity] | None = None, **columns: object) -
     rows = pd.DataFrame({"run": "run", "step": STEPS, "probe": "MyProbe", "quantity": "score", "value": 0.5, **columns})
     if quantities:
         declare(rows, {"MyProbe": quantities})
-    return Measured({}, None, rows, None, {}, 0)
+    return Measured({}, rows)
 
 
 def test_a_probe_of_ones_own_has_a_section_with_its_label_and_unit() -> None:
@@ -83,7 +83,7 @@ def test_every_probe_without_a_section_is_drawn_with_its_declared_label(name: st
     probe = getattr(probes, name)
     for quantity, what in probe.quantities.items():
         rows = measured(quantity=quantity, layer=[0] * 4, head=[0, 1, 0, 1]).table.assign(probe=name)
-        (drawn,) = _probe_section(Measured({}, None, rows, None, {}, 0), name, [quantity])
+        (drawn,) = _probe_section(Measured({}, rows), name, [quantity])
         assert isinstance(drawn, Plot)
         assert drawn.caption.lower().startswith(what.label[0].lower())
         panel = drawn.panels[""]

@@ -86,7 +86,7 @@ def test_what_was_measured_says_whether_there_are_partial_solutions_else_the_tas
 
 
 def test_the_section_says_what_began_and_why_others_did_not(one_onset: pd.DataFrame) -> None:
-    measured = Measured({}, None, one_onset, find_stages(one_onset), {}, 0)
+    measured = Measured({}, one_onset, find_stages(one_onset))
     listed, why, tested, plot = _began(measured)
     assert "L0H0 becomes a previous-token head" in str(listed)
     assert "2 scores were examined, 1 of them without onset: 1 moved too little, or by noise alone." in str(why)
