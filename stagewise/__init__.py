@@ -77,7 +77,10 @@ def __getattr__(name: str) -> Any:
             raise  # a module, which the import itself finds
     from stagewise.plain_text import did_you_mean
 
-    rooms = ("architectures", "schedules", "tasks", "probes", "plot", "table", "statistics")
+    rooms = (
+        *("architectures", "schedules", "tasks", "probes", "plot", "table", "statistics"),
+        *("init", "intervention", "saved_findings", "sweeping"),
+    )
     inside = {room: dir(importlib.import_module(f"{__name__}.{room}")) for room in rooms}
     same = [f"{room}.{name}" for room, names in inside.items() if name in names]
     others = [*__all__, *(each for names in inside.values() for each in names if not each.startswith("_"))]
