@@ -9,7 +9,7 @@ import pandas as pd
 
 from evidence.answers.case import Case, Change, MissingError, Truth
 from stagewise import read_log
-from stagewise.checkpoints.logged_curves import is_log
+from stagewise.checkpoints.openers import is_log
 
 BESIDE = Path(__file__).parents[3] / "shared" / "data" / "logs"
 VARIABLE = "STAGEWISE_LOGS"
