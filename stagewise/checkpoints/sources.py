@@ -14,6 +14,7 @@ from stagewise.checkpoints import names
 from stagewise.checkpoints._architectures import architecture_from, asked_for, read_off, some_fields
 from stagewise.checkpoints._digest import digest, short_digest
 from stagewise.checkpoints._weight_files import (
+    INSIDE,
     Contents,
     State,
 )
@@ -172,7 +173,8 @@ def by_hand(name: str, steps: Iterable[int], load: Callable[[int], State]) -> So
 
 
 def _weights_of(model: Any) -> State:
-    return model if isinstance(model, Mapping) else models.weights(model)
+    named = model if isinstance(model, Mapping) else models.weights(model)
+    return {INSIDE.sub("", name): weight for name, weight in named.items()}
 
 
 def _loaded(label: str, step: int, load: Callable[[], State]) -> Entry:

@@ -212,6 +212,7 @@ class _Slices:
             models.circuits(self.model) if any(isinstance(probe, AbstractCircuitProbe) for probe in probes) else None
         )
         self.hooks = {hook for probe in probes for hook in probe.hooks(architecture)}
+        models.check_scores(self.model, self.hooks, plan.batch.tokens)
         for edit in edits:
             self.hooks |= models.hooks_for(self.model, edit)
         if edits:

@@ -17,6 +17,7 @@ from stagewise.models._readout import clean_pass as clean_pass
 from stagewise.models._readout import edited_pass as edited_pass
 from stagewise.models._readout import hooks_for as hooks_for
 from stagewise.models._trial import check_edits as check_edits
+from stagewise.models._trial import check_scores as check_scores
 from stagewise.models._weights import CONSTANTS as CONSTANTS
 from stagewise.models._weights import average_over_heads as average_over_heads
 from stagewise.models._weights import is_finite as is_finite

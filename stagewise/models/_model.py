@@ -76,3 +76,8 @@ class Bridge(Model, Protocol):
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> Any:
         """Copy the weights of a state dict."""
+
+
+def uncompiled(model: Any) -> Any:
+    """Return the model that `torch.compile` wraps; any other as it is."""
+    return getattr(model, "_orig_mod", model)

@@ -33,26 +33,49 @@ _Kind = type[AblateHead] | type[AblateMLP] | type[RestrictContext]
 
 _TRIED: WeakKeyDictionary[Any, set[_Kind]] = WeakKeyDictionary()
 
+SCORES = ".attn.hook_attn_scores"
+
+_OF_SCORES: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
+"""Hooks of each model that are known to hold scores."""
+
 
 def check_edits(
     model: Model, kinds: Iterable[_Kind], tokens: Int[Tensor, "batch pos"] | Float[Tensor, "batch pos feature"]
 ) -> None:
-    """Check by its effect that each kind of edit does on this model what it says; each is tried once.
-
-    A context of all positions changes nothing. A context of two, or of as many as leave every query some attention, is
-    in the first layer its own pattern restricted to them. Heads replaced by themselves change nothing; all heads
-    replaced by zero leave attention to write its bias, one head leaves it to write what the others do. An MLP replaced
-    by itself changes nothing; without it its layer leaves the residual stream as it was less what the MLP added. Edits
-    without effect on a checkpoint's weights, as where attention writes nothing, are tried again on the next ones.
-    """
-    tried = _TRIED.setdefault(model, set())
-    few = tokens[:1, :_POSITIONS]
-    if not tokens.is_floating_point():
-        few = trial_tokens(model.cfg.d_vocab, few.shape[1]).to(tokens.device)
+    """Check by its effect that each kind of edit does on this model what it says; each is tried until it has one."""
+    tried, few = _TRIED.setdefault(model, set()), _few(model, tokens)
     for kind in sorted(set(kinds) - tried, key=lambda kind: kind.__name__):
         with released(model):  # a context in which a held head sees none of its keys is no part of its pattern
             if _LAWS[kind](model, few):
                 tried.add(kind)
+
+
+def check_scores(
+    model: Model, hooks: Iterable[str], tokens: Int[Tensor, "batch pos"] | Float[Tensor, "batch pos feature"]
+) -> None:
+    """Check that those of the hooks that are named for scores hold them: that the pattern is their softmax."""
+    known = _OF_SCORES.setdefault(model, set())
+    if not (names := {name for name in hooks if name.endswith(SCORES)} - known):
+        return
+    patterns = {name: name.replace("hook_attn_scores", "hook_pattern") for name in names}
+    _, shown = clean_pass(model, _few(model, tokens), {*names, *patterns.values()}, regression=True)
+    for name in sorted(names):
+        scores, pattern = shown[name], shown[patterns[name]]
+        if bool(pattern.isnan().any()):
+            continue
+        # An attention sink takes a share of each row that no key shows.
+        if not same(scores.softmax(-1), pattern / pattern.sum(-1, keepdim=True)):
+            raise ValueError(
+                f"{name} of {name_of(model)} holds no attention scores, whose softmax would be the pattern: leave the "
+                "probes that read it out, as by --without, or read hook_pattern"
+            )
+        known.add(name)
+
+
+def _few(model: Model, tokens: Tensor) -> Tensor:
+    """Return a sequence to try things on."""
+    few = tokens[:1, :_POSITIONS]
+    return few if tokens.is_floating_point() else trial_tokens(model.cfg.d_vocab, few.shape[1]).to(tokens.device)
 
 
 def _ablations_do_what_they_say(model: Model, tokens: Tensor) -> bool:

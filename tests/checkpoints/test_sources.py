@@ -124,8 +124,9 @@ def test_parts_of_one_model_without_an_index_are_no_checkpoints(
     assert series.load(0).keys() >= {name for name, _ in plain.named_parameters()}
 
 
+@pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("kind", ["native", "GPT2", "bridge"])
-def test_models_in_memory_are_a_series(kind: str, hugging_face: Callable[..., nn.Module]) -> None:
+def test_models_in_memory_are_a_series(kind: str, compiled: bool, hugging_face: Callable[..., nn.Module]) -> None:
     def make(seed: int) -> Any:
         if kind == "native":
             return native(seed)
@@ -136,7 +137,8 @@ def test_models_in_memory_are_a_series(kind: str, hugging_face: Callable[..., nn
         model.load(built, plain.state_dict())
         return built
 
-    series = open_series([(0, make(0)), (7, make(1))], name="mine")
+    held: Callable[[Any], Any] = torch.compile if compiled else lambda made: made  # compiled at its first pass: never
+    series = open_series([(0, held(make(0))), (7, held(make(1)))], name="mine")
     assert (series.name, series.steps) == ("mine", (0, 7))
     built = model.build(series.architecture)
     tokens = torch.arange(5)[None]
@@ -145,6 +147,12 @@ def test_models_in_memory_are_a_series(kind: str, hugging_face: Callable[..., nn
         given = make(seed)(tokens)
         expected = (given.logits if kind == "GPT2" else given).log_softmax(-1)
         torch.testing.assert_close(model.clean_pass(built, tokens, ())[0], expected.detach(), atol=1e-5, rtol=0)
+
+
+def test_weights_of_a_compiled_model_have_the_names_of_the_model() -> None:
+    compiled: Any = torch.compile(native(0))
+    series = open_series({0: compiled.state_dict()}, architecture=CONFIG)
+    assert model.weights(native(0)).keys() <= series.weights(0).keys()
 
 
 def test_a_mapping_from_steps_to_weights_is_the_series_of_its_pairs() -> None:

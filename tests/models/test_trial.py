@@ -9,14 +9,18 @@ from torch import Tensor
 
 from stagewise import models
 from stagewise.architecture import Architecture
+from stagewise.checkpoints.series import open_series
 from stagewise.init import LinearInit
 from stagewise.intervention import AblateHead, AblateMLP, RestrictContext
+from stagewise.measurement.engine import measure
 from stagewise.models import _bridge_edits as bridge_edits
 from stagewise.models import _edits as edits
 from stagewise.models import _hooked_edits as hooked_edits
 from stagewise.models import _readout as passes
 from stagewise.models import _trial as trial
 from stagewise.models._bridge_loading import trial_tokens
+from stagewise.papers.scan_and_snap.growth_factor import GrowthFactor
+from stagewise.tasks import RepeatedTokens
 
 Make = Callable[..., Any]
 KINDS = (AblateHead, AblateMLP, RestrictContext)
@@ -28,6 +32,28 @@ EDITED = ("LN and MLP", "GPTJ")
 def untried(monkeypatch: pytest.MonkeyPatch) -> None:
     """The models of the tests are made once: what was tried is forgotten."""
     monkeypatch.setattr(trial, "_TRIED", {})
+
+
+@pytest.mark.parametrize("kind", ["GPT2", "GPTNeoX", "Gemma2", "OPT", "GPTJ"])
+def test_hooks_of_scores_hold_scores_or_are_refused(kind: str, hugging_face: Callable[..., Any]) -> None:
+    plain = hugging_face(kind)
+    model: Any = models.build(models.described(plain))
+    models.load(model, plain.state_dict())
+    tokens, name = torch.randint(32, (2, 9)), "blocks.1.attn.hook_attn_scores"
+    _, shown = models.clean_pass(model, tokens, {name, "blocks.1.attn.hook_pattern"})
+    if torch.equal(shown[name], shown["blocks.1.attn.hook_pattern"]):
+        with pytest.raises(ValueError, match=rf"{name} of {kind}\w+ holds no attention scores"):
+            models.check_scores(model, [name], tokens)
+    else:
+        models.check_scores(model, [name], tokens)
+        torch.testing.assert_close(shown[name].softmax(-1), shown["blocks.1.attn.hook_pattern"])
+
+
+def test_a_probe_of_scores_is_refused_where_a_hook_holds_the_pattern(hugging_face: Callable[..., Any]) -> None:
+    series = open_series([(0, hugging_face("OPT"))])
+    batch = RepeatedTokens(32, 8).probe_batch(4, seed=0)
+    with pytest.raises(ValueError, match=r"blocks\.0\.attn\.hook_attn_scores of OPT\w+ holds no attention scores"):
+        measure(series, [GrowthFactor()], batch, progress=False)
 
 
 @pytest.mark.parametrize("kind", ["grouped queries"])
