@@ -33,7 +33,7 @@ def trajectory(
     executor: ExecutorName = None,
     quiet: Quiet = False,
 ) -> None:
-    """Compare the checkpoints of a run folder or any source: representations, heads' subspaces, and the trajectory."""
+    """Compare the checkpoints of a run folder or any source: representations, and the trajectory."""
     from stagewise import plot
     from stagewise.checkpoints.run_folder import COMPARISONS, write
     from stagewise.cli._sources import opened_source, print_report, seen_by

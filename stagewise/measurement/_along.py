@@ -9,14 +9,13 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from scipy.linalg import subspace_angles
 from scipy.stats import norm
 from torch import Tensor
 from tqdm.auto import tqdm
 
 from stagewise import models
 from stagewise.architecture import Architecture
-from stagewise.attention import Circuits, residual_hooks_of
+from stagewise.attention import residual_hooks_of
 from stagewise.checkpoints._sketches import project
 from stagewise.checkpoints._weight_files import not_finite
 from stagewise.checkpoints.series import CheckpointSeries, State
@@ -34,17 +33,11 @@ _FEWEST = 4
 _ROUNDING = 1e-12
 """HSIC, over the square of the mean squared norm, that rounding leaves of vectors that do not vary."""
 
-SUBSPACES = "QK queries", "QK keys", "OV reads", "OV writes"
-"""Subspaces of the residual stream that a head uses: column and row space of W_Q W_K^T, and of W_V W_O."""
-
 GROUPS = 20
 """Groups of sequences, one of which at a time is left out for an interval."""
 
 TOGETHER = 8
 """Checkpoints of one task of an executor, which reads the last one, and the one before them, too."""
-
-Subspaces = dict[tuple[int, int, str], np.ndarray]
-"""Layer, head and name of a subspace -> an orthonormal basis of it, [model dimension]."""
 
 
 class _Estimate(NamedTuple):
@@ -118,15 +111,6 @@ def _least(products: Float[Tensor, "group row column"]) -> np.ndarray:
     return least
 
 
-def principal_angles(one: Float[np.ndarray, "d m"], other: Float[np.ndarray, "d n"]) -> np.ndarray:
-    """Return the principal angles of two subspaces in degrees, largest first: the columns are bases of them.
-
-    Source: Björck & Golub (1973), Numerical Methods for Computing Angles Between Linear Subspaces.
-    """
-    angles: np.ndarray = np.rad2deg(subspace_angles(one, other))
-    return angles
-
-
 @dataclasses.dataclass(frozen=True, eq=False)
 class Positions:
     """Scored positions, in the order of the sequences."""
@@ -164,10 +148,9 @@ class Positions:
 
 
 class Represented(NamedTuple):
-    """A checkpoint for comparisons: its residual stream, the heads' subspaces, and its place, as one vector."""
+    """A checkpoint for comparisons: its residual stream, and its place, as one vector."""
 
     streams: Float[Tensor, "layer position model"]
-    subspaces: Subspaces
     place: Float[np.ndarray, " number"]
 
 
@@ -219,7 +202,7 @@ class Along:
             rows = list[Columns]()
             for compared, other in (("previous checkpoint", previous), ("last checkpoint", last)):
                 labels = {**checkpoint_labels(self.series, step), "compared": compared}
-                rows += [] if other is None else [{**labels, **block} for block in self._compare(current, other)]
+                rows += [] if other is None else [{**labels, **block} for block in self._alignments(current, other)]
             yield Seen(step, rows, current.place)
             previous = current if self.compared else None
 
@@ -240,18 +223,18 @@ class Along:
     def _represented(self, model: Model, state: State) -> Represented:
         architecture, batch = self.series.architecture, self.batch
         if batch is None:
-            return Represented(torch.empty(0, 0, 0), {}, self._weights(state))
+            return Represented(torch.empty(0, 0, 0), self._weights(state))
         models.load(model, state)
-        streams, subspaces, place = torch.empty(0, 0, 0), Subspaces(), np.empty(0)
+        streams, place = torch.empty(0, 0, 0), np.empty(0)
         if self.compared:
             hooks = residual_hooks_of(architecture.n_layers)
             _, read = Positions.of(batch, self.compared).read(model, architecture, batch, hooks)
-            streams, subspaces = torch.stack(list(read.values())), _subspaces(models.circuits(model))
+            streams = torch.stack(list(read.values()))
         if self.placed:
             chosen = Positions.of(batch, max(1, self.placed // (architecture.n_outputs * len(self.series))))
             predictions, _ = chosen.read(model, architecture, batch)
             place = predictions.flatten().numpy() / len(chosen) ** 0.5
-        return Represented(streams, subspaces, place)
+        return Represented(streams, place)
 
     def _weights(self, state: State) -> Float[np.ndarray, " number"]:
         weights = models.without_constants(state)
@@ -259,41 +242,14 @@ class Along:
         many = sum(map(len, flat)) * len(self.series) > self.placed
         return np.concatenate([project(each) if many else each.numpy() for each in flat])
 
-    def _compare(self, one: Represented, other: Represented) -> Iterator[Columns]:
+    def _alignments(self, one: Represented, other: Represented) -> Iterator[Columns]:
+        """Yield the rows of the residual stream of each layer; none where it does not vary."""
         assert self.batch is not None
-        yield from _alignments(one, other, Positions.of(self.batch, self.compared).sequence)
-        yield from _angles(one, other)
-
-
-def _subspaces(circuits: Circuits) -> Subspaces:
-    """Return a basis of each subspace that the heads use; a matrix of zeros has none."""
-    found: Subspaces = {}
-    for matrices, names in ((circuits.QK, SUBSPACES[:2]), (circuits.OV, SUBSPACES[2:])):
-        U, S, V = (part.detach().cpu() for part in matrices.svd())
-        ranks = (S / S[..., :1] > torch.finfo(S.dtype).eps * U.shape[-2]).sum(-1)  # 0 / 0 is not larger
-        for layer, head in np.ndindex(*ranks.shape):
-            for name, basis in zip(names, (U, V), strict=True):
-                if rank := int(ranks[layer, head]):
-                    found[layer, head, name] = basis[layer, head, :, :rank].double().numpy()
-    return found
-
-
-def _alignments(one: Represented, other: Represented, sequence: Tensor) -> Iterator[Columns]:
-    """Yield the rows of the residual stream of each layer; none where it does not vary."""
-    n = int(sequence.max()) + 1
-    group = sequence.cpu() * min(GROUPS, n) // n
-    for layer, streams in enumerate(zip(one.streams, other.streams, strict=True)):
-        if (estimate := linear_cka(*streams, group)) is not None:
-            value, lo, hi = estimate
-            numbers = {"value": [value], "lo": [lo], "hi": [hi], "n": [n]}
-            yield {"probe": "LinearCKA", "quantity": "alignment", "layer": layer, **numbers}
-
-
-def _angles(one: Represented, other: Represented) -> Iterator[Columns]:
-    """Yield the rows of the subspaces that both have."""
-    both = [key for key in one.subspaces if key in other.subspaces]
-    angles = [principal_angles(one.subspaces[key], other.subspaces[key]) for key in both]
-    layer, head, subspace = (list(part) for part in zip(*both, strict=True)) if both else ([], [], [])
-    axes = {"probe": "PrincipalAngles", "layer": layer, "head": head, "subspace": subspace}
-    for quantity, values in (("mean_angle", [a.mean() for a in angles]), ("largest_angle", [a.max() for a in angles])):
-        yield {**axes, "quantity": quantity, "value": values}
+        sequence = Positions.of(self.batch, self.compared).sequence
+        n = int(sequence.max()) + 1
+        group = sequence.cpu() * min(GROUPS, n) // n
+        for layer, streams in enumerate(zip(one.streams, other.streams, strict=True)):
+            if (estimate := linear_cka(*streams, group)) is not None:
+                value, lo, hi = estimate
+                numbers = {"value": [value], "lo": [lo], "hi": [hi], "n": [n]}
+                yield {"probe": "LinearCKA", "quantity": "alignment", "layer": layer, **numbers}

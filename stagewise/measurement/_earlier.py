@@ -71,10 +71,7 @@ _PROCESS = secrets.token_hex()
 
 
 def join(parts: Sequence[Path], mapped_rows: int = _MAPPED_ROWS) -> pd.DataFrame:
-    """Return the rows of all parts as one table. The columns of a large table lie in temporary files without a name,
-    which are freed with the table: the system reads pages on access, so that until then 200 checkpoints cost no more
-    memory than 12, but for 8 bytes a row.
-    """
+    """Return the rows of all parts as one table; a large one's columns are mapped from files without a name."""
     columns = _columns(parts)
     if sum(pq.read_metadata(part).num_rows for part in parts) > mapped_rows:
         return _mapped(parts, columns)
@@ -157,9 +154,7 @@ def _mapped(parts: Sequence[Path], columns: Sequence[str]) -> pd.DataFrame:
 
 
 def _kinds(columns: Sequence[str]) -> dict[str, str]:
-    """Return the type of each array of numbers. A column of whole numbers has a byte a row that tells where they are
-    missing; one of arrays has the cells of all its rows, and their number in each.
-    """
+    """Return the type of each array of numbers, of where they are missing, and of how many cells a row has."""
     arrays = [name for name in columns if name in ARRAYS]
     values = {name: "f8" if type_of(name) == "float64" else "i8" for name in columns if _is_number(name)}
     lengths, cells = dict.fromkeys(map(_length, arrays), "i8"), dict.fromkeys(arrays, "f4")

@@ -218,9 +218,7 @@ def _of_references(block: Columns, batch: Batch) -> Columns:
 def measure_steps(
     measurement: Measurement, workers: int, executor: concurrent.futures.Executor | None, progress: bool
 ) -> list[Path]:
-    """Measure the checkpoints without rows so far; return all files by step. Lines on standard error say how long
-    others take, and where edited passes ran with hooks.
-    """
+    """Measure the checkpoints without rows so far, say how long the others take, and return all files by step."""
     series, plan, said = measurement.series, measurement.plan, not progress or (executor is not None and workers == 1)
     steps, workers, paths = series.steps, min(workers, len(series.steps)), list[Path]()
     bar = tqdm(total=len(steps), disable=not progress, desc=f"{series.name}: probes", unit="checkpoint")

@@ -49,9 +49,7 @@ _KEPT = 24
 
 
 def default_memory(device: str | torch.device = "cpu", enough: int = 0, workers: int = 1) -> int:
-    """Return the bytes that a worker takes: a sixth of a gigabyte of all, or what is enough; no more than a quarter
-    of what is free.
-    """
+    """Return the bytes that a worker takes: its part of what is enough, and at most a quarter of what is free."""
     cuda = torch.device(device).type == "cuda"
     free = torch.cuda.mem_get_info(device)[0] if cuda else _free()
     return min(max(_ENOUGH // workers, enough), free // 4 // workers)

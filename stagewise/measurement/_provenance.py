@@ -15,7 +15,7 @@ import torch
 from stagewise import probes as catalogue
 from stagewise.architecture import Architecture
 from stagewise.checkpoints._digest import short_digest
-from stagewise.checkpoints._table_file import TableFile, read_json
+from stagewise.checkpoints._table_file import TableFile
 from stagewise.checkpoints.findings import Audit
 from stagewise.checkpoints.run_folder import FORMAT, TABLE, versions
 from stagewise.checkpoints.series import CheckpointSeries
@@ -24,7 +24,6 @@ from stagewise.models._numbers import Dtype
 from stagewise.own_code import named
 from stagewise.probe import AbstractProbe
 from stagewise.recipe import describe, type_name
-from stagewise.table import WEIGHTS
 from stagewise.task import AbstractTask, Batch
 
 PROBES = "probes"
@@ -47,14 +46,10 @@ def provenance(batch: Batch, device: str = "cpu", dtype: Dtype = "float32") -> d
 
 @functools.cache
 def _git_revision(folder: str) -> str:
-    """Return the commit of the repository that a folder lies in, with "and changes" if files differ; empty for none.
-
-    To see whether files differ git runs what the repository's own config names, as a filter or a monitor of files. So
-    it is asked only of a repository whose code runs here anyway.
-    """
+    """Return the commit of the repository that a folder lies in, with "and changes" if files differ; empty for none."""
     try:
         top, revision = _git("rev-parse", "--show-toplevel", "HEAD", at=folder).splitlines()
-        if not _runs_code_of(top):
+        if not _runs_code_of(top):  # asked of files, git runs what the repository's own config names
             return f"{revision}, changes unknown"
         changed = _git("status", "--porcelain", "--untracked-files=no", at=folder)
     except (OSError, ValueError, subprocess.SubprocessError):
@@ -130,12 +125,6 @@ def recorded_probes(folder: Path) -> dict[str, str]:
         return {}
     if recorded := file.provenance.get(PROBES):
         return dict(recorded)
-    names = set(file.outline["probe"]) - {WEIGHTS}  # an earlier version's, which has them beside the parts
-    beside = sorted(file.path.parent.glob("parts/*/settings.json"), key=lambda path: path.stat().st_mtime_ns)
-    for path in reversed(beside):
-        probes = {text.partition("(")[0]: text for text in read_json(path, "delete it").get("probes", [])}
-        if names <= probes.keys():
-            return probes
     raise ValueError(
         f"{file.path} does not say which probes it was measured with: measure it anew, with `stagewise measure "
         f"{folder}`"

@@ -45,9 +45,7 @@ _NOT_FINITE = "not_finite"
 
 
 class Table(pd.DataFrame):
-    """A tidy frame that prints well: axes in one column, few rows; resamples and maps are neither shown nor written as
-    CSV.
-    """
+    """A tidy frame that prints well: axes in one column, few rows, without resamples and maps."""
 
     @property
     def _constructor(self) -> type["Table"]:

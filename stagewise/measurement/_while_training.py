@@ -28,13 +28,8 @@ def measured_now(
         )
     model.train(training)
     rows = table[table["value"].notna()]
-    return dict(zip(names_of_rows(rows), map(float, rows["value"]), strict=True))
-
-
-def names_of_rows(rows: pd.DataFrame) -> list[str]:
-    """Name each row of a table by its probe, quantity and labels."""
     labels = rows.drop(columns=[*VALUES, "tokens", "nested"], errors="ignore")
-    return [_name(row) for row in labels.to_dict("records")]
+    return {_name(row): float(value) for row, value in zip(labels.to_dict("records"), rows["value"], strict=True)}
 
 
 def watched(probes: Sequence[AbstractProbe], batch: Batch, architecture: Any = None) -> Numbers:

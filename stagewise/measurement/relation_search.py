@@ -169,9 +169,8 @@ class _Fit(NamedTuple):
 
 
 def _fit(half: _Half, keys: Bool[Tensor, "batch query key"]) -> _Fit | None:
-    """Compare the attention on a relation with chance; None where too few queries have keys of it. Chance is the mass
-    of uniform attention; of a relation whose keys differ between sequences, the mean pattern of the other sequences'
-    too, if that is more.
+    """Compare the attention on a relation with chance, uniform attention's mass or, if that is more, the mean
+    pattern's on other sequences; None where too few queries have keys of it.
     """
     starts, n = keys.any(-1), len(keys)
     number, sequences = int(starts.sum()), int(starts.any(1).sum())

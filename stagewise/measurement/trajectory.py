@@ -18,10 +18,6 @@ POSITIONS = 4096
 
 _COMPARED = {
     "LinearCKA": {"alignment": Quantity("linear CKA of the residual stream", range=(None, 1))},
-    "PrincipalAngles": {
-        "mean_angle": Quantity("mean principal angle", "degrees", (0, 90)),
-        "largest_angle": Quantity("largest principal angle", "degrees", (0, 90)),
-    },
 }
 """Quantities of `compare_checkpoints`, by the name that stands in the column `probe`."""
 
@@ -51,12 +47,8 @@ def compare_checkpoints(
     """Compare every checkpoint with the one before it and with the last one; return a tidy table.
 
     `LinearCKA`, `alignment`: of the residual stream in front of layer l, l = n_layers behind the last one, at scored
-    positions; without bias, its interval leaves out groups of sequences. `PrincipalAngles`, `mean_angle` and
-    `largest_angle`, degrees: between the subspaces that a head uses, the column and row spaces of W_Q W_K^T and of
-    W_V W_O; without norms, biases and rotary positions. Random subspaces of d_head among many more dimensions are near
-    90 degrees apart, those of d_head = d_model are always the same.
-
-    The column `compared` says with which. Three checkpoints at most are in memory.
+    positions; without bias, its interval leaves out groups of sequences. The column `compared` says with which. Three
+    checkpoints at most are in memory.
 
     Args:
         series: the checkpoints.
@@ -69,7 +61,7 @@ def compare_checkpoints(
     Raises:
         ValueError: no checkpoint whose weights are finite, or a batch that the models cannot read.
 
-    Source: Kornblith et al. (2019), arXiv:1905.00414; Björck & Golub (1973); see `_along`.
+    Source: Kornblith et al. (2019), arXiv:1905.00414; see `_along`.
     """
     return _comparisons(Along(series, batch, compared=positions, device=device).seen(executor, progress, "compared"))
 

@@ -170,12 +170,7 @@ def hook_point() -> Any:
 
 
 def unloaded(architecture: Architecture, device: str | torch.device = "cpu") -> Model:
-    """Build a model for weights that are loaded: its own are as large as those of `build`, and mean nothing.
-
-    Drawing at random takes most of the time of building. All parameters are replaced before anything is read of them.
-    Buffers that are not loaded, as masks and tables of rotary positions, are computed by the library that builds them.
-    A bridge is checked on weights of the usual sizes.
-    """
+    """Build a model for weights that are loaded, without the time of drawing its own, which are of the usual sizes."""
     with _Repeating():  # type: ignore[no-untyped-call]  # torch's modes are not annotated
         return build(architecture, device=device)
 

@@ -42,9 +42,7 @@ def restrict_scores(scores: Float[Tensor, "*axes query key"], context: int) -> F
 
 
 def restrict_pattern(pattern: Float[Tensor, "*axes query key"], context: int) -> Float[Tensor, "*axes query key"]:
-    """Set a pattern outside the context to 0, after the softmax, and renormalise: equal to `restrict_scores`. Rows sum
-    to less than one where an attention sink has the rest, which stays within every context.
-    """
+    """Set a pattern outside the context to 0, after the softmax, and renormalise: equal to `restrict_scores`."""
     inside, total, least = _within(pattern, context)
     if not bool((total > least).all()):
         raise NothingLeftError(
@@ -84,9 +82,7 @@ def _within(pattern: Tensor, context: int) -> tuple[Tensor, Tensor, float]:
 def replacement(
     part: Ablation, clean: Mapping[str, Tensor], mean: Mapping[str, Tensor] | None = None, *, checked: bool = False
 ) -> Float[Tensor, "#batch pos written"]:
-    """Return the replacement of a head's z, or of an MLP's output: zeros, a mean, or the previous sequence's. With a
-    direction it is z itself, moved as far that way as the ablation would move it.
-    """
+    """Return the replacement of a head's z, or of an MLP's output, as the ablation says."""
     if isinstance(part, AblateMLP):
         written = clean[mlp_hook(part.layer)]
         return torch.zeros_like(written[:1]) if part.kind == "zero" else _mean(written, mean, mlp_hook(part.layer))

@@ -75,10 +75,7 @@ def read(state: Mapping[str, Tensor], model: Model) -> dict[int, Bool[Tensor, "h
 def evenly(
     scores: Float[Tensor, "*axes query key"], keys: Bool[Tensor, "*#axes query key"]
 ) -> Float[Tensor, "*axes query key"]:
-    """Return scores whose softmax lies evenly on the keys, and nowhere else, where a query has any that it sees. They
-    are so large that all others' shares are zero. A score of -inf, now or later, hides a key; where all of a query's
-    are hidden, its scores are what they were.
-    """
+    """Return scores whose softmax lies evenly on a query's keys, where it sees any (a score of -inf hides a key)."""
     # The largest finite number in place of inf: the softmax subtracts the maximum, and inf - inf is nan.
     return scores.masked_fill(keys & ~scores.isneginf(), torch.finfo(scores.dtype).max)
 

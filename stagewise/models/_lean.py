@@ -104,20 +104,6 @@ def project(
         if queries is not None:
             cos, sin = (table[queries.index][:, None] for table in (cos, sin))
         q = turned_by(q, cos, sin, weights.adjacent)
-    return _heads(weights, layer, q, k, v)
-
-
-def shown(weights: LeanWeights, clean: Mapping[str, Tensor], queries: ScoredPositions | None) -> Heads | None:
-    """Return the first layer's queries, keys and values in the clean pass; None where that does not show them."""
-    if weights.shown is None or not clean.keys() >= set(weights.shown):
-        return None
-    q, k, v = (clean[name] for name in weights.shown)
-    q = q if queries is None else queries.take(q)
-    q, k, v = (rearrange(each, "batch pos head d_head -> batch head pos d_head") for each in (q, k, v))
-    return _heads(weights, weights.layers[0], q, k, v)
-
-
-def _heads(weights: LeanWeights, layer: Layer, q: Tensor, k: Tensor, v: Tensor) -> Heads:
     if (shared := q.shape[1] // k.shape[1]) > 1:
         k, v = (each.repeat_interleave(shared, 1) for each in (k, v))
     return Heads(q, k, v, layer.scale, weights.score_cap)
@@ -263,15 +249,11 @@ class LeanPass:
     @cached_property
     def _first(self) -> tuple[Tensor, Heads]:
         """The first layer in the clean pass: restricted contexts differ only in the keys that are seen."""
-        x = self.clean["blocks.0.hook_resid_pre"]
-        heads = shown(self.weights, self.clean, self._queries(0))
-        return self._before(0, x) if heads is None else (self._entering(0, x), heads)
+        return self._before(0, self.clean["blocks.0.hook_resid_pre"])
 
     def _clean_layer(self, number: int, shown: bool) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the residual stream that a layer's attention adds to in the clean pass, its heads' z, and its output.
-        An edit takes the z that the clean pass shows where it replaces some of it. An MLP's ablation computes it, even
-        where other edits have it shown: its bits would depend on who else asks.
-        """
+        """Return the residual stream that a layer's attention adds to in the clean pass, its z, and its output."""
+        # Shown z for edits of heads alone: the bits of an MLP's ablation would depend on who else has z shown.
         if (number, shown) not in self._clean_layers:
             self._clean_layers.clear()  # edits come layer by layer
             x, queries = self.clean[f"blocks.{number}.hook_resid_pre"], self._queries(number)
@@ -309,10 +291,7 @@ def agreeing_weights(
     *,
     regression: bool = False,
 ) -> LeanWeights | None:
-    """Return the weights for the lean pass if it gives the model's own predictions and z's; None if it does not. Its
-    config is read, and the pass tried on the first sequences: a model that computes with anything that the lean pass
-    does not know, or in another way, differs, and is run with hooks instead.
-    """
+    """Return the weights for the lean pass if it gives the model's own predictions and z's on the first sequences."""
     weights = lean_weights(model, clean)
     if weights is None or not_covered(model):
         return None

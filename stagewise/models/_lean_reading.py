@@ -1,6 +1,5 @@
 """The weights of the lean pass, read off a HookedTransformer or a bridge of either kind."""
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -19,10 +18,7 @@ from stagewise.models._weights import in_hooked_layout, parameters
 
 
 def not_covered(model: Model) -> list[str]:
-    """Name the features of the model's config that the lean pass does not compute with, as far as configs tell. A
-    comparison of predictions may miss it: a norm of queries where the compared sequences repeat one token, ALiBi where
-    its slopes are small, values that are clipped in later sequences alone.
-    """
+    """Name the features of the config that the lean pass lacks, and a comparison of few predictions might miss."""
     cfg: Any = model.cfg
     alibi = ["ALiBi positions"] if cfg.positional_embedding_type == "alibi" else []
     if not is_bridge(model) or native.is_native(model):
@@ -52,22 +48,11 @@ def rotary_hooks(model: Model) -> set[str]:
     return {name for name in model.hook_dict if name.endswith((".attn.hook_cos", ".attn.hook_sin"))}
 
 
-def shown_hooks(model: Model) -> tuple[str, str, str] | None:
-    """Name the hooks of queries, keys and values in the first layer, which no restricted context changes. None of a
-    bridge, whose hooks of these names are other things: before positions turn them, or of all heads in one.
-    """
-    if is_bridge(model):
-        return None
-    turned = "rot_" if model.cfg.positional_embedding_type == "rotary" else ""
-    return (f"blocks.0.attn.hook_{turned}q", f"blocks.0.attn.hook_{turned}k", "blocks.0.attn.hook_v")
-
-
 def _of_model(model: Model, mlps: bool) -> LeanWeights:
     """Read a HookedTransformer, or the native bridge that has its parameters."""
     weights = {name: in_hooked_layout(model, name, each).detach() for name, each in parameters(model).items()}
     scales = [native.attn_scale(model, layer) for layer in range(model.cfg.n_layers)]
-    read = of_config(model.cfg, weights, scales, held_keys(model), mlps=mlps)
-    return dataclasses.replace(read, shown=shown_hooks(model))
+    return of_config(model.cfg, weights, scales, held_keys(model), mlps=mlps)
 
 
 def of_config(

@@ -19,9 +19,7 @@ def check_dtype(dtype: str) -> None:
 
 
 def products_in(dtype: Dtype, device: str | torch.device) -> torch.autocast:
-    """Return a context in which matrix products are taken in the dtype, by torch's autocast, and attention with them.
-    Float32 switches off an autocast around it: what is checked to rounding stays so.
-    """
+    """Return a context of products in the dtype, by torch's autocast; float32 switches off an autocast around it."""
     return torch.autocast(torch.device(device).type, torch.bfloat16, enabled=dtype == "bfloat16")
 
 

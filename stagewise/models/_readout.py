@@ -112,9 +112,7 @@ def edited_pass(
     tokens: Int[Tensor, "batch pos"] | Float[Tensor, "batch pos feature"] | None = None,
     dtype: Dtype = "float32",
 ) -> Float[Tensor, "batch pos token"]:
-    """Run the model with the edit, from the first layer that it touches; return log-probabilities (nats), or the
-    outputs of a regression. Models that read tokens beyond their embedding take zeros without them.
-    """
+    """Run the model with the edit, from the first layer that it touches; return predictions as `clean_pass` does."""
     for part in edit:
         _check(model, part)
         if isinstance(part, PatchEdge):
@@ -157,9 +155,7 @@ def circuits(model: Model) -> Circuits:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Readout:
-    """The way from the residual stream to the predictions; `is_sum` says that it is the sum of what layers write,
-    `adds_heads` that attention adds what W_O makes of z.
-    """
+    """The way from the residual stream to the predictions; whether it is a sum, and of what heads write, is asked."""
 
     weights: LeanWeights
     is_sum: bool = True

@@ -42,9 +42,7 @@ def causal_attention(
     *,
     by_products: bool = False,
 ) -> Float[Tensor, "batch head query d_head"]:
-    """Return softmax(q k^T / scale) v for the last positions' queries, some held at keys. The way depends on shapes and
-    device alone, so that a resumed run takes the same.
-    """
+    """Return softmax(q k^T / scale) v for the last positions' queries, in a way that shapes and device alone decide."""
     batch, queries, keys = q.shape[0], q.shape[2], k.shape[2]
     # A single query, the last one, sees all keys.
     mask = causal_mask(queries, keys, q) if queries > 1 else q.new_zeros(())
@@ -143,11 +141,8 @@ def _projected(rows: Tensor, weight: Tensor, bias: Tensor, vocabulary: int) -> F
 
 
 class TrainingPass(NamedTuple):
-    """A forward pass of training.
-
-    One name gives one order of sums, and so the same bits. `predict` goes from tokens (or vectors), and which
-    predictions are scored, to the logits (or outputs) of these. `of` does the same by other parameters, named as in
-    `models.parameters`, for `torch.func.vmap` over several models; it is None where the pass is the model itself.
+    """A forward pass of training, from tokens and which predictions are scored to their logits: by the model's own
+    parameters, or by others (`of`). One name gives one order of sums, and so the same bits.
     """
 
     name: str
@@ -161,9 +156,7 @@ def training_pass(
     scored: Bool[Tensor, "batch pos"],
     batch_size: int,
 ) -> TrainingPass:
-    """Return the fastest pass to the scored predictions that gives the model's values; where it does not, on a few
-    sequences, the model itself. The size of an update chooses the way, which then stays.
-    """
+    """Return the fastest pass that gives the model's values on a few sequences, else the model itself."""
     hooked = TrainingPass("hooked", lambda tokens, scored: model(tokens)[scored])
     # Hooks that stay with a model are part of what it computes; with zero weights the comparison below would miss them.
     if not _covers(model) or any(point.fwd_hooks for point in model.hook_dict.values()):

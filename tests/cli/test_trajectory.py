@@ -26,7 +26,7 @@ def test_a_run_gets_a_table_and_two_figures(small_folder: Path, tmp_path: Path) 
     assert result.exit_code == 0, result.output
     table = pd.read_parquet(folder / "tables" / "comparisons.parquet")
     assert declared(table)["LinearCKA"]["alignment"].label == "linear CKA of the residual stream"
-    assert set(table["probe"]) == {"LinearCKA", "PrincipalAngles", "Trajectory"}
+    assert set(table["probe"]) == {"LinearCKA", "Trajectory"}
     assert set(table["step"]) == {0, 2, 4, 6}
     for name in ("alignment.svg", "trajectory.svg"):
         assert (folder / name).read_text(encoding="utf8").rstrip().endswith("</svg>")

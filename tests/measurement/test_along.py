@@ -12,7 +12,7 @@ from stagewise import models
 from stagewise.architectures import minimal
 from stagewise.checkpoints.series import CheckpointSeries, State
 from stagewise.measurement import _along as positions
-from stagewise.measurement._along import TOGETHER, Positions, linear_cka, principal_angles
+from stagewise.measurement._along import TOGETHER, Positions, linear_cka
 from stagewise.measurement.trajectory import compare_checkpoints, compare_on_trajectory, measure_trajectory
 from stagewise.tasks import MarkovChain
 from tests.fixtures.runs import AtOnce
@@ -144,12 +144,3 @@ def test_the_interval_holds_the_value_of_many_vectors() -> None:
 def test_what_does_not_vary_and_too_few_vectors_have_none() -> None:
     assert linear_cka(torch.ones(N, 3), vectors(0, 3), torch.arange(N)) is None
     assert linear_cka(vectors(0, 3, 3), vectors(1, 3, 3), torch.arange(3)) is None
-
-
-@pytest.mark.parametrize("degrees", [0.0, 0.001, 30.0, 90.0])
-def test_a_plane_turned_about_one_of_its_lines_is_at_that_angle(degrees: float) -> None:
-    turn, angle = np.eye(5), np.deg2rad(degrees)
-    turn[:2, :2] = [[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]]
-    plane = np.eye(5)[:, [0, 4]]
-    basis = np.array([[2.0, 1.0], [0.5, -1.0]])
-    assert principal_angles(plane, turn @ plane @ basis) == pytest.approx([degrees, 0.0], abs=1e-6)
