@@ -47,7 +47,7 @@ def test_lines_of_python_compile_and_name_what_there_is(page: Path) -> None:
 
 
 OPEN = {"plot", "probes", "tasks", "task", "probe", "loss", "attention", "intervention", "statistics"}
-OPEN |= {"architectures", "schedules", "table", "init", "saved_findings", "sweeping"}
+OPEN |= {"architectures", "schedules", "table", "init", "saved_findings", "sweeping", "reporting"}
 """What is open beside the door: catalogues, figures, and the nouns that an author of a task or a probe imports."""
 
 

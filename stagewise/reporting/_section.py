@@ -1,9 +1,16 @@
 """A section of the report as data: its title, its needs, and the function that makes it."""
 
 import dataclasses
-from collections.abc import Callable
+import functools
+import html
+from collections.abc import Callable, Sequence
 
-from stagewise.reporting._figure import Plot
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from stagewise.findings.stages import Stages
+from stagewise.reporting._figure import Plot, identifier
 from stagewise.reporting._measured import Measured
 
 PANELS = 12
@@ -54,3 +61,31 @@ class Section:
         """Missing parts that a report without the section names: the title, and the probes to measure."""
         probes = dict.fromkeys(name.partition(".")[0] for name in self.needs)
         return f"{self.title} ({', '.join(probes)})" if probes else self.title
+
+
+Draw = Callable[[pd.DataFrame, Stages | None], Axes | Figure]
+"""A figure of rows of a table and of the stages of their run."""
+
+
+def section(title: str, caption: str, needs: Sequence[str], draw: Draw) -> Section:
+    """Return a section of one figure, for `report(folder, sections=[...])`, or for every report of this machine: as an
+    entry point of the group `stagewise.sections`.
+
+    Args:
+        title: of the section.
+        caption: of its figure: what to look for.
+        needs: probes, as in "Loss", or quantities, as in "AttentionTo.mass", that it shows; without them it is left
+            out, and one that has no section otherwise gets no further one.
+        draw: makes the figure from these rows and the stages of the run, as the functions of `stagewise.plot` do.
+
+    >>> from stagewise import plot
+    >>> section("My loss", "Look for a fall.", ["Loss"], plot.loss_curve).missing
+    'My loss (Loss)'
+    """
+    name = f"own-{identifier(title).lower()}"
+    return Section(name, title, functools.partial(_own, name, caption, draw), tuple(needs), applies=never_missing)
+
+
+def _own(name: str, caption: str, draw: Draw, measured: Measured) -> Blocks:
+    rows = measured.table
+    return [Plot(name, {"": draw(rows, measured.stages)}, rows, html.escape(caption))]

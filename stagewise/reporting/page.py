@@ -19,7 +19,7 @@ from stagewise.reporting._html import Page, json_script, packaged, write_text
 from stagewise.reporting._measured import Measured, axis_of, read_measured
 from stagewise.reporting._prose import finding, headline, run_in_words, title
 from stagewise.reporting._section import Section
-from stagewise.reporting.sections import LAST, SECTIONS
+from stagewise.reporting.sections import LAST, SECTIONS, installed
 from stagewise.reporting.sections.generic import generic_sections
 from stagewise.saved_findings import load_findings
 from stagewise.table import LOGGED
@@ -35,6 +35,7 @@ def report(
     axis: str = "steps",
     tokens_per_step: int | None = None,
     refresh: float | None = None,
+    sections: Sequence[Section] = (),
 ) -> Page:
     """Write the report of a measured run: `report.html`, which needs no other file and no network.
 
@@ -49,6 +50,7 @@ def report(
         axis: "tokens" writes and draws what was found with the tokens that the model had seen in place of steps.
         tokens_per_step: where the table does not say how many these are.
         refresh: seconds after which an open page loads itself again, while the run is watched.
+        sections: further ones, from `stagewise.reporting.section`.
 
     Raises:
         FileNotFoundError: the folder holds no run, or no table.
@@ -61,7 +63,7 @@ def report(
     with written_on(times), readers(workers, len(measured.file), executor) as pool:
         stages, lineage = load_findings(measured.file, pool)
         measured = measured._replace(stages=stages, lineage=lineage)
-        page = _page(measured, dict(_drawn(measured, times, pool)), refresh)
+        page = _page(measured, dict(_drawn(measured, (*SECTIONS, *installed(), *sections), times, pool)), refresh)
     return write_page(Path(folder), page)
 
 
@@ -73,14 +75,14 @@ def write_page(folder: Path, page: str) -> Page:
 
 
 def _drawn(
-    measured: Measured, times: TokenAxis | None, pool: concurrent.futures.Executor | None
+    measured: Measured, sections: Sequence[Section], times: TokenAxis | None, pool: concurrent.futures.Executor | None
 ) -> Iterator[tuple[Section, str]]:
     """Yield the sections that a run has, in their order, as HTML: by `map` one at a time, for its memory."""
     familiarity = measured.familiarity
     draw = functools.partial(_section_html, measured, familiarity is not None and familiarity.foreign, times)
     each: Callable[..., Iterable[str]] = pool.map if pool else map
     needed: list[str] = []
-    for section, body in zip(SECTIONS, each(draw, SECTIONS), strict=True):
+    for section, body in zip(sections, each(draw, sections), strict=True):
         if body:
             needed += section.needs
             yield section, body

@@ -11,9 +11,11 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from stagewise import plot
 from stagewise.checkpoints.run_folder import METRICS, RUN, TABLE
 from stagewise.findings.stages import Stages, find_stages
 from stagewise.recipe import describe
+from stagewise.reporting import section
 from stagewise.reporting._measured import read_measured, write_batch
 from stagewise.reporting.page import report
 from stagewise.reporting.sections import LAST, SECTIONS
@@ -23,6 +25,7 @@ from stagewise.words import _stages as words
 from stagewise.words._familiarity import CAVEAT
 from tests.fixtures.packed import rows_in
 from tests.fixtures.runs import AtOnce, draw_some
+from tests.reporting.conftest import OWN
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 
@@ -215,6 +218,24 @@ def test_relations_are_outlined_where_the_batch_is_known(page: str, tmp_path: Pa
     folder = save(tmp_path / "run", table[table["probe"] == "MeanPattern"])
     assert "Outlined: where each relation lies" in page
     assert not read_measured(folder).relations
+
+
+def test_sections_of_ones_own_and_of_installed_packages_show_their_probes(
+    tmp_path: Path, table: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "further-1.dist-info"
+    package.mkdir()
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: further\nVersion: 1\n")
+    (package / "entry_points.txt").write_text("[stagewise.sections]\nlosses = further_sections:LOSSES\n")
+    lines = ["from stagewise import plot", "from stagewise.reporting import section"]
+    lines += ['LOSSES = section("Theirs & ours", "Look <here>.", ["Loss"], plot.loss_curve)']
+    (tmp_path / "further_sections.py").write_text("\n".join(lines))
+    monkeypatch.syspath_prepend(tmp_path)
+    mine = section("Mine", "", [OWN], lambda rows, stages: plot.quantity(rows, OWN, "early & $late$", stages))
+    rows = table[table["probe"].isin(["Loss", OWN])]
+    page = report(save(tmp_path / "run", rows), sections=[mine]).read_text(encoding="utf8")
+    assert sections_of(page) == ["stages", "onsets", "own-theirs-ours", "own-mine", "settings"]
+    assert "Look &lt;here&gt;." in page
 
 
 def test_one_profile_does_not_hide_what_was_not_measured(tmp_path: Path, table: pd.DataFrame) -> None:

@@ -1,0 +1,1 @@
+from ._section import section as section
