@@ -68,6 +68,8 @@ from .table import Quantity as Quantity
 from .task import AbstractTask as AbstractTask
 from .task import Batch as Batch
 from .training import train as train
+from .words._answer import answer as answer
+from .words._findings import in_words as in_words
 from .words._times import in_tokens as in_tokens
 
 __all__: list[str]

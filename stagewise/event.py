@@ -4,9 +4,13 @@ import dataclasses
 import itertools
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import pandas as pd
+
+from stagewise.statistics import DEFAULT, StageCriteria
+from stagewise.table import Quantities, Quantity
 
 Causes = Mapping[str, int | float | Sequence[int | float]]
 """Name of what was done to a run -> its step, as in {"the learning-rate drop": 3000}, or its first and its last one."""
@@ -81,3 +85,16 @@ def labels_of(row: Mapping[Any, Any]) -> dict[str, Any]:
     """
     _, _, *axes = itertools.takewhile(lambda name: name != "verdict", row)
     return {name: row[name] for name in axes if not pd.isna(row[name])}
+
+
+class Context(NamedTuple):
+    """The context of the rows of a run's findings: its quantities, the thresholds, the causes."""
+
+    quantities: Quantities
+    criteria: StageCriteria = DEFAULT
+    causes: Causes = MappingProxyType({})
+
+    def quantity(self, row: Mapping[Any, Any]) -> Quantity:
+        """Return the description of a row's quantity; one that was not declared goes by its probe and name."""
+        known = self.quantities.get(row["probe"], {}).get(row["quantity"])
+        return known or Quantity(f"{row['probe']} {row['quantity']}")

@@ -31,13 +31,14 @@ LAYERS: tuple[set[str], ...] = (
         "recipe",
         "schedules",
         "task",
+        "token_axis",
         "wired_init",
     },
-    {"models", "words"},
+    {"models"},
     {"checkpoints"},
     {"probes", "processes"},
     {"tasks", "training", "sweeping", "findings"},
-    {"restricted_training", "saved_findings"},
+    {"restricted_training", "saved_findings", "words"},
     {"measurement", "plot"},
     {"reporting"},
     {"replay", "analysis"},
@@ -188,6 +189,17 @@ def test_what_finds_asks_for_roles_and_names_no_probe_of_the_catalogue() -> None
     }
     assert len(texts) > 40
     assert {module: named for module, text in texts.items() if (named := probes & set(re.findall(r"\w+", text)))} == {}
+
+
+def test_findings_are_data_and_import_no_sentence() -> None:
+    of_findings = {module: belows for module, belows in imports_of_all().items() if room(module) == "findings"}
+    assert len(of_findings) > 15
+    assert {
+        module for module, belows in of_findings.items() if any(room(below) == "words" for below in belows)
+    } == set()
+    through_the_door = {module for module, belows in of_findings.items() if "stagewise" in belows}
+    # To print, and for what the catalogue declares of its numbers.
+    assert through_the_door == {"stagewise.findings._frames", "stagewise.findings._scores"}
 
 
 def test_statistics_imports_numpy_and_scipy_and_nothing_of_the_rest() -> None:

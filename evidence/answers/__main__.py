@@ -20,7 +20,7 @@ from evidence.answers import circuits, continued, logged, printed_logs, public_l
 from evidence.answers.case import Case, MissingError
 from evidence.answers.judging import Verdict, judged
 from evidence.answers.page import Row, page
-from stagewise import Stages, find_stages
+from stagewise import Stages, answer, find_stages
 from stagewise.models._process import one_thread
 
 FOLDER = Path("runs/answers")
@@ -51,7 +51,7 @@ def code() -> str:
 
 def first_sentences(stages: Stages) -> str:
     """Return the answer without its last sentence, which says what is uncertain."""
-    return " ".join(stages.answer[:-1] or stages.answer)
+    return " ".join(answer(stages)[:-1] or answer(stages))
 
 
 def asked(name: str, folder: Path) -> Row:

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from evidence.calibration.cases import SMOOTH, checkpoints, correlated, logistic
+from stagewise import answer
 from stagewise.findings.stages import Stages, find_stages
 from stagewise.probes import Loss, LossByToken
 from stagewise.table import declare, tidy
@@ -62,7 +63,7 @@ def main(repetitions: int, tables: int) -> None:
             onsets = [*found(stages := find_stages(table))]
             hit += any(name == "of token 0" and lo <= at <= hi for name, lo, hi in onsets)
             others += any(name != "of token 0" for name, *_ in onsets)
-            told += "with no onset of the mean loss, predictions of token 0" in " ".join(stages.answer)
+            told += "with no onset of the mean loss, predictions of token 0" in " ".join(answer(stages))
         print(
             f"{spacing}: of {repetitions} planted {hit} found within the interval, {told} told as hidden, {others} "
             "with another class",

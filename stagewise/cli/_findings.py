@@ -54,6 +54,7 @@ def stages(
 def _stages_of_seeds(sources: Sequence[str], as_json: bool, axis: str, tokens_per_step: int | None) -> None:
     from stagewise.findings.replicates import FRAMES
     from stagewise.reporting._measured_runs import over_seeds, read_runs, seeds_in_words
+    from stagewise.words._seeds import names
 
     seeds = read_runs([measured_folder(source) for source in sources], axis, tokens_per_step)
     replicates, _ = over_seeds(seeds)
@@ -65,7 +66,7 @@ def _stages_of_seeds(sources: Sequence[str], as_json: bool, axis: str, tokens_pe
         for one, familiarity in zip(seeds.stages, seeds.familiarities, strict=True)
     ]
     over: dict[str, Any] = {name: records(getattr(replicates, name)) for name in FRAMES}
-    named = zip(replicates.catalogue, replicates.names, strict=True)
+    named = zip(replicates.catalogue, names(replicates), strict=True)
     over["catalogue"] = [{**event.plain, "words": name} for event, name in named]
     print(json.dumps({"seeds": each, "over_seeds": over}, indent=2))
 

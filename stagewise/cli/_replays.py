@@ -240,21 +240,20 @@ def densify(
     from stagewise.replay import densifying
 
     recipe = recipe_of_run(folder, own_task or (), "densify replays")
-    windows, saved = _windows(folder, between), open_series(folder).steps
-    unmeasured = _unmeasured(folder, saved)
-    if not windows and not unmeasured:
+    windows = _windows(folder, between)
+    if not windows:
         print(f"no boundary of {folder} has an interval to make narrower: nothing to do, or give --between")
         return
+    saved = open_series(folder).steps
     steps = densifying.steps_within(windows, saved[-1], budget, every, saved)
     for window in windows:
         print(window)
     cost = densifying.cost(folder, steps)
-    if not cost.checkpoints and not unmeasured:
+    if not cost.checkpoints:
         smaller = "" if every is None else " or a smaller --every"
         print(f"all these steps are saved already: nothing to do, or give --between{smaller}")
         return
-    lacking = f"all these steps are saved already; {unmeasured} that the table lacks are measured"
-    print(cost if cost.checkpoints else lacking)
+    print(cost)
     sequences = _sequences(recipe, folder, sequences, len(saved) + cost.checkpoints)
     extra = [probe_named(name) for name in measurement.probe or ()]
     # These may be refused, and nothing is trained then.
@@ -270,14 +269,6 @@ def densify(
     for window in _windows(folder):
         print(f"now: {window}")
     print_report(folder)
-
-
-def _unmeasured(folder: Path, saved: Sequence[int]) -> int:
-    """Return how many saved checkpoints the table lacks, as where a densification was killed before it measured."""
-    from stagewise.checkpoints.run_folder import TABLE, table_file
-
-    measured = set(table_file(folder).outline["step"]) if (folder / TABLE).exists() else set()
-    return len(set(saved) - measured)
 
 
 def _sequences(recipe: "Recipe", folder: Path, requested: int | None, checkpoints: int) -> int | None:

@@ -131,12 +131,13 @@ def _report_of(folder: Path, axis: str, tokens_per_step: int | None) -> None:
     from stagewise.reporting._measured import axis_in
     from stagewise.reporting.page import report as write_report
     from stagewise.saved_findings import load_stages
+    from stagewise.words._answer import answer
     from stagewise.words._times import written_on
 
     page = write_report(folder, workers=cores(), axis=axis, tokens_per_step=tokens_per_step)
     with written_on(axis_in(folder, axis, tokens_per_step)):
         if (stages := load_stages(folder)) is not None:
-            print(" ".join(stages.answer))
+            print(" ".join(answer(stages)))
     print(f"report: {page}")
 
 

@@ -108,10 +108,11 @@ def _tell(look: _Look, told: str, refresh: float | None) -> str:
     from stagewise.processes import cores
     from stagewise.reporting.page import report
     from stagewise.saved_findings import load_stages
+    from stagewise.words._answer import answer as answer_of
 
     page = report(look.folder, workers=cores(), refresh=refresh)
     stages = load_stages(look.folder)
-    answer = "too few checkpoints to find transitions" if stages is None else " ".join(stages.answer)
+    answer = "too few checkpoints to find transitions" if stages is None else " ".join(answer_of(stages))
     if not told:
         print(f"report: {page}")
     if answer != told:

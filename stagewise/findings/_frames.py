@@ -1,6 +1,5 @@
 """Frames of findings: columns of fixed types, as plain data for JSON and back, and a digest of what they came from."""
 
-import abc
 import hashlib
 import html
 import itertools
@@ -12,8 +11,8 @@ from typing import Any, TypeVar
 import numpy as np
 import pandas as pd
 
+import stagewise
 from stagewise.table import ARRAYS, DECLARED, ROLES, Role, select, with_role
-from stagewise.words._times import counted_in
 
 Found = TypeVar("Found")
 
@@ -27,19 +26,15 @@ Plain = dict[str, dict[str, Any]]
 """Column -> its type and its values, none of which is a nan or infinite."""
 
 
-class InWords(abc.ABC):
-    """Findings that are printed, and shown in a notebook, as sentences."""
+class InWords:
+    """Findings that are printed, and shown in a notebook, as sentences: those that the package has for them."""
 
     axis: str = "steps"
     """The unit of its times: "steps" or "tokens"."""
 
-    @abc.abstractmethod
-    def words(self) -> str:
-        """Return the findings in sentences, one a line."""
-
     def __str__(self) -> str:
-        with counted_in(self.axis):
-            return self.words()
+        finding: Any = self  # only its leaves have words
+        return stagewise.in_words(finding)
 
     def _repr_html_(self) -> str:
         lines = "".join(f"<li>{html.escape(line)}</li>" for line in str(self).splitlines())

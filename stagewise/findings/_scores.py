@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+import stagewise
 from stagewise.event import labels_of
 from stagewise.findings._frames import COMPARED, resamples_of
 from stagewise.statistics import DEFAULT, StageCriteria
@@ -263,11 +264,8 @@ def _grain(values: np.ndarray) -> float:
 
 @functools.cache
 def _library() -> Quantities:
-    from stagewise import probes
-    from stagewise.probe import AbstractProbe
-
-    classes = {name: cls for name, cls in vars(probes).items() if isinstance(cls, type)}
-    return {name: dict(cls.quantities) for name, cls in classes.items() if issubclass(cls, AbstractProbe)}
+    classes = {name: cls for name, cls in vars(stagewise.probes).items() if isinstance(cls, type)}
+    return {name: dict(cls.quantities) for name, cls in classes.items() if hasattr(cls, "quantities")}
 
 
 def _curves(table: pd.DataFrame, probe: str, name: str, quantity: Quantity, criteria: StageCriteria) -> Iterator[Curve]:

@@ -8,10 +8,9 @@ from typing import Any
 
 import pandas as pd
 
-from stagewise.findings._frames import rows_of
+from stagewise.findings._frames import InWords, rows_of
 from stagewise.statistics import DEFAULT, StageCriteria
 from stagewise.table import Role, with_role
-from stagewise.words import _familiarity as words
 
 LOSSES = Role.LOSS, Role.SQUARED_ERROR, Role.LOSS_BY_POSITION
 """Roles of what says whether the models know the batch."""
@@ -27,7 +26,7 @@ class Familiarity(enum.StrEnum):
 
 
 @dataclasses.dataclass(frozen=True)
-class BatchFamiliarity:
+class BatchFamiliarity(InWords):
     """The familiarity of a probe batch, by the loss of the series on it. Losses in nats.
 
     Args:
@@ -61,9 +60,6 @@ class BatchFamiliarity:
     def rises(self) -> bool:
         """Whether the loss rises over training."""
         return self.verdict is Familiarity.RISES
-
-    def __str__(self) -> str:
-        return words.familiarity(self)
 
     @property
     def plain(self) -> dict[str, Any]:

@@ -16,8 +16,6 @@ from stagewise.findings.stages import Stages
 from stagewise.statistics import LEVEL, crossing
 from stagewise.statistics._crossings import Direction, crossing_step
 from stagewise.table import Head, Quantities, Role, heads_in, select, with_role
-from stagewise.words import _delays as words
-from stagewise.words._delays import NOTHING
 
 HALF = 0.5
 """Part of a curve's way at which a transition is taken to have come."""
@@ -46,6 +44,8 @@ EVENTS = {
     **dict.fromkeys(("later", "later_lo", "later_hi"), "float64"),
 }
 """Columns of the frame of events of two runs, with their types."""
+
+NOTHING = "delays are of attention or of the loss: measure either"
 
 Finding = dict[Any, Any]
 
@@ -244,26 +244,17 @@ class Comparison(InWords):
 
     `events` has a row an event: its place in `catalogue`, its `kind`, its `step` in the first run with its 95 %
     interval and in the second one (`other`), how many steps `later` it came there, and between which numbers if both
-    intervals hold. A head goes by its role, with its number in the first run. `unknown` says why no stages can be found
-    in a run: what it does not have may have come all the same.
+    intervals hold. A head goes by its role, with its number in the first run. `unknown` has the runs with too few
+    checkpoints, as `Stages.unknown`: what they do not have may have come all the same.
     """
 
     runs: tuple[str, str]
     events: pd.DataFrame
     roles: pd.DataFrame
-    unknown: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    unknown: Mapping[str, tuple[int, int]] = dataclasses.field(default_factory=dict)
     catalogue: tuple[Event, ...] = ()
     quantities: Quantities = dataclasses.field(default_factory=dict)
     axis: str = "steps"
-
-    @property
-    def names(self) -> list[str]:
-        """The events of the catalogue in words; a head that has another name in the second run by that too."""
-        return words.names(self.catalogue, self.quantities, self.roles, self.runs[1])
-
-    def words(self) -> str:
-        """Return the events in sentences: those of both runs first, then the largest differences; count the rest."""
-        return "\n".join(words.comparison(self.events, self.names, self.runs, self.unknown))
 
     @property
     def shared(self) -> pd.DataFrame:

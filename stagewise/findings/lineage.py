@@ -13,7 +13,6 @@ from stagewise.findings._frames import InWords, digest, from_plain, names_of, pl
 from stagewise.findings._kinds import OUTPUTS, PATTERNS, Readings, kinds_of, near, readings_of
 from stagewise.statistics import DEFAULT, StageCriteria
 from stagewise.table import head_label, rows_named
-from stagewise.words import _stages as lineage_words
 
 Event = Literal["birth", "split", "change", "merge", "death", "swap", "move"]
 
@@ -38,6 +37,11 @@ EVENTS = {
 
 NAMES = {"kind": "int64", "name": "str", "first_step": "int64", "last_step": "int64", "heads": "int64"}
 """Columns of the frame of kinds, with their types."""
+
+NO_PATTERNS = (
+    "the table has no patterns of heads: measure the attention of heads by feature, by offset or to relations, which "
+    "the default probes do"
+)
 
 FRAMES = "members", "events", "kinds"
 
@@ -161,10 +165,6 @@ class Lineage(InWords):
     kinds: pd.DataFrame
     digest: str = ""
 
-    def words(self) -> str:
-        """Return the kinds and the events in sentences, a line each."""
-        return "\n".join([*lineage_words.kinds(self.kinds), *lineage_words.events(self.events, self.kinds)])
-
     @property
     def plain(self) -> dict[str, Any]:
         """The run and the rows of every frame as plain data, for JSON."""
@@ -210,7 +210,7 @@ def find_lineage(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> Line
     table = rows_named(table, names_of(table, *PATTERNS, *OUTPUTS))
     readings = readings_of(table)
     if readings is None:
-        raise ValueError(lineage_words.NO_PATTERNS)
+        raise ValueError(NO_PATTERNS)
     kinds = kinds_of(readings)
     labels = _without_passing(_without_short(kinds.labels, criteria.dwell))
     names = _names(readings, labels, criteria)

@@ -17,8 +17,6 @@ from stagewise.findings.stages import Stages, find_stages
 from stagewise.statistics import DEFAULT, LEVEL, StageCriteria, pooled
 from stagewise.statistics._constants import FEWEST_SEEDS, QUANTILE
 from stagewise.table import Quantities, plain_quantities, quantities_from
-from stagewise.words import _seeds as seed_words
-from stagewise.words import _seeds as words
 
 FINDINGS = {"run": "str", "event": "int64", "kind": "str", **dict.fromkeys(("step", "lo", "hi"), "float64")}
 """Columns of the frame of each run's findings, with their types."""
@@ -80,17 +78,6 @@ class Replicates(InWords):
     catalogue: tuple[Event, ...] = ()
     quantities: Quantities = dataclasses.field(default_factory=dict)
     axis: str = "steps"
-
-    @property
-    def names(self) -> list[str]:
-        """The events of the catalogue in words, each another way."""
-        return seed_words.names(self.catalogue, self.quantities)
-
-    def words(self) -> str:
-        """Return in sentences how many seeds have each event, when, and in which order."""
-        names = self.names
-        lines = seed_words.events(self.events, len(self.runs), names)
-        return "\n".join([*lines, *seed_words.order(self.order, names)])
 
     @property
     def written(self) -> dict[str, Any]:
@@ -265,8 +252,3 @@ def milestones(stages: Stages) -> Stages:
     return dataclasses.replace(
         stages, onsets=pd.concat([onsets[~of_heads], first.assign(layer=0, head=0).astype(onsets.dtypes)])
     )
-
-
-def names(catalogue: Sequence[Event], quantities: Quantities) -> list[str]:
-    """Name the events of `milestones`."""
-    return words.names(catalogue, quantities, lambda _: "the first head")

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from stagewise.event import Causes
+from stagewise.event import Causes, Context
 from stagewise.findings._crossings import taken_over
 from stagewise.findings._episodes import POWER, beside, episodes_of, levels_of, power_of, without_spikes
 from stagewise.findings._frames import InWords, Rows, by_reference, by_role, digest, from_plain, plain, typed
@@ -26,13 +26,9 @@ from stagewise.findings._scores import Curve, followed, has_scores, of_whole_mod
 from stagewise.findings._transitions import NEVER, RunTransition, stage_rows, transitions_of, with_stages
 from stagewise.findings._windows import Window, windows
 from stagewise.findings.onsets import TIMES, onsets_of
-from stagewise.statistics import DEFAULT, StageCriteria
+from stagewise.statistics import DEFAULT, OnsetVerdict, StageCriteria
 from stagewise.table import Quantities, Role, check_table, plain_quantities, quantities_from
-from stagewise.words import _stages as words
-from stagewise.words._answer import Found, answer
-from stagewise.words._grammar import capital
-from stagewise.words._onsets import Context
-from stagewise.words._times import TokenAxis, in_counts
+from stagewise.token_axis import TokenAxis, in_counts
 
 ROWS = {
     **dict.fromkeys(("stage", "start", "start_lo", "start_hi", "end", "end_lo", "end_hi"), "int64"),
@@ -54,6 +50,12 @@ TIMED = {
 """Frame -> its columns of times."""
 
 FRAMES = tuple(TIMED)
+
+NOTHING = (
+    "the table has neither KL to nested references nor scores that onsets are looked for in, as the loss or the "
+    "attention of heads to relations, which the default probes measure; it has {probes}. `stagewise.read_log` makes a "
+    "table of curves that were logged elsewhere"
+)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -108,9 +110,11 @@ class Stages(InWords):
     axis: str = "steps"
 
     @property
-    def unknown(self) -> str:
-        """Why no transition can be found, where the run has too few checkpoints for any onset; else nothing."""
-        return "" if self.references else words.too_few(self.onsets, self.criteria)
+    def unknown(self) -> tuple[int, int] | None:
+        """Its number of checkpoints and the fewest for an onset, where it has too few to find any; else None."""
+        if self.references or self.onsets.empty or (self.onsets["verdict"] != OnsetVerdict.FEW_CHECKPOINTS).any():
+            return None
+        return int(self.onsets["checkpoints"].max()), self.criteria.fewest
 
     @property
     def context(self) -> Context:
@@ -124,23 +128,6 @@ class Stages(InWords):
     def windows(self) -> list[Window]:
         """The intervals in which its boundaries lie, the widest first: where finer checkpoints would tell most."""
         return windows(self.table)
-
-    @property
-    def answer(self) -> list[str]:
-        """Sentences: how many transitions, when, what the model could do before and after, which heads did it."""
-        if self.unknown:
-            return [f"{capital(self.unknown)}."]
-        frames = (self.table, self.turning_points, self.events, self.onsets, self.levels, self.episodes, self.power)
-        return answer(Found(*frames, self.visible, self.context))
-
-    @property
-    def lines(self) -> list[str]:
-        """The stage table in sentences, each stage in one line; of one stage alone, why there are no others."""
-        return words.stages(self.table, self.turning_points, self.events, self.onsets, self.context)
-
-    def words(self) -> str:
-        """Return the answer as a first line, then the stage table in sentences, a line a stage."""
-        return self.unknown or "\n".join([" ".join(self.answer), *self.lines])
 
     def counted(self, axis: TokenAxis) -> "Stages":
         """Return the same with tokens in place of steps, as runs with batches of different sizes are compared."""
@@ -243,7 +230,7 @@ def find_stages(
     )
     nested = tuple(references or ()) or nested_references(evidence.rows[Role.KL])
     if not nested and not evidence.curves:
-        raise ValueError(words.NOTHING.format(probes=", ".join(table["probe"].unique())))
+        raise ValueError(NOTHING.format(probes=", ".join(table["probe"].unique())))
     return _stages(evidence, nested, criteria, executor)
 
 

@@ -20,7 +20,7 @@ from stagewise.findings.batch_familiarity import LOSSES, BatchFamiliarity, famil
 from stagewise.findings.lineage import Lineage
 from stagewise.findings.stages import Stages
 from stagewise.reporting._html import write_text
-from stagewise.words._times import TokenAxis, token_axis
+from stagewise.token_axis import TokenAxis, token_axis
 
 if TYPE_CHECKING:
     from stagewise.task import Batch

@@ -27,10 +27,12 @@ from stagewise.reporting.page import Part, cursor_over, page_html, write_page
 from stagewise.saved_findings import familiarity_in, load_stages, save_replicates
 from stagewise.statistics._constants import FEWEST_SEEDS
 from stagewise.table import Head, declare, head_label, select
+from stagewise.token_axis import in_counts
 from stagewise.words import _seeds as seed_words
 from stagewise.words._familiarity import CAVEAT, qualified, warned
 from stagewise.words._grammar import capital, count
-from stagewise.words._times import counted_in, in_counts, interval, written
+from stagewise.words._stages import too_few
+from stagewise.words._times import counted_in, interval, written
 
 FOREIGN = "The probe batch is foreign to these models"
 """Headline of a page on runs where it is so of one."""
@@ -91,7 +93,11 @@ def write_runs(
 
 def stages_part(of: str, stages: Sequence[Stages]) -> Part:
     """Return the section with the stages of several runs in one table, behind a column for the run's name."""
-    rows = [[one.run, *row[:3], one.unknown or row[-1]] for one in stages for row in stage_rows(one)]
+    rows = [
+        [one.run, *row[:3], too_few(*one.unknown) if one.unknown else row[-1]]
+        for one in stages
+        for row in stage_rows(one)
+    ]
     table = html_table((of, "stage", "from step", "to step", "what happened"), rows)
     return Part("stages", f"The stages of each {of}", table)
 
@@ -207,7 +213,11 @@ def _written(seeds: MeasuredRuns, out: Path) -> SeedReport:
     numbers = sorted({len(one.table) for one in stages})
     spread = " to ".join(map(str, dict.fromkeys((numbers[0], numbers[-1]))))
     boundaries = events[events["recurs"] & (events["kind"] == "boundary")]
-    first = seed_words.events(boundaries if len(boundaries) else events, len(stages), replicates.names)[0]
+    first = seed_words.events(
+        boundaries if len(boundaries) else events,
+        len(stages),
+        seed_words.names(replicates),
+    )[0]
     page = write_runs(
         out,
         seeds,
@@ -222,7 +232,7 @@ def _written(seeds: MeasuredRuns, out: Path) -> SeedReport:
 
 
 def _parts(stages: Sequence[Stages], replicates: Replicates, table: pd.DataFrame) -> Iterator[Part]:
-    names = replicates.names
+    names = seed_words.names(replicates)
     lines = "".join(f"<li>{html.escape(line)}</li>" for line in seed_words.order(replicates.order, names))
     recurring = replicates.events[replicates.events["recurs"]].to_dict("records")
     events = html_table(EVENTS, (_event_row(row, names[row["event"]]) for row in recurring))

@@ -12,6 +12,7 @@ from stagewise.findings.batch_familiarity import BatchFamiliarity
 from stagewise.findings.stages import Stages
 from stagewise.plain_text import shortened
 from stagewise.table import LOGGED
+from stagewise.words._answer import answer
 from stagewise.words._answer import headline as of_transitions
 from stagewise.words._grammar import capital, count
 from stagewise.words._stages import NO_STAGES, edge, summaries
@@ -151,13 +152,13 @@ def finding(stages: Stages | None, familiarity: BatchFamiliarity | None = None) 
     """Answer: how many transitions, when, what the model could do before and after, which heads did it."""
     if familiarity is not None and familiarity.foreign:
         return str(familiarity)
-    sentence = f"{capital(NO_STAGES)}. Their curves are below." if stages is None else " ".join(stages.answer)
+    sentence = f"{capital(NO_STAGES)}. Their curves are below." if stages is None else " ".join(answer(stages))
     return f"{sentence} {familiarity}" if familiarity is not None and familiarity.unknown else sentence
 
 
 def stage_rows(stages: Stages) -> list[list[object]]:
     """Return the cells of the stage table."""
-    texts = summaries(stages.table, stages.events, stages.onsets, stages.context)
+    texts = summaries(stages)
     return [
         [row["stage"], edge(row, "start"), edge(row, "end"), *(time(row[name]) for name in ("t10", "t50", "t90")), text]
         for row, text in zip(stages.table.to_dict("records"), texts, strict=True)

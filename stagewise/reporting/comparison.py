@@ -27,6 +27,7 @@ from stagewise.reporting._measured_runs import (
 from stagewise.reporting._prose import NONE, html_table, number, settings_rows
 from stagewise.reporting.page import Part
 from stagewise.words._delays import later
+from stagewise.words._delays import names as names_of_events
 from stagewise.words._grammar import capital, count
 from stagewise.words._times import counted_in, interval
 
@@ -145,7 +146,7 @@ def _finding(runs: MeasuredRuns, comparison: Comparison) -> list[str]:
     """Say how many stages each run has, and what came first of all, or why nothing is known."""
     named = zip(runs.names, runs.stages, strict=True)
     numbers = ", ".join(f"{name} has {count(len(one), 'stage')}" for name, one in named if not one.unknown)
-    lines = comparison.words().splitlines()
+    lines = str(comparison).splitlines()
     return [*([numbers] if numbers else []), *map(capital, lines[: len(comparison.unknown) + 1])]
 
 
@@ -155,9 +156,9 @@ def _parts(runs: MeasuredRuns, settings: pd.DataFrame, comparison: Comparison, t
         "What differs",
         _settings_html(settings, runs.names) if len(settings) else wording("comparison", "same"),
     )
-    names = comparison.names
+    names = names_of_events(comparison)
     events = [_event_row(row, names[row["event"]]) for row in comparison.events.to_dict("records")]
-    nothing = "".join(f"<p>{html.escape(capital(line))}.</p>" for line in comparison.words().splitlines())
+    nothing = "".join(f"<p>{html.escape(capital(line))}.</p>" for line in str(comparison).splitlines())
     body = (
         html_table(["what", *runs.names, "in the second run"], events) + wording("comparison", "events")
         if events

@@ -1,18 +1,18 @@
 """The answer, before everything else: how many transitions, when, what the model could do before and after, by whom."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from stagewise.event import labels_of
+from stagewise.event import Context, labels_of
+from stagewise.findings.stages import Stages
 from stagewise.statistics._constants import FACTOR, OFTEN, PLACES
 from stagewise.table import Quantity, Role
 from stagewise.words._grammar import capital, count, numeral
-from stagewise.words._onsets import RESTING, Context, Row, by_cause, cause, change, largest, level, onset, timed
+from stagewise.words._onsets import RESTING, Row, by_cause, cause, change, largest, level, onset, timed
 from stagewise.words._onsets import onsets as in_words
-from stagewise.words._stages import edge, events_in, head_events
+from stagewise.words._stages import edge, events_in, head_events, too_few
 from stagewise.words._times import at, span, unit, written
 
 EPISODES = {
@@ -44,30 +44,10 @@ TINY = 1e-12
 """Change of a level below which it is rounding."""
 
 
-class Found(NamedTuple):
-    """The findings of a run that its answer is made from: frames of `Stages`, and where an onset could be seen."""
-
-    table: pd.DataFrame
-    turning_points: pd.DataFrame
-    events: pd.DataFrame
-    onsets: pd.DataFrame
-    levels: pd.DataFrame
-    episodes: pd.DataFrame
-    power: pd.DataFrame
-    visible: tuple[float, float]
-    context: Context
-
-    def of_stage(self, stage: int) -> pd.DataFrame:
-        """Return the onsets of the transition that a stage begins with."""
-        return self.onsets[self.onsets["starts_stage"] == stage] if len(self.onsets) else self.onsets
-
-    def of_weights(self, onsets: pd.DataFrame) -> np.ndarray:
-        """Return which onsets are of what is read from weights alone."""
-        return np.array([self.context.quantity(row).weights for row in onsets.to_dict("records")], bool)
-
-
-def answer(found: Found) -> list[str]:
+def answer(found: Stages) -> list[str]:
     """Return the answer in sentences: the number of transitions, a sentence each, and what is not certain."""
+    if found.unknown:
+        return [f"{capital(too_few(*found.unknown))}."]
     transitions = found.table.iloc[1:].to_dict("records")
     if not transitions:
         return ["No transition was found.", *_gradual(found), *_beside(found), _power(found)]
@@ -75,7 +55,17 @@ def answer(found: Found) -> list[str]:
     return [f"{lead} found.", *(_transition(row, found) for row in transitions), *_beside(found), _uncertain(found)]
 
 
-def _transition(row: Row, found: Found) -> str:
+def _of_stage(found: Stages, stage: int) -> pd.DataFrame:
+    """Return the onsets of the transition that a stage begins with."""
+    return found.onsets[found.onsets["starts_stage"] == stage] if len(found.onsets) else found.onsets
+
+
+def _of_weights(found: Stages, onsets: pd.DataFrame) -> np.ndarray:
+    """Return which onsets are of what is read from weights alone."""
+    return np.array([found.context.quantity(row).weights for row in onsets.to_dict("records")], bool)
+
+
+def _transition(row: Row, found: Stages) -> str:
     parts = [
         ", ".join(_levels(found, row["stage"])),
         *(_heads(found, row["stage"]) or head_events(events_in(found.events, found.table, row["stage"]))),
@@ -83,28 +73,28 @@ def _transition(row: Row, found: Found) -> str:
         *_closest(found, row),
         *_hidden(found, row["stage"]),
     ]
-    if not any(parts) and len(began_here := found.of_stage(row["stage"])):
+    if not any(parts) and len(began_here := _of_stage(found, row["stage"])):
         parts = timed(largest(began_here, NAMED), found.context)
     what = "; ".join(part for part in parts if part)
     return f"{_when(row)}{_context(row, found)}" + (f": {what}." if what else ".")
 
 
-def _hidden(found: Found, stage: int) -> list[str]:
+def _hidden(found: Stages, stage: int) -> list[str]:
     """Say which predictions are learned in a transition that the mean loss does not show."""
-    of_classes, of_mean = (_in_role(found, found.of_stage(stage), role) for role in (Role.LOSS_BY_CLASS, Role.LOSS))
+    of_classes, of_mean = (_in_role(found, _of_stage(found, stage), role) for role in (Role.LOSS_BY_CLASS, Role.LOSS))
     if of_classes.empty or len(of_mean) or _in_role(found, found.onsets, Role.LOSS).empty:
         return []
     learned = ", ".join(in_words(largest(of_classes, NAMED), found.context))
     return [f"with no onset of the mean loss, {learned}"]
 
 
-def _in_role(found: Found, onsets: pd.DataFrame, role: Role) -> pd.DataFrame:
+def _in_role(found: Stages, onsets: pd.DataFrame, role: Role) -> pd.DataFrame:
     return onsets[np.array([found.context.quantity(row).role == role for row in onsets.to_dict("records")], bool)]
 
 
-def _meanwhile(found: Found, stage: int) -> list[str]:
+def _meanwhile(found: Stages, stage: int) -> list[str]:
     """Say that a curve of the whole model goes and comes back within a transition."""
-    curves = found.of_stage(stage)
+    curves = _of_stage(found, stage)
     without_labels = np.array([not labels_of(row) for row in curves.to_dict("records")], bool)
     curves = curves[without_labels].sort_values("t50") if len(curves) else curves
     of_each = [of.to_dict("records") for _, of in curves.groupby(["probe", "quantity"], sort=False)]
@@ -121,7 +111,7 @@ def _up(row: Row) -> bool:
     return bool(row["after"] >= row["before"])
 
 
-def _closest(found: Found, row: Row) -> list[str]:
+def _closest(found: Stages, row: Row) -> list[str]:
     """Say that another reference is the closest one after a transition."""
     before = found.table.loc[found.table["stage"] == row["stage"] - 1, "closest"].item()
     return [f"{row['closest']} becomes the closest reference, after {before}"] if row["closest"] != before else []
@@ -137,17 +127,17 @@ def _when(row: Row) -> str:
     return f"At {when} the model leaves {row['left']}{half}"
 
 
-def _context(row: Row, found: Found) -> str:
+def _context(row: Row, found: Stages) -> str:
     """Name the cause at a transition, which may have timed it."""
     over = np.fmax(row["start_hi"], row["t90"])  # what changes of weights follow it have causes of their own
-    of_onsets = [each["cause"] for each in found.of_stage(row["stage"]).to_dict("records") if each["t50"] <= over]
+    of_onsets = [each["cause"] for each in _of_stage(found, row["stage"]).to_dict("records") if each["t50"] <= over]
     points = found.turning_points
     of_points = points.loc[points["reference"] == row["left"], "cause"] if row["left"] else []
     names = [name for name in dict.fromkeys([*of_points, *of_onsets]) if name]
     return "".join(f" ({cause(name, found.context.causes)}, which may have timed it)" for name in names[:1])
 
 
-def _levels(found: Found, stage: int | None = None) -> list[str]:
+def _levels(found: Stages, stage: int | None = None) -> list[str]:
     """Say from where to where curves of the whole model went, in a stage or all of the run: accuracy, loss, others."""
     rows = found.levels if stage is None else found.levels[found.levels["stage"] == stage]
     of_each = [of.to_dict("records") for _, of in rows.groupby(["probe", "quantity"], sort=False)]
@@ -158,7 +148,7 @@ def _levels(found: Found, stage: int | None = None) -> list[str]:
         least = {_name_of(row): found.context.criteria.peak * row["noise"] for row in found.onsets.to_dict("records")}
         moved = [each for each in moved if _size(each[1]) >= least.get(_name_of(each[1]), 0)]
     else:
-        curves_with_onset = {_name_of(row) for row in found.of_stage(stage).to_dict("records")}
+        curves_with_onset = {_name_of(row) for row in _of_stage(found, stage).to_dict("records")}
         moved = [each for each in moved if _is_certain(each[0]) or _name_of(each[1]) in curves_with_onset]
     moved.sort(key=lambda each: (each[0].role not in FIRST, each[0].range != SHARE, -_part(each[1])))
     return [f"{what.label} from {_way(row, ' to ')}" for what, row in moved[:NAMED]]
@@ -177,10 +167,10 @@ def _way(row: Row, between: str) -> str:
     return between.join(level(row[name], abs(row["after"] - row["before"])) for name in ("before", "after"))
 
 
-def _heads(found: Found, stage: int) -> list[str]:
+def _heads(found: Stages, stage: int) -> list[str]:
     """Name the heads whose attention or output changes most: what they turn to, before what they leave or rest on."""
-    began_here = found.of_stage(stage)
-    rows = began_here[~found.of_weights(began_here)].to_dict("records")
+    began_here = _of_stage(found, stage)
+    rows = began_here[~_of_weights(found, began_here)].to_dict("records")
     rows = [row for row in rows if pd.notna(row["head"])]
     large = [row for row in rows if row.get("relation") not in RESTING and _size(row) >= found.context.criteria.growth]
     rows = large if any(map(_up, large)) else rows
@@ -200,14 +190,14 @@ def _part(row: Row) -> float:
     return _size(row) / max(abs(float(row["before"])), abs(float(row["after"])))
 
 
-def _beside(found: Found) -> list[str]:
+def _beside(found: Stages) -> list[str]:
     """Return changes in weights alone, at times of their own, and those that the schedule alone explains."""
     if not len(found.onsets):
         return []
     alone = found.onsets[found.onsets["onset"] & found.onsets["starts_stage"].isna()]
     if found.table["left"].any():  # what comes before is of the approach to the first reference
         alone = alone[alone["t50"] >= found.table["start_lo"].iloc[1]]
-    of_weights = found.of_weights(alone)
+    of_weights = _of_weights(found, alone)
     lines, small = (timed(alone[which].head(NAMED), found.context) for which in (of_weights, ~of_weights))
     causes = found.context.causes
     explained = by_cause(found.onsets, causes)
@@ -235,12 +225,12 @@ def _episode(row: Row, context: Context) -> str:
     return EPISODES[row["kind"]].format(**{**row, **ends, **times}, label=capital(context.quantity(row).label))
 
 
-def _gradual(found: Found) -> list[str]:
+def _gradual(found: Stages) -> list[str]:
     """Name the curves that moved all the same, with both levels."""
     heads = []
     if len(found.onsets):
         curves = found.onsets[~found.onsets["onset"] & found.onsets["head"].notna()]
-        curves = curves[~found.of_weights(curves)]  # those have no scale of their own
+        curves = curves[~_of_weights(found, curves)]  # those have no scale of their own
         moved = (curves["after"] - curves["before"]).abs()
         most = moved[moved >= found.context.criteria.growth].sort_values(ascending=False, kind="stable").index
         for row in curves.loc[most[:NAMED]].to_dict("records"):
@@ -250,7 +240,7 @@ def _gradual(found: Found) -> list[str]:
     return [f"Gradually, or too unlike a step to be told: {'; '.join(parts)}."] if parts else ["Nothing moved by much."]
 
 
-def _power(found: Found) -> str:
+def _power(found: Stages) -> str:
     """Say which change would have been seen: such as were put into the curves themselves, at several times."""
     criteria, (first, last) = found.context.criteria, found.visible
     if not first < last or found.power.empty:
@@ -267,14 +257,14 @@ def _power(found: Found) -> str:
     return f"{planted} {'; '.join(parts) if seen else 'may be missed: ' + '; '.join(parts)}."
 
 
-def _uncertain(found: Found) -> str:
+def _uncertain(found: Stages) -> str:
     """Name the uncertainties: it is one run, a change was not over, finer checkpoints would tell most somewhere."""
     rows = found.table.iloc[1:].to_dict("records")
     widest = max(rows, key=lambda row: np.log1p(row["start_hi"]) - np.log1p(row["start_lo"]))
     finer = ""
     if np.log1p(widest["start_hi"]) - np.log1p(widest["start_lo"]) > NARROW:
         finer = f"; finer checkpoints between {span(widest['start_lo'], widest['start_hi'], ' and ')} would tell most"
-    last = found.of_stage(rows[-1]["stage"])
+    last = _of_stage(found, rows[-1]["stage"])
     moving = "; the last one was not over at the end" if len(last) and np.isinf(last["t90_hi"]).mean() > MOST else ""
     return capital(f"this is one run{moving}{finer}.")
 

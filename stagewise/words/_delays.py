@@ -6,14 +6,13 @@ from typing import Any
 
 import pandas as pd
 
-from stagewise.event import Event
-from stagewise.table import Quantities, head_label
+from stagewise.findings.delays import Comparison
+from stagewise.table import head_label
 from stagewise.words import _seeds as seeds
 from stagewise.words._grammar import capital, more
 from stagewise.words._onsets import Row, head
+from stagewise.words._stages import too_few
 from stagewise.words._times import at, unit, written
-
-NOTHING = "delays are of attention or of the loss: measure AttentionTo or Loss"
 
 LOSS = {
     "loss 0.5": "the loss falls half-way to its end",
@@ -118,9 +117,9 @@ def certified_in_words(rows: Sequence[Mapping[Any, Any]]) -> str:
     return f"{capital(event)} at step {first['comes']:.0f}: {'; '.join(parts)} ({how})."
 
 
-def names(catalogue: Sequence[Event], quantities: Quantities, roles: pd.DataFrame, second: str) -> list[str]:
+def names(compared: Comparison) -> list[str]:
     """Name the events of two runs; a head, which is a role, also by what it is called in the second run."""
-    rows = roles.to_dict("records")
+    rows, second = compared.roles.to_dict("records"), compared.runs[1]
     here = {(row["layer"], row["role"]): row for row in rows if row["run"] == second}
     shared = {(row["layer"], row["role"]) for row in rows if row["run"] != second}
 
@@ -135,18 +134,18 @@ def names(catalogue: Sequence[Event], quantities: Quantities, roles: pd.DataFram
             return other
         return f"{head(labels)} (in {second} {'' if sure else 'perhaps '}{other})"
 
-    return seeds.names(catalogue, quantities, name_head)
+    return seeds.names(compared, name_head)
 
 
-def comparison(
-    events: pd.DataFrame, names: Sequence[str], runs: tuple[str, str], unknown: Mapping[str, str]
-) -> list[str]:
+def comparison(compared: Comparison) -> list[str]:
     """Name events: unknown runs, those of both runs, boundaries, then the largest differences; count the rest."""
-    rows = sorted(events.to_dict("records"), key=_rank)
-    lines = [_event(row, names[row["event"]], runs, unknown) for row in rows[:LISTED]]
+    runs, unknown, named = compared.runs, compared.unknown, names(compared)
+    rows = sorted(compared.events.to_dict("records"), key=_rank)
+    lines = [_event(row, named[row["event"]], runs, unknown) for row in rows[:LISTED]]
     neither = [f"no boundary and no onset in {run}" for run in runs if run not in unknown]
     nothing = neither if unknown else ["neither run has a boundary or an onset"]
-    return [*(f"in {run} {why}" for run, why in unknown.items()), *(lines or nothing), *more(len(rows) - len(lines))]
+    few = [f"in {run} {too_few(*numbers)}" for run, numbers in unknown.items()]
+    return [*few, *(lines or nothing), *more(len(rows) - len(lines))]
 
 
 def _rank(row: Mapping[Any, Any]) -> tuple[int, float]:
@@ -159,7 +158,7 @@ def _rank(row: Mapping[Any, Any]) -> tuple[int, float]:
     return (1 if row["later_lo"] > 0 or row["later_hi"] < 0 else 2), -apart
 
 
-def _event(row: Row, name: str, runs: tuple[str, str], unknown: Mapping[str, str]) -> str:
+def _event(row: Row, name: str, runs: tuple[str, str], unknown: Mapping[str, object]) -> str:
     without = {run: f"not known in {run}" if run in unknown else f"no such {row['kind']} in {run}" for run in runs}
     if pd.isna(row["other"]):
         return f"{name}: at {at(row['step'])} in {runs[0]}, {without[runs[1]]}"

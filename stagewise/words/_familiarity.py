@@ -1,8 +1,8 @@
 """Every sentence about whether models know sequences like those of a probe batch."""
 
 import textwrap
-from typing import Protocol, runtime_checkable
 
+from stagewise.findings.batch_familiarity import BatchFamiliarity
 from stagewise.words._times import at
 
 ADVICE = (
@@ -16,29 +16,7 @@ CAVEAT = "Measured on a batch that is foreign to the model"
 """The line above every finding on such a batch."""
 
 
-@runtime_checkable
-class _Judged(Protocol):
-    """The familiarity of a probe batch, as `findings.batch_familiarity` has it; losses in nats."""
-
-    @property
-    def foreign(self) -> bool: ...
-    @property
-    def unknown(self) -> bool: ...
-    @property
-    def rises(self) -> bool: ...
-    @property
-    def first(self) -> float: ...
-    @property
-    def last(self) -> float: ...
-    @property
-    def guess(self) -> float: ...
-    @property
-    def step(self) -> int: ...
-    @property
-    def positions(self) -> tuple[int, ...]: ...
-
-
-def familiarity(judged: _Judged) -> str:
+def familiarity(judged: BatchFamiliarity) -> str:
     """Say whether the models know the probe batch, by which losses, and what to do where they do not."""
     if judged.unknown:
         return "Whether the probe batch is foreign to this model is not known: no loss was measured (Loss)."
@@ -64,18 +42,18 @@ def familiarity(judged: _Judged) -> str:
     )
 
 
-def qualified(findings: str, judged: _Judged | None) -> str:
+def qualified(findings: str, judged: BatchFamiliarity | None) -> str:
     """Return findings in words; on a foreign batch indented below a line that says so."""
     if judged is None or not judged.foreign:
         return findings
     return f"{CAVEAT}:\n{textwrap.indent(findings, '  ')}"
 
 
-def warned(findings: str, judged: _Judged | None) -> str:
+def warned(findings: str, judged: BatchFamiliarity | None) -> str:
     """Return findings in words, as `qualified`, below what `caution` says."""
     return caution(judged) + qualified(findings, judged)
 
 
-def caution(judged: _Judged | None) -> str:
+def caution(judged: BatchFamiliarity | None) -> str:
     """Return a line that says of a batch that it is foreign, and what to do, or that nobody knows; else nothing."""
     return f"{familiarity(judged)}\n" if judged is not None and (judged.foreign or judged.unknown) else ""

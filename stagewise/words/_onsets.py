@@ -2,33 +2,19 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from stagewise.event import Causes, labels_of
+from stagewise.event import Causes, Context, labels_of
 from stagewise.statistics import DEFAULT, OnsetVerdict, StageCriteria
-from stagewise.table import Quantities, Quantity, head_label
+from stagewise.table import Quantity, head_label
 from stagewise.words._grammar import count
 from stagewise.words._times import at, written
 
 Row = Mapping[Any, Any]
 """A row of a frame of findings."""
-
-
-class Context(NamedTuple):
-    """The context of the rows of a run's findings: its quantities, the thresholds, the causes."""
-
-    quantities: Quantities
-    criteria: StageCriteria = DEFAULT
-    causes: Causes = MappingProxyType({})
-
-    def quantity(self, row: Row) -> Quantity:
-        """Return the description of a row's quantity; one that was not declared goes by its probe and name."""
-        known = self.quantities.get(row["probe"], {}).get(row["quantity"])
-        return known or Quantity(f"{row['probe']} {row['quantity']}")
 
 
 NO_ONSETS = {

@@ -7,26 +7,33 @@ from typing import Any
 import pandas as pd
 
 from stagewise.event import Event, EventKind
+from stagewise.findings.delays import Comparison
+from stagewise.findings.replicates import Replicates
 from stagewise.table import Quantities, Quantity
+from stagewise.token_axis import Time
 from stagewise.words._grammar import more
 from stagewise.words._onsets import LISTED, Row, change, head
-from stagewise.words._times import Time, at, interval, written
+from stagewise.words._times import at, interval, written
 
 SURE = 0.05
 """The p-value below which one event is reported to come before another one."""
 
 
-def names(
-    catalogue: Sequence[Event], quantities: Quantities, name_head: Callable[[Mapping[Any, Any]], str] = head
-) -> list[str]:
+def names(found: Replicates | Comparison, name_head: Callable[[Mapping[Any, Any]], str] = head) -> list[str]:
     """Name events, each another way: where two would have one name, by their probes and quantities too."""
-    plain = {event: _name(event, quantities, name_head) for event in dict.fromkeys(one.unnumbered for one in catalogue)}
+    kinds = dict.fromkeys(one.unnumbered for one in found.catalogue)
+    plain = {event: _name(event, found.quantities, name_head) for event in kinds}
     times, told = Counter(plain.values()), []
-    for event in catalogue:
+    for event in found.catalogue:
         name = plain[event.unnumbered]
         name += f" ({event.probe} {event.quantity})" if times[name] > 1 else ""
         told.append(name + (f" (number {event.number})" if event.number > 1 else ""))
     return told
+
+
+def names_of_milestones(found: Replicates) -> list[str]:
+    """Name the events of `replicates.milestones`."""
+    return names(found, lambda _: "the first head")
 
 
 def _name(event: Event, quantities: Quantities, name_head: Callable[[Mapping[Any, Any]], str]) -> str:

@@ -5,13 +5,13 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from stagewise.event import DIFFUSE, HEAD_KINDS, Causes
-from stagewise.statistics import DEFAULT, OnsetVerdict, StageCriteria, TurnVerdict
+from stagewise.event import DIFFUSE, HEAD_KINDS, Causes, Context
+from stagewise.findings.stages import Stages
+from stagewise.statistics import DEFAULT, StageCriteria, TurnVerdict
 from stagewise.table import head_label
 from stagewise.words._grammar import count, more
 from stagewise.words._onsets import (
     LISTED,
-    Context,
     Row,
     cause,
     half_way,
@@ -27,12 +27,6 @@ from stagewise.words._onsets import (
 from stagewise.words._times import at, interval, span, unit, written
 
 NO_STAGES = "no stages can be found: there are no scores over at least four checkpoints"
-
-NOTHING = (
-    "the table has neither KL to nested references (KLToReference) nor scores that onsets are looked for in: measure "
-    "AttentionTo, Copying, InContextLearning or Loss; it has {probes}. `stagewise.read_log` makes a table of curves "
-    "that were logged elsewhere"
-)
 
 FEW = (
     "no stages can be found: with {checkpoints} no onset can be distinguished from noise, which takes "
@@ -54,10 +48,6 @@ TURNS = {
     TurnVerdict.ELSEWHERE: "has its minimum away from every boundary",
 }
 
-NO_PATTERNS = (
-    "the table has no patterns of heads: measure one of PatternClusters.profile, OffsetProfile.mass, AttentionTo.mass"
-)
-
 EVENTS = {
     "birth": "{heads} {leave} the common pattern: kind {after} is born",
     "split": "{heads} {leave} kind {before}: kind {after} splits off",
@@ -70,18 +60,16 @@ EVENTS = {
 """Event -> what is said of it."""
 
 
-def stages(
-    table: pd.DataFrame, points: pd.DataFrame, events: pd.DataFrame, onsets: pd.DataFrame, context: Context
-) -> list[str]:
+def stages(found: Stages) -> list[str]:
     """Say from when to when each stage lasts, what happened in it, and where there is one stage alone, why."""
-    few = too_few(onsets, context.criteria) if points.empty else ""
-    if few:
-        return [few]
+    if found.unknown:
+        return [too_few(*found.unknown)]
     lines = [
         f"stage {row['stage']}, {span(edge(row, 'start'), edge(row, 'end'))}{_half_way(row)}: {text}"
-        for row, text in zip(table.to_dict("records"), summaries(table, events, onsets, context), strict=True)
+        for row, text in zip(found.table.to_dict("records"), summaries(found), strict=True)
     ]
-    if len(table) == 1:
+    onsets, points, context = found.onsets, found.turning_points, found.context
+    if len(found) == 1:
         reasons = zip(points["reference"], turning_points(points, context), strict=True)
         why = [*(f"{name} {reason}" for name, reason in reasons), *no_onsets(onsets, context)]
         lines += ["no separate stages:", *(f"  {line}" for line in why)]
@@ -93,12 +81,12 @@ def _half_way(row: Row) -> str:
     return f", half-way at {written(row['t50'])}" if row["left"] and np.isfinite(row["t50"]) else ""
 
 
-def summaries(table: pd.DataFrame, events: pd.DataFrame, onsets: pd.DataFrame, context: Context) -> list[str]:
+def summaries(found: Stages) -> list[str]:
     """Return the events of each stage in words."""
-    rows = table.to_dict("records")
+    rows = found.table.to_dict("records")
     closed = [after["left"] != "" for after in rows[1:]] + [True]
     return [
-        _summary(row, events_in(events, table, row["stage"]), onsets, context, closed=ends)
+        _summary(row, events_in(found.events, found.table, row["stage"]), found.onsets, found.context, closed=ends)
         for row, ends in zip(rows, closed, strict=True)
     ]
 
@@ -126,11 +114,9 @@ def _summary(row: Row, events: pd.DataFrame, onsets: pd.DataFrame, context: Cont
     return "; ".join([*filter(None, phrases), *closest, *kl])
 
 
-def too_few(onsets: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> str:
-    """Say that there are too few checkpoints to find any onset, where that is so; else nothing."""
-    if onsets.empty or not (onsets["verdict"] == OnsetVerdict.FEW_CHECKPOINTS).all():
-        return ""
-    return FEW.format(checkpoints=count(int(onsets["checkpoints"].max()), "checkpoint"), fewest=criteria.fewest)
+def too_few(checkpoints: int, fewest: int) -> str:
+    """Say that there are too few checkpoints to find any onset."""
+    return FEW.format(checkpoints=count(checkpoints, "checkpoint"), fewest=fewest)
 
 
 def edge(row: Row, name: str) -> str:

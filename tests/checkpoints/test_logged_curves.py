@@ -96,7 +96,7 @@ def test_runs_beside_each_other_are_told_apart(way: str) -> None:
 @pytest.mark.one_of(3)
 @pytest.mark.parametrize("way", WAYS)
 def test_what_runs_beside_each_other_have_in_common_is_found(way: str) -> None:
-    assert set(find_replicates(read_log(beside(way))).names) == {"accuracy rises", "loss falls"}
+    assert set(names(find_replicates(read_log(beside(way))))) == {"accuracy rises", "loss falls"}
 
 
 def test_a_curve_of_one_run_alone_is_that_runs() -> None:
@@ -154,7 +154,7 @@ def test_a_column_that_is_left_out_for_a_word_in_it_is_named(tmp_path: Path) -> 
 
 def test_a_curve_that_is_not_finite_is_said_to_be_left_out_of_the_stages() -> None:
     found = find_stages(read_log(LOG.assign(accuracy=np.where(STEPS == 400, np.inf, RISE))))
-    assert found.words().splitlines()[-1] == "Logged accuracy cannot be judged: it is not finite at step 400"
+    assert str(found).splitlines()[-1] == "Logged accuracy cannot be judged: it is not finite at step 400"
 
 
 def test_what_lines_of_json_hold_within_each_other_are_curves(tmp_path: Path) -> None:

@@ -22,7 +22,6 @@ from stagewise.plan import ClampHead
 from stagewise.probe import AbstractProbe, Reading, View
 from stagewise.probes import LogitLens, Loss, QKOffset
 from stagewise.recipe import Recipe
-from stagewise.replay.densifying import densify_steps
 
 pytestmark = pytest.mark.usefixtures("few_sequences", "undrawn", "unchecked")
 
@@ -273,17 +272,6 @@ def test_steps_that_are_saved_already_are_nothing_to_do(run: Path) -> None:
     status, printed = call_of_densify(str(run), "--between", "2", "5", "--every", "2")
     assert (status, "all these steps are saved already: nothing to do" in " ".join(printed.split())) == (0, True)
     assert (run / "tables" / "measurements.parquet").stat().st_mtime_ns == before
-
-
-def test_a_densification_that_was_killed_before_it_measured_is_finished_by_the_same_command(run: Path) -> None:
-    densify_steps(run, [3], progress=False)
-    command = (str(run), "--between", "2", "5", "--only", "Loss", "--quiet")
-    status, printed = call_of_densify(*command, "--every", "1")
-    assert (status, "1 that the table lacks are measured" in " ".join(printed.split())) == (0, True)
-    assert 3 in set(read_table(run)["step"])
-    assert (run / "report.html").exists()
-    status, printed = call_of_densify(*command, "--every", "1")
-    assert (status, "nothing to do" in printed.replace("\n", " ")) == (0, True)
 
 
 def test_a_budget_is_of_new_checkpoints_and_every_step_is_saved_before_there_is_nothing_to_do(run: Path) -> None:

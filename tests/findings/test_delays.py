@@ -12,6 +12,7 @@ from stagewise.findings.delays import arrivals, compare_stages, delays, find_del
 from stagewise.findings.stages import Stages, find_stages
 from stagewise.probes import AttentionTo, Loss
 from stagewise.table import declare
+from stagewise.words._delays import names
 
 STEPS = np.arange(0, 310, 10)
 
@@ -125,7 +126,7 @@ def test_delays_of_probes_of_ones_own_with_these_roles_are_the_same() -> None:
 
 
 def test_a_table_without_attention_and_loss_is_refused() -> None:
-    with pytest.raises(ValueError, match="measure AttentionTo or Loss"):
+    with pytest.raises(ValueError, match="of attention or of the loss: measure either"):
         delays(curves(100).assign(probe="Accuracy"), curves(100), 50)
 
 
@@ -191,16 +192,16 @@ def test_an_event_of_both_runs_is_later_by_the_planted_steps(
 ) -> None:
     found = compare_stages(*stages, paired_roles(pd.concat(runs, ignore_index=True)))
     [row] = found.shared.to_dict("records")
-    assert "L0H0 (in second L0H1) attends" in found.names[row["event"]]
-    assert "previous token" in found.names[row["event"]]
+    assert "L0H0 (in second L0H1) attends" in names(found)[row["event"]]
+    assert "previous token" in names(found)[row["event"]]
     assert row["later_lo"] <= 300 <= row["later_hi"]
     assert row["later_lo"] > 0
     alone = found.events[found.events["later"].isna()]
     assert alone["other"].isna().all()
     assert {dict(found.catalogue[event].labels)["relation"] for event in alone["event"]} == {"induction"}
-    [last] = found.words().splitlines()[1:]
+    [last] = str(found).splitlines()[1:]
     assert last.endswith(f": at step {alone['step'].item():.0f} in first, no such {alone['kind'].item()} in second")
-    assert f"{row['later']:.0f} [{row['later_lo']:.0f}, {row['later_hi']:.0f}] steps later" in found.words()
+    assert f"{row['later']:.0f} [{row['later_lo']:.0f}, {row['later_hi']:.0f}] steps later" in str(found)
 
 
 @pytest.mark.slow
@@ -210,13 +211,13 @@ def test_of_a_run_of_too_few_checkpoints_it_is_not_said_that_something_did_not_c
     few = runs[1][runs[1]["step"].isin(sorted(runs[1]["step"].unique())[::12])]
     first, second = stages[0], find_stages(few)
     found = compare_stages(first, second, paired_roles(pd.concat([runs[0], few], ignore_index=True)))
-    sentence, *events = found.words().splitlines()
+    sentence, *events = str(found).splitlines()
     assert sentence.startswith("in second no stages can be found: with ")
     assert len(events) == 2
     assert all(event.endswith(" in first, not known in second") for event in events)
     other = few.assign(run="other")
     neither = compare_stages(second, find_stages(other), paired_roles(pd.concat([few, other])))
-    assert [line.partition(":")[0] for line in neither.words().splitlines()] == [
+    assert [line.partition(":")[0] for line in str(neither).splitlines()] == [
         "in second no stages can be found",
         "in other no stages can be found",
     ]
@@ -231,11 +232,11 @@ def test_heads_have_their_names_in_both_runs_and_pairs_that_are_not_sure_are_sai
     roles = paired_roles(pd.concat(both))
     first, second = map(find_stages, both)
     found = compare_stages(first, second, roles)
-    heads = [found.names[event].partition(" attends")[0] for event in found.events["event"]]
+    heads = [names(found)[event].partition(" attends")[0] for event in found.events["event"]]
     assert heads == ["L0H0", "L0H1", "L0H2 of second"]
     moved = roles.assign(distance=[float("nan"), float("nan"), 0.9, 0.1, float("nan")])
     found = compare_stages(first, second, moved)
-    first_event, second_event = (found.names[event] for event in found.events["event"][:2])
+    first_event, second_event = (names(found)[event] for event in found.events["event"][:2])
     assert first_event.startswith("L0H0 (in second perhaps L0H0) attends")
     assert second_event.startswith("L0H1 attends")
 
@@ -259,7 +260,7 @@ def test_a_run_against_itself_differs_in_nothing(
     again, first = runs[0].assign(run="again"), stages[0]
     found = compare_stages(first, find_stages(again), paired_roles(pd.concat([runs[0], again])))
     assert found.shared["later"].tolist() == [0.0] * len(found.events)
-    assert found.words().count("which is earlier cannot be told: 0 [") == len(found.events)
+    assert str(found).count("which is earlier cannot be told: 0 [") == len(found.events)
     with pytest.raises(ValueError, match="runs of different names"):
         compare_stages(first, first, found.roles)
 
@@ -272,6 +273,6 @@ def test_of_several_rises_those_nearest_to_each_other_correspond(step_up: StepUp
     runs = [both.assign(run="two rises"), late.assign(run="one rise")]
     first, second = map(find_stages, runs)
     found = compare_stages(first, second, paired_roles(pd.concat(runs)))
-    assert [found.names[event].endswith("(number 2)") for event in found.events["event"]] == [False, True]
+    assert [names(found)[event].endswith("(number 2)") for event in found.events["event"]] == [False, True]
     assert found.events["later"].isna().tolist() == [True, False]
     assert found.shared["later_lo"].item() <= 0 <= found.shared["later_hi"].item()

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from stagewise import answer
 from stagewise.checkpoints.logged_curves import read_log
 from stagewise.findings._episodes import ASKED, EpisodeKind, beside, episodes_of, levels_of, power_of
 from stagewise.findings._scores import followed, of_whole_model
@@ -85,7 +86,7 @@ def test_a_curve_that_ends_in_nan_diverges_and_is_searched_up_to_there() -> None
     assert len(stages) == 2
     (one,) = stages.episodes.to_dict("records")
     assert (one["kind"], one["start"]) == (EpisodeKind.DIVERGES, 6000)
-    assert "Accuracy is not finite from step 6000 on." in stages.answer
+    assert "Accuracy is not finite from step 6000 on." in answer(stages)
 
 
 def test_a_perplexity_diverges_from_a_perplexity() -> None:

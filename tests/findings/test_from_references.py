@@ -107,7 +107,7 @@ def test_references_passed_on_the_way_without_a_plateau_end_no_stage() -> None:
     stages = find_stages(table(curves))
     assert len(stages) == 1
     assert stages.turning_points["verdict"].tolist()[:2] == [TurnVerdict.PASSED] * 2
-    assert "neither came close nor paused" in stages.words()
+    assert "neither came close nor paused" in str(stages)
 
 
 def test_a_curve_without_a_turning_point_ends_no_stage() -> None:

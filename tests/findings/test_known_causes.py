@@ -86,7 +86,7 @@ def test_python_and_the_command_line_know_the_same_causes(
     for stages in (find_stages(table), load_stages(table), load_stages(logged_folder("log.csv"))):
         assert stages is not None
         assert stages.causes == {NAME: 2475}
-        assert f"coincides with {NAME} at step 2475" in stages.words()
+        assert f"coincides with {NAME} at step 2475" in str(stages)
     assert find_onsets(table, causes={})["onset"].tolist() == [True]
 
 

@@ -37,7 +37,7 @@ def test_kinds_are_named_by_what_they_attend_to() -> None:
         [2, "offset 3", 2],
         [3, "offset 6", 1],
     ]
-    assert "L0H1 leaves kind 2 (offset 3): kind 3 (offset 6) splits off" in lineage.words()
+    assert "L0H1 leaves kind 2 (offset 3): kind 3 (offset 6) splits off" in str(lineage)
 
 
 def test_noise_alone_has_no_events() -> None:
@@ -62,7 +62,7 @@ def test_a_folder_keeps_its_lineage_until_the_table_changes(tmp_path: Path) -> N
 
 def test_a_table_without_patterns_is_refused() -> None:
     rows = pd.DataFrame({"run": ["a"], "step": [0], "probe": ["Loss"], "quantity": ["excess"], "value": [1.0]})
-    with pytest.raises(ValueError, match=r"no patterns of heads: measure one of PatternClusters\.profile"):
+    with pytest.raises(ValueError, match=r"no patterns of heads: measure the attention of heads"):
         find_lineage(rows)
 
 

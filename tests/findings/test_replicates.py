@@ -8,9 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stagewise.findings.replicates import FRAMES, Replicates, _event, find_replicates, milestones, names, replicates_of
+from stagewise.findings.replicates import FRAMES, Replicates, _event, find_replicates, milestones, replicates_of
 from stagewise.findings.stages import Stages, find_stages
 from stagewise.saved_findings import load_replicates, save_replicates
+from stagewise.words._seeds import names, names_of_milestones
 
 EARLY, LATE = (100, 130, 170, 200), (500, 420, 600, 450)
 LATER = "attends more to what followed the token before"
@@ -35,7 +36,7 @@ def found(step_up: Callable[..., pd.DataFrame]) -> Replicates:
 
 def test_events_are_aligned_by_role_and_have_the_planted_times(found: Replicates) -> None:
     assert found.events["seeds"].tolist() == [4, 3]
-    assert [found.names[event][5:] for event in found.events["event"]] == ["attends more to the previous token", LATER]
+    assert [names(found)[event][5:] for event in found.events["event"]] == ["attends more to the previous token", LATER]
     planted = [np.expm1(np.log1p(times).mean()) for times in (EARLY, LATE[:3])]
     assert found.events["step"].to_numpy() == pytest.approx(planted, rel=0.03)
     assert (found.events["new_lo"] < found.events["lo"]).all()
@@ -53,10 +54,10 @@ def test_an_interval_that_leaves_the_run_is_not_told(found: Replicates) -> None:
 
 def test_the_order_holds_in_all_seeds_that_have_both(found: Replicates) -> None:
     (order,) = found.order.to_dict("records")
-    assert "previous token" in found.names[order["before"]]
+    assert "previous token" in names(found)[order["before"]]
     assert (order["seeds"], order["share"]) == (3, 1.0)
     assert order["p_value"] < 0.05
-    assert "comes before" in found.words()
+    assert "comes before" in str(found)
 
 
 @pytest.mark.slow
@@ -83,7 +84,7 @@ def test_boundaries_are_aligned_by_their_references(references: pd.DataFrame) ->
     runs = pd.concat([references.assign(run="a"), references.assign(run="b", step=references["step"] * 2)])
     found = find_replicates(runs)
     events = found.events
-    assert [found.names[event] for event in events["event"]] == ["end of the stage of one", "end of the stage of two"]
+    assert [names(found)[event] for event in events["event"]] == ["end of the stage of one", "end of the stage of two"]
     assert (events["kind"] == "boundary").all()
     of_one = find_stages(runs[runs["run"] == "a"]).turning_points["step"].to_numpy()[:2]
     assert (1 + events["step"].to_numpy()) ** 2 == pytest.approx((1 + of_one) * (1 + 2 * of_one), rel=2e-3)
@@ -109,7 +110,7 @@ def test_the_first_of_the_heads_that_do_the_same_stands_for_all(one_onset: pd.Da
     one, other = find_stages(early), find_stages(pd.concat([late, early.assign(head=2)]).assign(run="larger"))
     assert (other.onsets["onset"].sum(), len(milestones(other).onsets)) == (2, 1)
     found = replicates_of([milestones(one), milestones(other)])
-    assert names(found.catalogue, found.quantities) == ["the first head attends more to the previous token"]
+    assert names_of_milestones(found) == ["the first head attends more to the previous token"]
     (event,) = found.events.to_dict("records")
     assert (event["seeds"], event["step"]) == (2, pytest.approx(one.onsets["t50"].iloc[0], rel=0.01))
 

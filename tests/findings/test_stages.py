@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pandas as pd
 import pytest
 
+from stagewise import answer
 from stagewise.findings.onsets import find_onsets
 from stagewise.findings.stages import FRAMES, Stages, find_stages
 from stagewise.probes import AttentionTo, KLToReference
@@ -33,7 +34,7 @@ def test_stages_are_found_in_references_where_there_are_two_and_carry_the_onsets
     assert stages.references == ("one", "two", "all")
     assert len(stages) == 3
     assert stages.onsets["onset"].sum() == 2
-    assert [line for line in stages.words().splitlines() if "becomes" in line] == [" ".join(stages.answer)]
+    assert [line for line in str(stages).splitlines() if "becomes" in line] == [" ".join(answer(stages))]
 
 
 def test_a_boundary_and_an_onset_where_something_was_done_to_the_run_name_it_and_count(
@@ -43,7 +44,7 @@ def test_a_boundary_and_an_onset_where_something_was_done_to_the_run_name_it_and
     stages = find_stages(both, causes={"a larger batch": int(first), "the drop": 500})
     pd.testing.assert_frame_equal(stages.table, stages_of_both.table)
     assert stages.turning_points["cause"].iloc[0] == "a larger batch"
-    assert "(a larger batch at step" in stages.words()
+    assert "(a larger batch at step" in str(stages)
     assert (stages.onsets["cause"] == "the drop").sum() == 1
 
 
@@ -58,7 +59,7 @@ def test_with_one_reference_stages_are_found_in_onsets(both: pd.DataFrame) -> No
     stages = find_stages(both[both["reference"].isna() | (both["reference"] == "all")])
     assert stages.references == ()
     assert stages.turning_points.empty
-    assert "becomes an induction head" in stages.words()
+    assert "becomes an induction head" in str(stages)
 
 
 def test_references_that_are_asked_for_are_those_that_are_used(both: pd.DataFrame) -> None:
@@ -67,8 +68,8 @@ def test_references_that_are_asked_for_are_those_that_are_used(both: pd.DataFram
 
 def test_one_stage_says_why_by_the_method_that_it_was_found_by(both: pd.DataFrame) -> None:
     flat = both.assign(value=0.5)
-    assert "one is not approached: KL to it never falls below its first value" in find_stages(flat).words()
-    scores = find_stages(flat[flat["reference"].isna()]).words()
+    assert "one is not approached: KL to it never falls below its first value" in str(find_stages(flat))
+    scores = str(find_stages(flat[flat["reference"].isna()]))
     assert "L0H1 previous token does not move" in scores
 
 

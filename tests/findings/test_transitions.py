@@ -49,7 +49,7 @@ def found(frame: pd.DataFrame) -> list[list[float]]:
 
 def happened(stages: Stages) -> list[str]:
     """What is said of each stage."""
-    return summaries(stages.table, stages.events, stages.onsets, stages.context)
+    return summaries(stages)
 
 
 def test_two_heads_at_different_times_are_two_stages_in_order(attention: pd.DataFrame) -> None:
@@ -250,4 +250,4 @@ def test_more_evidence_never_removes_a_transition_nor_moves_one_out_of_its_inter
 @pytest.mark.parametrize(("number", "counted"), [(1, "with 1 checkpoint no"), (9, "with 9 checkpoints no")])
 def test_too_few_checkpoints_are_counted(number: int, counted: str) -> None:
     found = find_stages(read_log({"step": range(number), "loss": np.linspace(3, 1, number)}))
-    assert f"no stages can be found: {counted} onset" in found.words()
+    assert f"no stages can be found: {counted} onset" in str(found)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from stagewise import answer
 from stagewise.checkpoints.logged_curves import read_log
 from stagewise.checkpoints.run_folder import TABLE, write
 from stagewise.findings.stages import Stages
@@ -41,7 +42,7 @@ def test_tensorboard_reads_the_scores_and_the_transitions(induction: pd.DataFram
     texts = reader.EventAccumulator("logs/markov").Reload().Tensors("transitions/text_summary")
     starts = stages_of_both.table["start"].tolist()[1:]
     assert [each.step for each in texts] == starts
-    assert [each.tensor_proto.string_val[0].decode() for each in texts] == stages_of_both.answer[1 : len(starts) + 1]
+    assert [each.tensor_proto.string_val[0].decode() for each in texts] == answer(stages_of_both)[1 : len(starts) + 1]
 
 
 def test_an_array_has_the_axes_of_its_quantity(induction: pd.DataFrame, stages_of_both: Stages) -> None:
@@ -51,7 +52,7 @@ def test_an_array_has_the_axes_of_its_quantity(induction: pd.DataFrame, stages_o
         curve = data.sel(layer=1, head=1, relation="induction").to_series().dropna()
         assert curve.index.tolist() == induction["step"].tolist()
         assert curve.tolist() == induction["value"].tolist()
-        assert data.attrs["answer"] == " ".join(stages_of_both.answer)
+        assert data.attrs["answer"] == " ".join(answer(stages_of_both))
 
 
 def test_wandb_gets_a_run_that_stays_here(
@@ -62,7 +63,7 @@ def test_wandb_gets_a_run_that_stays_here(
     exec(BEGINNING + WANDB, {})
     (run,) = (folder / "wandb").glob("offline-run-*/*.wandb")
     assert HEAD.encode() in run.read_bytes()
-    assert stages_of_both.answer[1].encode() in run.read_bytes()
+    assert answer(stages_of_both)[1].encode() in run.read_bytes()
     (table,) = (folder / "wandb").rglob("*.table.json")
     starts = [row[0] for row in pd.read_json(table, typ="series")["data"]]
     assert starts == stages_of_both.table["start"].tolist()[1:]

@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from stagewise import plot
+from stagewise import answer, plot
 from stagewise.checkpoints.run_folder import METRICS, RUN, TABLE
 from stagewise.findings.stages import Stages, find_stages
 from stagewise.recipe import describe
@@ -129,9 +129,9 @@ def test_text_from_the_run_is_escaped(page: str) -> None:
 def test_the_stages_are_told_in_words_and_in_a_table(page: str, stages: Stages) -> None:
     assert len(stages) == 2
     assert "One transition, at step" in page
-    happened = words.summaries(stages.table, stages.events, stages.onsets, stages.context)
+    happened = words.summaries(stages)
     for said in [
-        *stages.answer,
+        *answer(stages),
         *happened,
         *words.turning_points(stages.turning_points, stages.context),
     ]:

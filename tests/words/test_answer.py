@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from stagewise import answer
 from stagewise.checkpoints.logged_curves import read_log
 from stagewise.findings.stages import Stages, find_stages
 from stagewise.table import tidy
@@ -21,7 +22,7 @@ def jump(at: float, seed: int = 0) -> np.ndarray:
 
 def test_a_transition_has_its_step_and_the_levels_before_and_after_it() -> None:
     stages = find_stages(read_log({"step": STEPS, "accuracy": jump(1000), "loss": 4 - 3 * jump(1000, 1)}))
-    lead, transition, uncertain = stages.answer
+    lead, transition, uncertain = answer(stages)
     (step,) = stages.table["start"].iloc[1:]
     assert lead == "One transition was found."
     assert transition.startswith(f"Half-way at step {step} [")
@@ -34,12 +35,12 @@ def test_several_transitions_are_told_in_their_order_and_in_the_headline() -> No
     stages = find_stages(read_log({"step": STEPS, "accuracy": both}))
     first, second = stages.table["start"].iloc[1:]
     assert headline(stages.table.iloc[1:].to_dict("records")) == f"Two transitions, at steps {first} and {second}"
-    assert stages.answer[0] == "Two transitions were found."
+    assert answer(stages)[0] == "Two transitions were found."
 
 
 def test_without_a_transition_it_says_what_moved_and_what_would_have_been_seen() -> None:
     loss = 2 + 3 * (1 + STEPS / 50) ** -0.5 + 0.01 * np.random.default_rng(0).standard_normal(len(STEPS))
-    lead, gradual, power = find_stages(read_log({"step": STEPS, "loss": loss})).answer
+    lead, gradual, power = answer(find_stages(read_log({"step": STEPS, "loss": loss})))
     assert lead == "No transition was found."
     assert gradual.startswith("Gradually, or too unlike a step to be told: loss from 5.0")
     assert re.fullmatch(
@@ -52,25 +53,25 @@ def test_without_a_transition_it_says_what_moved_and_what_would_have_been_seen()
 def test_what_was_done_to_the_run_is_told_once_it_was_done() -> None:
     causes = {"the drop": 2000, "the cool-down": 5000}
     table = read_log({"step": STEPS, "accuracy": jump(1000)})
-    assert "Done to the run, without a transition: the drop at step 2000." in find_stages(table, causes=causes).answer
+    assert "Done to the run, without a transition: the drop at step 2000." in answer(find_stages(table, causes=causes))
 
 
 @pytest.mark.parametrize("number", [10, 4])
 def test_too_few_checkpoints_are_said_first(number: int) -> None:
     stages = find_stages(read_log({"step": range(number), "loss": np.linspace(3, 1, number)}))
-    assert (stages.answer[0] == "No transition was found.") == (number == 10)
-    assert str(stages).startswith(stages.answer[0] if number == 10 else "no stages can be found: with 4 checkpoints")
+    assert (answer(stages)[0] == "No transition was found.") == (number == 10)
+    assert str(stages).startswith(answer(stages)[0] if number == 10 else "no stages can be found: with 4 checkpoints")
 
 
 def test_heads_are_named_by_what_they_turn_to(stages_of_both: Stages) -> None:
-    _, first, second, _ = stages_of_both.answer
+    _, first, second, _ = answer(stages_of_both)
     assert first.endswith("L0H1 becomes a previous-token head (0.05 -> 0.75).")
     assert second.endswith("L1H1 becomes an induction head (0.05 -> 0.75).")
 
 
 def test_every_number_of_the_answer_stands_in_the_tables(stages_of_both: Stages) -> None:
     stages = stages_of_both
-    for row, sentence in zip(stages.table.iloc[1:].to_dict("records"), stages.answer[1:], strict=False):
+    for row, sentence in zip(stages.table.iloc[1:].to_dict("records"), answer(stages)[1:], strict=False):
         assert f"At step {row['start']} " in sentence
         assert f"the model leaves {row['left']}, half-way at {row['t50']:.0f}" in sentence
 
@@ -78,8 +79,8 @@ def test_every_number_of_the_answer_stands_in_the_tables(stages_of_both: Stages)
 def test_a_head_that_reads_is_named_before_one_that_rests_on_the_first_token(one_onset: pd.DataFrame) -> None:
     resting = one_onset.assign(relation="first token")
     reading = one_onset.assign(relation="induction", layer=1, value=0.05 + 0.6 * (one_onset["value"] - 0.05))
-    _, alone, _ = find_stages(resting).answer
-    _, both, _ = find_stages(tidy([resting, reading])).answer
+    _, alone, _ = answer(find_stages(resting))
+    _, both, _ = answer(find_stages(tidy([resting, reading])))
     assert "L0H0 becomes a first-token head" in alone
     assert "L1H0 becomes an induction head" in both
     assert "L0H0" not in both
@@ -91,7 +92,7 @@ def test_a_class_that_is_learned_at_its_own_time_is_told_where_the_mean_loss_hid
     assert row["start_lo"] <= 1000 <= row["start_hi"]
     (onset,) = stages.onsets[stages.onsets["onset"]].to_dict("records")
     assert onset["before"] - onset["after"] == pytest.approx(1.6, abs=0.2)
-    assert "; with no onset of the mean loss, predictions of token 7 are learned (" in stages.answer[1]
+    assert "; with no onset of the mean loss, predictions of token 7 are learned (" in answer(stages)[1]
 
 
 def test_a_hidden_transition_is_told_with_the_head_that_moves_then_and_no_other() -> None:
@@ -99,7 +100,7 @@ def test_a_hidden_transition_is_told_with_the_head_that_moves_then_and_no_other(
     for head, at in enumerate((500, 2000)):
         known = {"probe": "AttentionTo", "quantity": "mass", "relation": "induction", "layer": 0, "head": head}
         blocks.append(pd.DataFrame({"run": "planted", "step": STEPS, "value": jump(at, head), **known}))
-    _, first, second, _ = find_stages(tidy(blocks)).answer
+    _, first, second, _ = answer(find_stages(tidy(blocks)))
     assert "L0H0 becomes an induction head" in first
     assert "predictions" not in first
     assert "L0H1 becomes an induction head" in second
@@ -111,7 +112,7 @@ def test_what_the_mean_loss_shows_too_is_not_told_as_hidden() -> None:
     curves = [_losses("Loss", 4 - 2 * jump(1000)), _losses("LossByToken", 4 - 2 * jump(1000), predictions="of token 7")]
     stages = find_stages(tidy(curves))
     assert stages.onsets["onset"].tolist() == [True, True]
-    assert "predictions" not in " ".join(stages.answer)
+    assert "predictions" not in " ".join(answer(stages))
 
 
 def _hidden(step: int) -> list[pd.DataFrame]:
@@ -141,5 +142,5 @@ def test_the_loss_is_told_where_other_curves_change_more() -> None:
         pd.DataFrame({"step": STEPS, "value": values}).assign(**dict(zip(columns, ("run", *name), strict=True)))
         for name, values in curves.items()
     ]
-    _, gradual, *_ = find_stages(tidy(rows)).answer
+    _, gradual, *_ = answer(find_stages(tidy(rows)))
     assert re.search(r"accuracy from 0.\d+ to 0.\d+; loss from 4.\d+ to 3.\d+;", gradual)

@@ -1,10 +1,12 @@
 """Delays in words: what is not known is left open."""
 
 import math
+from collections.abc import Mapping
 
 import pandas as pd
 
 from stagewise.event import Event, EventKind
+from stagewise.findings.delays import Comparison
 from stagewise.table import Quantity
 from stagewise.words._delays import (
     attributed_in_words,
@@ -19,6 +21,7 @@ from stagewise.words._delays import (
     left_out_in_words,
     names,
 )
+from stagewise.words._stages import too_few
 
 
 def test_a_delay_has_its_interval_and_an_open_end_is_said_to_be_open() -> None:
@@ -83,18 +86,22 @@ def roles(distance: float, head: int = 1) -> pd.DataFrame:
     return pd.DataFrame([{**of, "run": "one", "head": 0}, {**of, "run": "two", "head": head}])
 
 
+def compared(roles: pd.DataFrame, unknown: Mapping[str, tuple[int, int]] | None = None) -> Comparison:
+    return Comparison(("one", "two"), pd.DataFrame(), roles, unknown or {}, (HEAD,), MASS)
+
+
 def test_a_head_has_the_names_of_both_runs_and_an_unsure_pair_is_said_to_be() -> None:
-    assert names([HEAD], MASS, roles(0.1), "two") == ["L0H0 (in two L0H1) attends more to I(1)"]
-    assert names([HEAD], MASS, roles(0.9), "two") == ["L0H0 (in two perhaps L0H1) attends more to I(1)"]
-    assert names([HEAD], MASS, roles(0.1, head=0), "two") == ["L0H0 attends more to I(1)"]
+    assert names(compared(roles(0.1))) == ["L0H0 (in two L0H1) attends more to I(1)"]
+    assert names(compared(roles(0.9))) == ["L0H0 (in two perhaps L0H1) attends more to I(1)"]
+    assert names(compared(roles(0.1, head=0))) == ["L0H0 attends more to I(1)"]
     alone = roles(0.1, head=2).query("run == 'two'")
-    assert names([HEAD], MASS, alone, "two") == ["L0H2 of two attends more to I(1)"]
+    assert names(compared(alone)) == ["L0H2 of two attends more to I(1)"]
 
 
 def test_runs_without_events_are_said_to_have_none() -> None:
-    assert comparison(pd.DataFrame(), [], ("one", "two"), {}) == ["neither run has a boundary or an onset"]
-    assert comparison(pd.DataFrame(), [], ("one", "two"), {"two": "nothing is known"}) == [
-        "in two nothing is known",
+    assert comparison(compared(roles(0.1))) == ["neither run has a boundary or an onset"]
+    assert comparison(compared(roles(0.1), {"two": (3, 8)})) == [
+        f"in two {too_few(3, 8)}",
         "no boundary and no onset in one",
     ]
 

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stagewise.event import Causes
+from stagewise.event import Causes, Context
 from stagewise.statistics import OnsetVerdict
 from stagewise.table import Quantity
 from stagewise.words import _onsets as onset_words
@@ -27,7 +27,7 @@ SCORE = {
     },
 }
 MASS = Quantity("attention mass", range=(0, 1), progress="up")
-CONTEXT = onset_words.Context({"AttentionTo": {"mass": MASS}})
+CONTEXT = Context({"AttentionTo": {"mass": MASS}})
 
 
 def test_every_verdict_against_an_onset_has_a_sentence_and_a_group_of_its_own() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from stagewise.event import Context
 from stagewise.statistics import StageCriteria, TurnVerdict
 from stagewise.table import Quantity
 from stagewise.words import _onsets as onset_words
@@ -28,7 +29,7 @@ SCORE = {
     },
 }
 MASS = Quantity("attention mass", range=(0, 1), progress="up")
-CONTEXT = onset_words.Context({"AttentionTo": {"mass": MASS}})
+CONTEXT = Context({"AttentionTo": {"mass": MASS}})
 
 
 def test_every_verdict_on_a_turning_point_has_a_sentence_of_its_own() -> None:

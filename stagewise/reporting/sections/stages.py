@@ -22,7 +22,8 @@ from stagewise.reporting._section import Blocks, Section, never_missing
 from stagewise.words._grammar import capital
 from stagewise.words._onsets import onsets as in_words
 from stagewise.words._onsets import without_onset
-from stagewise.words._stages import turning_points
+from stagewise.words._stages import stages as stage_lines
+from stagewise.words._stages import too_few, turning_points
 from stagewise.words._times import interval
 
 COLUMNS = ("stage", "from step", "to step", "t10", "t50", "t90", "what happened")
@@ -54,8 +55,8 @@ def _stages(measured: Measured) -> Blocks:
 def _in_words(stages: Stages) -> str:
     """Return the remarks on the stages beside the events of each; HTML."""
     if stages.unknown:
-        return f"<p><strong>{html.escape(capital(stages.unknown))}.</strong></p>"
-    lines = [f"<li>{html.escape(line)}</li>" for line in stages.lines[len(stages) :]]
+        return f"<p><strong>{html.escape(capital(too_few(*stages.unknown)))}.</strong></p>"
+    lines = [f"<li>{html.escape(line)}</li>" for line in stage_lines(stages)[len(stages) :]]
     return f'<ol class="sentences">{"".join(lines)}</ol>' if lines else ""
 
 

@@ -1,0 +1,36 @@
+"""Each kind of finding in sentences."""
+
+from stagewise.findings.batch_familiarity import BatchFamiliarity
+from stagewise.findings.delays import Comparison
+from stagewise.findings.lineage import Lineage
+from stagewise.findings.replicates import Replicates
+from stagewise.findings.stages import Stages
+from stagewise.words import _delays, _seeds, _stages
+from stagewise.words._answer import answer
+from stagewise.words._familiarity import familiarity
+from stagewise.words._times import counted_in
+
+Finding = Stages | Lineage | Replicates | Comparison | BatchFamiliarity
+
+
+def in_words(finding: Finding) -> str:
+    """Return a finding in sentences, one a line, with its times in steps or tokens: as `print` shows it."""
+    with counted_in(finding.axis):
+        return "\n".join(_lines(finding))
+
+
+def _lines(finding: Finding) -> list[str]:
+    match finding:
+        case Stages():
+            first = [] if finding.unknown else [" ".join(answer(finding))]
+            return [*first, *_stages.stages(finding)]
+        case Lineage():
+            return [*_stages.kinds(finding.kinds), *_stages.events(finding.events, finding.kinds)]
+        case Replicates():
+            names = _seeds.names(finding)
+            of_events = _seeds.events(finding.events, len(finding.runs), names)
+            return [*of_events, *_seeds.order(finding.order, names)]
+        case Comparison():
+            return _delays.comparison(finding)
+        case BatchFamiliarity():
+            return [familiarity(finding)]
