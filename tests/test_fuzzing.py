@@ -276,7 +276,7 @@ ARGUMENTS = st.lists(
                     "--without",
                 ),
                 *("--probe", "--memory", "--workers", "--json", "--quiet", "--text", "--tokenizer", "--task", "--deep"),
-                *("--architecture", "--contexts", "--device", "--dtype", "--record", "--figure", "--out", "-h", "--"),
+                *("--architecture", "--contexts", "--device", "--dtype", "--figure", "--out", "-h", "--"),
                 *("nonsense", "no:where", "os:system", "plan.steps=x", "=", "task=3", "3", "-1", "1e9", "cpu", "nan"),
             ]
         ),

@@ -140,7 +140,7 @@ class Torture:
         short = self.root / "short"
         ended(command("train", "markov", "--folder", str(short), *trials.SHORT))
         pairs = (
-            (self.whole, command("train", "--record", str(self.whole / "run.json"), "--folder", str(self.root / "1"))),
+            (self.whole, command("train", str(self.whole / "run.json"), "--folder", str(self.root / "1"))),
             (short, command("series", "sweep", "markov", "--folder", str(self.root / "2"), *SWEPT)),
         )
         for number, (reference, run) in enumerate(pairs, start=1):

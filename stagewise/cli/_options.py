@@ -54,6 +54,17 @@ TokensPerStep = Annotated[
     int | None,
     Option(min=1, help="tokens of an update, where neither names nor tables say how many the model had seen"),
 ]
+Controls = Annotated[
+    bool, Option("--controls/--no-controls", help="the same elsewhere or later, or a kick of the same norm, to compare")
+]
+LeftOut = Annotated[
+    list[str] | None,
+    Option(
+        "--leave-out",
+        help='classes of predictions, or what their names begin with: "at position", "of token", "that repeat"; may be '
+        "repeated",
+    ),
+]
 DryRun = Annotated[bool, Option("--dry-run", help="print what it would cost, and do nothing")]
 Quiet = Annotated[bool, Option("--quiet", help="no progress bars")]
 AsJson = Annotated[bool, Option("--json", help="print JSON, and no progress bars")]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stagewise.cli._names import all_exact, probe_named, probes_again
-from stagewise.cli._options import DryRun, OwnTask, ProbeOptions, ReplayOptions, SequenceCount
+from stagewise.cli._options import Controls, DryRun, LeftOut, OwnTask, ProbeOptions, ReplayOptions, SequenceCount
 from stagewise.cli._recipes import read_axes, read_settings, recipe_of_run
 from stagewise.cli._sources import print_report
 
@@ -36,9 +36,7 @@ def intervene(
             'L0H1=pattern; that attends uniformly, L0H1=uniform; or to a relation, "L0H1=I(2)"; may be repeated'
         ),
     ] = None,
-    controls: Annotated[
-        bool, typer.Option("--controls/--no-controls", help="the same on a matched head, and a kick of the same norm")
-    ] = True,
+    controls: Controls = True,
     *,
     replay: ReplayOptions,
 ) -> None:
@@ -106,10 +104,7 @@ def branch(
     seeds: Annotated[
         int, typer.Option(min=1, help="orders of the batches from there on: the run's own one, and others")
     ] = 1,
-    controls: Annotated[
-        bool,
-        typer.Option("--controls/--no-controls", help="the same from half the step on, and batches in another order"),
-    ] = True,
+    controls: Controls = True,
     *,
     replay: ReplayOptions,
 ) -> None:
@@ -136,14 +131,7 @@ def attribute(
     ],
     start: Annotated[int, typer.Option("--from", help="the step from which on predictions are left out")],
     stop: Annotated[int | None, typer.Option("--until", help="the step from which on they count again")] = None,
-    classes: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--leave-out",
-            help='classes of predictions, or what their names begin with: "at position" (as if not given), "of token", '
-            '"that repeat"; may be repeated',
-        ),
-    ] = None,
+    classes: LeftOut = None,
     orders: Annotated[int, typer.Option(min=1, help="other orders of the batches, whose delays are the noise")] = 2,
     *,
     replay: ReplayOptions,
@@ -170,13 +158,7 @@ def certify(
         int | None,
         typer.Option("--from", help="the first step without; else the last checkpoint before each transition begins"),
     ] = None,
-    classes: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--leave-out",
-            help='classes of predictions, or what their names begin with, as "at position"; may be repeated',
-        ),
-    ] = None,
+    classes: LeftOut = None,
     seeds: Annotated[int, typer.Option(min=1, help="orders of the batches in which a verdict has to hold")] = 1,
     *,
     replay: ReplayOptions,

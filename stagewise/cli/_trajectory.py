@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -34,7 +33,6 @@ def trajectory(
     quiet: Quiet = False,
 ) -> None:
     """Compare the checkpoints of a run folder or any source: representations, and the trajectory."""
-    from stagewise import plot
     from stagewise.checkpoints.run_folder import COMPARISONS, write
     from stagewise.cli._sources import opened_source, print_report, seen_by
     from stagewise.cli._sweep import executor_named
@@ -50,12 +48,6 @@ def trajectory(
     declare(table, declared(compared) | declared(path))
     opened.claim()
     print(f"{len(table)} rows: {write(folder / COMPARISONS, table.to_parquet)}")
-    to_last = compared[compared["compared"] == "last checkpoint"]
-    whole = plot.trajectory(path).get_figure(root=True)
-    assert whole is not None
-    figures = {"alignment.svg": plot.quantity(to_last, "LinearCKA", "alignment"), "trajectory.svg": whole}
-    for name, figure in figures.items():
-        print(write(folder / name, partial(figure.savefig, format="svg")))
     print_report(folder)
 
 
@@ -135,13 +127,12 @@ def llc(
 ) -> None:
     """Sample the local learning coefficient of a run folder or any source: how degenerate the loss is."""
     sampler = chain.sampler()
-    from stagewise import plot
     from stagewise.checkpoints.run_folder import COEFFICIENTS, SAMPLED, TABLE, write
     from stagewise.cli._sources import opened_source, print_report, seen_by
     from stagewise.cli._sweep import executor_named
     from stagewise.findings._unsettled import unsettled, unsettled_in_words
     from stagewise.measurement.learning_coefficient import Sampling, measure_learning_coefficients
-    from stagewise.saved_findings import familiarity_in, load_stages
+    from stagewise.saved_findings import familiarity_in
     from stagewise.words._familiarity import caution
 
     data = dataclasses.replace(data, checkpoints=CHECKPOINTS) if data.choice is None else data
@@ -158,15 +149,12 @@ def llc(
     with executor_named(executor, folder) as pool:
         where: dict[str, Any] = {"folder": sampled_folder, "device": device, "executor": pool}
         table = measure_learning_coefficients(series, batch, sampler, heads=heads, progress=not quiet, **where)
-    measured = (folder / TABLE).exists()
-    print(caution(familiarity_in(folder)) if measured else "", end="")
+    print(caution(familiarity_in(folder)) if (folder / TABLE).exists() else "", end="")
     for line in lines(table):
         print(line)
     if words := unsettled_in_words(unsettled(table)):
         print(words)
     print(f"{len(table)} rows: {write(folder / COEFFICIENTS, table.to_parquet)}")
-    figure = plot.learning_coefficients(table, load_stages(folder) if measured else None)
-    print(write(folder / "learning-coefficients.svg", partial(figure.savefig, format="svg")))
     print_report(folder)
 
 

@@ -34,16 +34,14 @@ _HELP = f"Run a task from training to report: {', '.join(TASKS)}, or one's own a
 
 def train(
     task: Annotated[
-        str | None,
+        str,
         typer.Argument(
-            metavar="TASK|FOLDER", help="a task, or the run folder to resume; ./NAME where it has a task's name"
+            metavar="TASK|FOLDER|RECORD",
+            help="a task; a run folder to resume, ./NAME where it has a task's name; a run.json to repeat in --folder",
         ),
-    ] = None,
+    ],
     *,
     folder: options.RunFolder = None,
-    record: Annotated[
-        Path | None, typer.Option("--record", help="a run.json: repeat its run in --folder, from this record alone")
-    ] = None,
     changes: options.RecipeOptions,
     own_task: options.OwnTask = None,
     device: options.Device = "cpu",
@@ -53,11 +51,9 @@ def train(
     """Train a preset of a task, resume a run, or repeat a record."""
     from stagewise.training import train as train_recipe
 
-    if record is not None and task is None:
+    if (record := Path(task)).is_file():
         recipe = recipe_in(record, changes, own_task or ())
         folder = folder or Path("runs", f"{file_part(record.absolute().parent.name)}-again")
-    elif task is None or record is not None:
-        raise ValueError("give a task or a run folder, or a run.json with --record and a --folder for the new run")
     elif (run := run_folder_named(task)) is not None:
         recipe, folder = recipe_in(run, changes, own_task or ()), run
     else:

@@ -211,7 +211,7 @@ def test_a_measurement_in_bfloat16_says_so_in_table_and_report(checkpoints: Path
 
 def test_a_run_is_made_again_from_its_record_alone(small_folder: Path, tmp_path: Path) -> None:
     record = shutil.copy(small_folder / RUN, tmp_path / "of-a-colleague.json")
-    code, printed = call("train", "--record", str(record), "--folder", str(tmp_path / "again"), "--quiet")
+    code, printed = call("train", str(record), "--folder", str(tmp_path / "again"), "--quiet")
     assert (code, "4 checkpoints" in printed) == (0, True)
     for path in (small_folder / "checkpoints").glob("*.safetensors"):
         assert (tmp_path / "again" / "checkpoints" / path.name).read_bytes() == path.read_bytes()
@@ -222,14 +222,8 @@ def test_a_record_that_this_version_cannot_read_says_which_one_can(small_folder:
     record = read_run(small_folder)
     record["recipe"]["plan"]["patience"] = 3
     (tmp_path / "run.json").write_text(json.dumps({**record, "versions": {"stagewise": "0.9"}}))
-    code, printed = call("train", "--record", str(tmp_path / "run.json"), "--folder", str(tmp_path / "again"))
+    code, printed = call("train", str(tmp_path / "run.json"), "--folder", str(tmp_path / "again"))
     assert (code, "was written by stagewise 0.9" in printed, "'patience'" in printed) == (2, True, True)
-
-
-def test_train_takes_a_task_or_a_record_and_not_both(small_folder: Path, tmp_path: Path) -> None:
-    for arguments in ([], ["markov", "--record", str(small_folder / RUN)]):
-        code, printed = call("train", *arguments, "--folder", str(tmp_path / "run"))
-        assert (code, "give a task or a run folder, or a run.json with --record" in printed) == (2, True)
 
 
 def test_files_without_a_config_are_measured_with_the_one_that_is_given(tmp_path: Path) -> None:
