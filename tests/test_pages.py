@@ -128,7 +128,7 @@ def hub(
     served = local_hub({name: saved("GPTNeoX", i) | texts for i, name in enumerate(("main", "step0", "step512"))})
     served.repository = PUBLIC
     here = functools.partial(Hub, cache=tmp_path / "cache", endpoint=served.endpoint)
-    monkeypatch.setattr("stagewise.checkpoints.series.Hub", here)
+    monkeypatch.setattr("stagewise.checkpoints.hub.Hub", here)
 
 
 @pytest.fixture

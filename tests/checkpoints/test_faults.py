@@ -27,7 +27,7 @@ def hub(local_hub: Callable[..., Any], saved: Saved, tmp_path: Path, monkeypatch
     """The hub that the command line asks, with a cache of its own; one probe is measured, to be quick."""
     served = local_hub({f"step{step}": saved("GPT2", seed) for seed, step in enumerate(STEPS)})
     here = partial(hubs.Hub, endpoint=served.endpoint, cache=tmp_path / "cache")
-    monkeypatch.setattr("stagewise.checkpoints.series.Hub", here)
+    monkeypatch.setattr("stagewise.checkpoints.hub.Hub", here)
     monkeypatch.setattr("stagewise.probes.default_probes.default_probes", lambda *_: [Loss()])
     return served
 

@@ -33,7 +33,7 @@ def hub(
 ) -> Any:
     served = local_hub({f"step{step}": saved("GPT2", seed) for seed, step in enumerate(STEPS)})
     here = partial(hubs.Hub, endpoint=served.endpoint, cache=tmp_path / "cache")
-    monkeypatch.setattr("stagewise.checkpoints.series.Hub", here)
+    monkeypatch.setattr("stagewise.checkpoints.hub.Hub", here)
     monkeypatch.setattr("stagewise.probes.default_probes.default_probes", lambda *_: [Loss()])
     return served
 
