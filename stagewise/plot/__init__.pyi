@@ -8,7 +8,6 @@ from .curves import training_loss as training_loss
 from .generic import loss_by_position as loss_by_position
 from .generic import offset_profiles as offset_profiles
 from .generic import quantity as quantity
-from .heads import entropy as entropy
 from .heads import head_curves as head_curves
 from .heads import head_masses as head_masses
 from .heads import head_scores as head_scores

@@ -62,16 +62,6 @@ def specialisation(table: pd.DataFrame, stages: Stages | None = None, ax: Axes |
     return finish(ax)
 
 
-def entropy(
-    table: pd.DataFrame, heads: Sequence[Head] | None = None, stages: Stages | None = None, ax: Axes | None = None
-) -> Axes:
-    """Draw the entropy of each head's attention over training, nats.
-
-    Source: Zhai et al. (2023), arXiv:2303.06296.
-    """
-    return head_scores(table, "AttentionEntropy", "entropy", heads, stages, step_axis.new_axes(ax, height=2.6))
-
-
 def head_scores(
     table: pd.DataFrame,
     probe: str,

@@ -59,9 +59,7 @@ def attribute(
         stop: the first update with them again; None for no such.
         recipe: of the run; None reads it from the folder.
         orders: in which the run is replayed with all classes, as the noise of any change.
-        progress: show bars.
-        device: as the run was trained on.
-        dtype: as the run was trained in.
+        progress, device, dtype: as in `branch`.
 
     Returns a row a replay, other orders first: `without` says what it is without, `classes` how many these are; the
     delay in optimiser steps is `value`, `lo`, `hi` (inf where the transition did not come any more); `apart` whether

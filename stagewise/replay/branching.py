@@ -106,9 +106,7 @@ def intervene(
         clamps: each a run of its own.
         recipe: of the run; None reads it from the folder.
         controls: whether to make the controls of each.
-        progress: show bars.
-        device: as the run was trained on.
-        dtype: as the run was trained in.
+        progress, device, dtype: as in `branch`.
 
     Returns a row an intervention and transition: `layer`, `head`, `kind`, `relation` (of a head that is held at one),
     `control`, `step` (the clamp's start), `transition`, and the delay in optimiser steps as `value`, `lo`, `hi`; inf

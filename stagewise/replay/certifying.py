@@ -47,9 +47,7 @@ def certify(
         start: the first update without them; None for the last checkpoint before each transition begins.
         seeds: orders of the batches, the run's own first: what is said, is true in each.
         recipe: of the run; None reads it from the folder.
-        progress: show bars.
-        device: as the run was trained on.
-        dtype: as the run was trained in.
+        progress, device, dtype: as in `branch`.
 
     Returns a row a transition and subject, a head as "L0H1" or a class: the `transition`, the step at which it `comes`,
     the `step` from which on it was without the `subject`, the `verdict`, the delay as `value`, `lo`, `hi` in optimiser

@@ -52,12 +52,8 @@ NARROWEST = 460
 ENLARGED = 1.1
 """Width in the page over the width drawn, at 96 pixels an inch."""
 
-COORDINATES = re.compile(r' (?:x|y)="[^"]*"')
-
-HUNDREDTHS = re.compile(r"(\.\d\d)\d+")
+COORDINATES, LONG = re.compile(r' (?:x|y|d)="[^"]*"'), re.compile(r"-?\d+\.\d{3,}")
 """Coordinates are written to a hundredth of a point, not to a millionth: half of a page is coordinates."""
-
-PATH, LINES = re.compile(r' d="([^"]*)"'), re.compile(r"(?:[ML] [-\d.]+ [-\d.]+ ?)+(z?)")
 
 STYLE = re.compile(r' style="([^"]*)"')
 
@@ -204,30 +200,10 @@ def svg(figure: Figure, name: str) -> str:
 
 def _shortened(text: str) -> str:
     """Return an SVG without what says nothing: half of a page is coordinates, and most of the rest is spaces."""
-    text = COORDINATES.sub(lambda match: HUNDREDTHS.sub(r"\1", match[0]), text)
-    text = PATH.sub(lambda match: f' d="{_path(" ".join(match[1].split()))}"', text)
+    text = COORDINATES.sub(lambda match: LONG.sub(lambda number: f"{float(number[0]):.2f}", match[0]), text)
+    text = COORDINATES.sub(lambda match: " ".join(["", *match[0].split()]), text)
     text = STYLE.sub(lambda match: f' style="{match[1].replace("; ", ";").replace(": ", ":")}"', text)
     return re.sub(r">\s+<", "><", text)
-
-
-def _path(corners: str) -> str:
-    """Return a path, one of lines with each corner relative to the last one, in hundredths of a point.
-
-    >>> _path("M 1.004 2 L 1.5 1.5 M 3 3 L 3 4.25 z")
-    'M1 2l.5-.5M3 3l0 1.25z'
-    """
-    if not LINES.fullmatch(corners):
-        return HUNDREDTHS.sub(r"\1", corners)
-    parts, x, y, last = list[str](), 0, 0, ""
-    for letter, *place in re.findall(r"([ML]) ([-\d.]+) ([-\d.]+)", corners):
-        to_x, to_y = (round(100 * float(each)) for each in place)
-        relative = (to_x, to_y) if letter == "M" else (to_x - x, to_y - y)
-        spelled = "M" if letter == "M" else "l" if last != "L" else ""
-        first, second = (re.sub(r"^(-?)0\.", r"\1.", f"{each / 100:.15g}") for each in relative)
-        gap = "" if spelled or first.startswith("-") else " "
-        parts.append(f"{spelled}{gap}{first}{'' if second.startswith('-') else ' '}{second}")
-        x, y, last = to_x, to_y, letter
-    return "".join(parts) + ("z" if corners.endswith("z") else "")
 
 
 def _as_text(figure: Figure, letters: int) -> None:

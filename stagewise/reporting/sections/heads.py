@@ -88,19 +88,18 @@ def _written(measured: Measured) -> Blocks:
     return blocks
 
 
-def _entropy(measured: Measured) -> Blocks:
-    rows = select(measured.table, "AttentionEntropy", "entropy")
-    axes = plot.entropy(measured.table, moved_most(rows, PANELS), measured.stages)
-    return [Plot("entropy", {"": axes}, rows, wording("heads", "entropy") + _left_out(rows, "entropy moved"))]
-
-
 def _score(measured: Measured, probe: str, name: str, file: str, caption: str) -> Blocks:
     """Return the figure of a score of the heads in which it moved most; none where it was not measured."""
     if not measured.has(f"{probe}.{name}"):
         return []
     rows = select(measured.table, probe, name)
     axes = plot.head_scores(measured.table, probe, name, moved_most(rows, PANELS), measured.stages)
-    return [Plot(f"{file}-{name}", {"": axes}, rows, wording("heads", caption, label=_label(measured, probe, name)))]
+    words = wording("heads", caption, label=_label(measured, probe, name)) + _left_out(rows, f"{name} moved")
+    return [Plot(f"{file}-{name}", {"": axes}, rows, words)]
+
+
+def _entropy(measured: Measured) -> Blocks:
+    return _score(measured, "AttentionEntropy", "entropy", "heads", "entropy")
 
 
 def _of_attention(measured: Measured) -> Blocks:
