@@ -45,7 +45,12 @@ TINY = 1e-12
 
 
 def answer(found: Stages) -> list[str]:
-    """Return the answer in sentences: the number of transitions, a sentence each, and what is not certain."""
+    """Return the answer in sentences: the number of transitions, a sentence each, and what is not certain.
+
+    >>> from stagewise import find_stages, read_log
+    >>> answer(find_stages(read_log({"step": range(0, 200, 10), "accuracy": [0.1] * 20})))[0]
+    'No transition was found.'
+    """
     if found.unknown:
         return [f"{capital(too_few(*found.unknown))}."]
     transitions = found.table.iloc[1:].to_dict("records")

@@ -14,7 +14,13 @@ Finding = Stages | Lineage | Replicates | Comparison | BatchFamiliarity
 
 
 def in_words(finding: Finding) -> str:
-    """Return a finding in sentences, one a line, with its times in steps or tokens: as `print` shows it."""
+    """Return a finding in sentences, one a line, with its times in steps or tokens: as `print` shows it.
+
+    >>> from stagewise import find_stages, read_log
+    >>> few = find_stages(read_log({"step": range(4), "accuracy": [0.1, 0.1, 0.9, 0.9]}))
+    >>> in_words(few).partition(",")[0]
+    'no stages can be found: with 4 checkpoints no onset can be distinguished from noise'
+    """
     with counted_in(finding.axis):
         return "\n".join(_lines(finding))
 
