@@ -66,6 +66,11 @@ def in_folder(folder: Path, parse: Parse | str | None = None) -> Source:
             f"{folder} is not a run folder: there is no run.json in it, and there are neither checkpoint-N folders nor "
             f"{', '.join(ENDINGS)} files with a step in their names in it; {why}"
         )
+    readings |= {
+        path: each._replace(why="counts accelerate's saves, not updates")
+        for path, each in readings.items()
+        if each.at and _counts_saves(path)
+    }
     rows = [(path.name, each) for path, each in readings.items() if each.at or is_file(path) or holds_weights(path)]
     beside = partial(_first_in, (folder, *reversed(folders)))
     return Source(name, tuple(entries), ignored=tuple(ignored), beside=beside, names=tuple(told(rows)))
@@ -117,7 +122,7 @@ def of_path(path: Path, at: Coordinates) -> Entry:
     return Entry(
         path.name,
         at,
-        read=lambda: read(files()),
+        read=lambda: read(files(), () if alone else _others(inner, files())),
         digest=lambda: file_digest(files()),
         config=lambda: next(filter(None, map(_beside, places)), None),
         record=lambda: None if alone else _beside(path / TRAINER),
@@ -127,6 +132,18 @@ def of_path(path: Path, at: Coordinates) -> Entry:
             default=None,
         ),
     )
+
+
+def _others(folder: Path, files: Iterable[Path]) -> list[str]:
+    """Return the names of files of weights in a checkpoint's folder that are not read: a second model or form."""
+    chosen = {path.name for path in files}
+    names = sorted(path.name for path in folder.iterdir() if is_file(path) and not TRAINING.match(path.name))
+    return [name for name in names if name not in chosen and not name.startswith("adapter_model")]
+
+
+def _counts_saves(folder: Path) -> bool:
+    """Whether accelerate saved a training here, which numbers its folders by how often it has saved."""
+    return re.fullmatch(r"checkpoint_\d+", folder.name) is not None and any(folder.glob("random_states_*.pkl"))
 
 
 def _inner(folder: Path) -> Path:

@@ -14,8 +14,11 @@ from stagewise.checkpoints._log_layout import flat
 from stagewise.checkpoints._log_lines import KEYS
 
 PLAIN = r"[-+]?(\d{1,3}(,\d{3})+|\d+)?(\.\d*)?([eE][-+]?\d+)?"
-WRITTEN = re.compile(rf"\s*(?:(?P<plain>{PLAIN})\s*(?P<percent>%?)|tensor\((?P<tensor>[^,()]+).*\))\s*")
-"""Numbers as a log may hold them: with a comma between thousands, in percent, or as torch prints a tensor."""
+WRITTEN = re.compile(
+    rf"\s*(?:(?P<plain>{PLAIN})\s*(?P<percent>%?)|(?P<special>[-+]?(?i:nan|inf|infinity))"
+    r"|tensor\((?P<tensor>[^,()]+).*\))\s*"
+)
+"""Numbers as a log may hold them: with a comma between thousands, in percent, none, or as torch prints a tensor."""
 
 THOUSANDS = r"^\s*(?P<number>\d[\d,_]*(?:\.\d+)?)\s*(?P<unit>[kKmMbB])?\s*$"
 UNITS = {"k": 1e3, "m": 1e6, "b": 1e9}
@@ -51,8 +54,8 @@ def _written(text: Any) -> float:
     match = WRITTEN.fullmatch(str(text))
     if match is None:
         raise ValueError(text)
-    if match["tensor"]:
-        return float(match["tensor"])
+    if number := match["tensor"] or match["special"]:
+        return float(number)
     return float(match["plain"].replace(",", "")) / (100 if match["percent"] else 1)
 
 
@@ -172,21 +175,25 @@ def _without_points(column: pd.Series) -> pd.Series:
 
 
 def read_json_log(text: str, *, lines: bool) -> pd.DataFrame:
-    """Read curves in JSON by rows, lines, columns or steps; the last line may be cut off, as where a run goes on."""
-    held = _of_lines([line for line in text.splitlines() if line.strip()]) if lines else _rows(json.loads(text))
+    """Read curves in JSON by rows, lines, columns or steps; lines may be cut off, as where a run is killed."""
+    held = _of_lines(text) if lines else _rows(json.loads(text))
     rows = [flat(row) for row in held] if _holds(held, Mapping) else held
     frame = pd.DataFrame(held) if isinstance(held, Mapping) else pd.json_normalize(rows, sep="/")
     return frame.apply(from_text)
 
 
-def _of_lines(lines: list[str]) -> list[Any]:
-    rows = [json.loads(line) for line in lines[:-1]]
-    try:
-        rows += [json.loads(line) for line in lines[-1:]]
-    except ValueError:
-        if not rows:
-            raise
-        warnings.warn(f"the last line is cut off, and left out: {lines[-1][:60]!r}", stacklevel=5)
+def _of_lines(text: str) -> list[Any]:
+    rows, torn = [], dict[int, str]()
+    for number, line in enumerate(text.splitlines(), 1):
+        try:
+            rows += [json.loads(line)] if line.strip() else []
+        except ValueError:
+            torn[number] = line
+    if len(torn) > max(1, SELDOM * len(rows)) or not rows:
+        number, line = next(iter(torn.items()), (1, text))
+        raise ValueError(f"{len(torn)} lines are no JSON, line {number} first: {line[:60]!r}")
+    for number, line in torn.items():
+        warnings.warn(f"line {number} is cut off, and left out: {line[:60]!r}", stacklevel=5)
     return rows
 
 

@@ -1,5 +1,6 @@
 """Curves in folders: TensorBoard's event files, MLflow's files of metrics, a JSON file a step, or a text a run."""
 
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,9 @@ NAMED = "tfevents"
 
 HERE = "."
 """TensorBoard's name for the run of the files in the source itself, not in a folder of it."""
+
+FRAME = 16
+"""Bytes about each record of an event file: its length, and two checksums."""
 
 EVERYTHING = {"scalars": 0, "tensors": 0}
 """How many values of a tag are kept: all. TensorBoard draws a sample."""
@@ -37,8 +41,8 @@ def read_events(source: Path) -> pd.DataFrame:
         from tensorboard.backend.event_processing.event_multiplexer import EventMultiplexer
     except ImportError as reason:
         raise ValueError(f"{source} is read by TensorBoard: `pip install 'stagewise[tensorboard]'`") from reason
-    for path in source.rglob(f"*{NAMED}*"):
-        check_file(path)
+    for path in [*source.rglob(f"*{NAMED}*")] if source.is_dir() else [source]:
+        _check_read_whole(path)
     events: Any = EventMultiplexer(size_guidance=EVERYTHING)
     if source.is_dir():
         events.AddRunsFromDirectory(str(source))
@@ -53,6 +57,17 @@ def read_events(source: Path) -> pd.DataFrame:
         return tables[HERE]
     names = {run: source.resolve().name if run == HERE else run for run in tables}
     return pd.concat([table.assign(run=names[run]) for run, table in tables.items()])
+
+
+def _check_read_whole(path: Path) -> None:
+    """Say where reading stops: TensorBoard ends at the first damaged record in silence."""
+    from tensorboard.backend.event_processing.event_file_loader import RawEventFileLoader
+
+    check_file(path)
+    size, read = path.stat().st_size, sum(len(record) + FRAME for record in RawEventFileLoader(str(path)).Load())
+    if read < size:
+        why = f"damaged at byte {read}, or still being written; {size - read} bytes after it are left out"
+        warnings.warn(f"{path.name} is {why}", stacklevel=6)
 
 
 def _scalars(held: Any) -> pd.DataFrame:

@@ -65,6 +65,9 @@ BASE_LAYER = ".base_layer"
 LIGHTNING = "pytorch-lightning_version"
 """The key that tells a checkpoint of Lightning, whose names begin with the attribute that holds the model."""
 
+PARTS = "they are the parts of several processes. Join them, as dcp's `consolidate_safetensors_files` does"
+"""Advice where two files of a checkpoint hold one weight."""
+
 RESTORE = "Restore it, or leave its step out"
 
 
@@ -109,14 +112,25 @@ class Contents(NamedTuple):
     aside: tuple[str, ...] = ()
 
 
-def read(paths: Iterable[Path]) -> Contents:
-    """Read the weights of one checkpoint from its files, on the CPU. Pickled files run no code."""
+def read(paths: Iterable[Path], others: Iterable[str] = ()) -> Contents:
+    """Read the weights of one checkpoint from its files, on the CPU. Pickled files run no code.
+
+    Args:
+        paths: of the files.
+        others: names of files of weights that are not read.
+
+    Raises:
+        ValueError: a file is damaged, or two files hold other values of one weight.
+    """
     state: dict[str, Tensor] = {}
     steps: list[int] = []
-    aside: dict[str, None] = {}
+    aside: dict[str, None] = dict.fromkeys(others)
     for path in paths:
         saved = formats.read_shards(path.parent) if path.name == SHARDS else load_file(path, inertly=True)
         contents = contents_of(saved, path)
+        for name in state.keys() & contents.weights.keys():
+            if not torch.equal(state[name], contents.weights[name]):
+                raise ValueError(f"{path} holds {name}, which another file of {path.parent} holds too: {PARTS}")
         state |= contents.weights
         steps += [] if contents.step is None else [contents.step]
         aside |= dict.fromkeys(contents.aside)

@@ -21,7 +21,7 @@ TRAINING = re.compile(
 
 GGUF = ".gguf"
 
-BY_NAME = "save its arrays by name with `safetensors.numpy.save_file`"
+BY_NAME = "save its arrays by name with `safetensors.numpy.save_file`, each as `np.ascontiguousarray(array)`"
 
 CONVERTERS = {
     ".msgpack": f"of Flax: load it with `from_flax=True` and save it with `save_pretrained`, or {BY_NAME}",

@@ -6,6 +6,12 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import save_file
+from torch.distributed.checkpoint._consolidate_hf_safetensors import consolidate_safetensors_files
+from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageWriter
+from torch.distributed.checkpoint.state_dict_saver import save
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import Shard, distribute_tensor
+from torch.multiprocessing.spawn import spawn
 
 from stagewise import models as model
 from stagewise.checkpoints.series import find, open_series
@@ -62,3 +68,41 @@ def test_names_of_another_kind_count_where_there_are_no_others(names: list[str],
     for name in names:
         torch.save(model.weights(native(0)), tmp_path / f"{name}.pt")
     assert open_series(tmp_path, architecture=CONFIG).steps == (20, 40)
+
+
+def test_folders_that_accelerate_numbers_by_its_saves_are_told_and_a_second_model_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    accelerate = pytest.importorskip("accelerate", reason="accelerate is not installed")
+    project = accelerate.utils.ProjectConfiguration(project_dir=str(tmp_path), automatic_checkpoint_naming=True)
+    accelerator = accelerate.Accelerator(cpu=True, project_config=project)
+    trained, beside = accelerator.prepare(native(0), torch.nn.Linear(2, 2))
+    for _ in range(3):
+        accelerator.save_state()
+    series = open_series(tmp_path / "checkpoints", architecture=CONFIG)
+    told = capsys.readouterr().err
+    assert "checkpoint_1 -> step 1, read from `checkpoint_1`, which counts accelerate's saves, not updates" in told
+    with pytest.warns(UserWarning, match=r"left aside beside the weights: model_1\.safetensors"):
+        weights = series.weights(1)
+    assert weights["unembed.W_U"].equal(trained.state_dict()["unembed.W_U"])
+    assert beside is not None
+
+
+def save_a_part(rank: int, folder: str) -> None:
+    """Save half of a weight, as each process of a sharded training does."""
+    torch.distributed.init_process_group("gloo", init_method=f"file://{folder}.store", rank=rank, world_size=2)
+    weight = distribute_tensor(torch.arange(12.0).reshape(4, 3), init_device_mesh("cpu", (2,)), [Shard(0)])
+    save({"w": weight}, storage_writer=HuggingFaceStorageWriter(path=folder, save_distributed=True))
+    torch.distributed.destroy_process_group()
+
+
+def test_parts_of_several_processes_are_not_taken_for_the_whole_until_they_are_joined(tmp_path: Path) -> None:
+    parts, joined = tmp_path / "parts" / "step-1", tmp_path / "joined" / "step-1"
+    for folder in (parts, joined):
+        folder.mkdir(parents=True)
+    spawn(save_a_part, (str(parts),), nprocs=2)
+    with pytest.raises(ValueError, match=r"holds w, which another file of .* holds too: .* `consolidate_safetensors"):
+        open_series(parts.parent, architecture=CONFIG).weights(1)
+    consolidate_safetensors_files(str(parts), str(joined), {"w": 1})
+    whole = open_series(joined.parent, architecture=CONFIG).weights(1)
+    assert whole["w"].equal(torch.arange(12.0).reshape(4, 3))

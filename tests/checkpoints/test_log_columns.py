@@ -187,14 +187,31 @@ def test_what_holds_no_such_columns_is_refused_with_what_to_do(
         read_log(tmp_path / name)
 
 
-def test_a_last_line_that_is_cut_off_is_left_out_and_named(tmp_path: Path) -> None:
-    text = LOG_TABLES_LOG.to_json(orient="records", lines=True)
-    (tmp_path / "log.jsonl").write_text(text[:-10])
-    with pytest.warns(UserWarning, match=r"the last line is cut off, and left out: '\{\"step\":19000"):
-        assert read_log(tmp_path / "log.jsonl")["step"].tolist() == LOG_TABLES_STEPS[:-1]
-    (tmp_path / "log.jsonl").write_text(text[10:])
-    with pytest.raises(ValueError, match="holds no columns of curves that can be read"):
+@pytest.mark.parametrize("line", [1, 12, 21])
+def test_a_line_that_is_cut_off_is_left_out_and_named(line: int, tmp_path: Path) -> None:
+    lines = LOG_TABLES_LOG.to_json(orient="records", lines=True).splitlines()
+    lines[line - 1] = lines[line - 1][:-5]
+    (tmp_path / "log.jsonl").write_text("\n".join(lines))
+    with pytest.warns(UserWarning, match=rf"line {line} is cut off, and left out: '\{{\"step\""):
+        steps = read_log(tmp_path / "log.jsonl")["step"].tolist()
+    assert steps == [step for number, step in enumerate(LOG_TABLES_STEPS, 1) if number != line]
+
+
+def test_lines_of_another_form_are_refused_by_their_number(tmp_path: Path) -> None:
+    lines = LOG_TABLES_LOG.to_json(orient="records", lines=True).splitlines()
+    (tmp_path / "log.jsonl").write_text("\n".join([*lines, "", "once", "more", "again"]))
+    with pytest.raises(ValueError, match="3 lines are no JSON, line 23 first: 'once'"):
         read_log(tmp_path / "log.jsonl")
+
+
+@pytest.mark.parametrize("written", ["NaN", "Infinity", "-Infinity", "nan", "inf"])
+def test_what_is_no_number_is_one_as_text_too(written: str, tmp_path: Path) -> None:
+    rows = [{"step": step, "loss": written if step == 9000 else loss} for step, loss in LOG_TABLES_LOG.to_numpy()]
+    (tmp_path / "log.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    LOG_TABLES_LOG.assign(loss=[row["loss"] for row in rows]).to_csv(tmp_path / "log.csv", index=False)
+    expected = LOG_TABLES_LOG.assign(loss=[float(row["loss"]) for row in rows])
+    for name in ("log.jsonl", "log.csv"):
+        pd.testing.assert_frame_equal(read_log(tmp_path / name), read_log(expected, run="log"))
 
 
 @pytest.mark.parametrize("values", [False, True], ids=["columns", "a row a value"])

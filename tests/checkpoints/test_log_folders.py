@@ -2,6 +2,7 @@
 
 import builtins
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -165,6 +166,24 @@ def test_files_without_scalars_and_a_machine_without_tensorboard_are_said(
     monkeypatch.setattr(builtins, "__import__", missing)
     with pytest.raises(ValueError, match=r"read by TensorBoard: `pip install 'stagewise\[tensorboard\]'"):
         read_events(tmp_path)
+
+
+@pytest.mark.parametrize("part", [0.6, 0.8, 0.95])
+@pytest.mark.parametrize("write", [by_torch, by_tensors])
+def test_where_a_damaged_event_file_was_left_is_said(
+    write: Callable[[Path], None], part: float, tmp_path: Path
+) -> None:
+    write(tmp_path)
+    file = next(tmp_path.glob("*tfevents*"))
+    content = bytearray(file.read_bytes())
+    content[int(part * len(content))] ^= 0xFF
+    file.write_bytes(content)
+    left_out = r"tfevents.* is damaged at byte \d+, .*; \d+ bytes after it are left out"
+    with pytest.warns(UserWarning, match=left_out) as said:
+        read_events(tmp_path)
+    read, left = map(int, re.findall(r"(?:byte |; )(\d+)", str(said[0].message)))
+    assert read + left == len(content)
+    assert read <= part * len(content)
 
 
 def test_a_folder_without_scalars_beside_those_of_curves_is_no_run(tmp_path: Path) -> None:

@@ -1,10 +1,14 @@
 """Names of files of weights: which ones hold a model, and which one is missing."""
 
 from pathlib import Path
+from typing import Literal
 
+import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
-from stagewise.checkpoints._weight_names import chosen_files, missing_shard, stem
+from stagewise.checkpoints._weight_files import load_file
+from stagewise.checkpoints._weight_names import chosen_files, converter, missing_shard, stem
 
 
 @pytest.mark.parametrize(
@@ -31,3 +35,14 @@ def test_shards_that_are_all_there_miss_none() -> None:
 
 def test_a_file_loses_its_endings_and_a_folder_none() -> None:
     assert (stem(Path("checkpoint-12.pth.tar")), stem(Path("step_1.5"))) == ("checkpoint-12", "step_1.5")
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_the_advice_to_save_arrays_by_name_keeps_their_values(order: Literal["C", "F"], tmp_path: Path) -> None:
+    array = np.asarray(np.arange(12.0).reshape(3, 4), order=order)
+    assert "safetensors.numpy.save_file`, each as `np.ascontiguousarray(array)`" in converter(["model.h5"])
+    arrays = {"kernel": array, "turned": array.T}
+    save_file({name: np.ascontiguousarray(each) for name, each in arrays.items()}, tmp_path / "w.safetensors")
+    weights = load_file(tmp_path / "w.safetensors")
+    np.testing.assert_array_equal(weights["kernel"], array)
+    np.testing.assert_array_equal(weights["turned"], array.T)
