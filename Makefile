@@ -19,7 +19,7 @@ NUMERICAL_TESTS := $(wildcard $(addprefix tests/, papers/theory models probes me
 	test_attention.py test_init.py test_intervention.py test_loss.py test_training*.py \
 	papers/incremental/test_flow.py)) stagewise
 
-.PHONY: demo test test-tl4 test-processors slow golden bench torture calibrate answers papers prose check format docs release
+.PHONY: demo test test-tl4 test-processors slow golden bench torture calibrate answers papers prose findings check format docs release
 demo: $(READY)
 	$(BIN)/stagewise run markov --workers 2
 
@@ -66,6 +66,11 @@ papers: $(READY)
 # Sentences that are hard to read, as warnings.
 prose: $(READY)
 	$(BIN)/python -m evidence.prose
+
+# Surprises in other tools, run again one after another in environments of their own; ROWS="trl-token-counts" runs some.
+findings:
+	@for script in $(or $(addprefix findings/,$(addsuffix .sh,$(ROWS))),$(wildcard findings/*.sh)); do \
+	echo "== $$script"; PYTHON=$(PYTHON) $$script || exit 1; done
 
 check: $(READY)
 	$(BIN)/ruff check .
