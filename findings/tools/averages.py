@@ -20,6 +20,10 @@ def _series(save, optimiser=None, update=lambda: None, network=None):
     return SERIES
 
 
+def _save_both(network, optimiser, now):
+    torch.save({"model": network.state_dict(), "optimizer": optimiser.state_dict()}, f"run/step_{now}.pt")
+
+
 def ema_pytorch():
     """ema-pytorch==0.8.3"""
     from ema_pytorch import EMA
@@ -102,8 +106,7 @@ def heavyball_sf():
     network = model()
     optimiser = heavyball.SFAdamW(network.parameters(), lr=0.01)
     return _series(
-        lambda now: torch.save({"model": network.state_dict(), "optimizer": optimiser.state_dict()}, f"run/step_{now}.pt"),
-        optimiser, network=network,
+        lambda now: _save_both(network, optimiser, now), optimiser, network=network,
     )  # fmt: skip
 
 
@@ -114,8 +117,7 @@ def lookahead():
     network = model()
     optimiser = pytorch_optimizer.Lookahead(torch.optim.AdamW(network.parameters(), lr=0.01), k=3)
     return _series(
-        lambda now: torch.save({"model": network.state_dict(), "optimizer": optimiser.state_dict()}, f"run/step_{now}.pt"),
-        optimiser, network=network,
+        lambda now: _save_both(network, optimiser, now), optimiser, network=network,
     )  # fmt: skip
 
 

@@ -189,7 +189,8 @@ def lm_eval():
     documents = [{"q": f"w{n}", "choices": [f"w{n + 1}", f"w{n + 3}"], "gold": 0} for n in range(3, 20)]
     Path("data.jsonl").write_text("\n".join(map(json.dumps, documents)))
     settings = {
-        "task": "count", "dataset_path": "json", "dataset_kwargs": {"data_files": {"test": os.path.abspath("data.jsonl")}},
+        "task": "count", "dataset_path": "json",
+        "dataset_kwargs": {"data_files": {"test": os.path.abspath("data.jsonl")}},
         "test_split": "test", "output_type": "multiple_choice", "doc_to_text": "{{q}}", "doc_to_choice": "{{choices}}",
         "doc_to_target": "gold", "metric_list": [{"metric": "acc"}],
     }  # fmt: skip

@@ -38,9 +38,7 @@ def trl_sft():
     from trl import SFTConfig, SFTTrainer
 
     rows = Dataset.from_list([{"text": PROMPT + GOOD}] * 16)
-    return _told(
-        SFTTrainer(model(), SFTConfig("run", **COMMON), train_dataset=rows, processing_class=_tokenizer())
-    )
+    return _told(SFTTrainer(model(), SFTConfig("run", **COMMON), train_dataset=rows, processing_class=_tokenizer()))
 
 
 def trl_dpo():
@@ -82,9 +80,8 @@ def trl_grpo_log():
     """trl==1.16.0"""
     from trl import GRPOConfig, GRPOTrainer
 
-    settings = GRPOConfig(
-        "run", num_generations=4, max_completion_length=3, loss_type="grpo", **{**COMMON, "max_steps": 30, "save_steps": 30}
-    )
+    longer = {**COMMON, "max_steps": 30, "save_steps": 30}
+    settings = GRPOConfig("run", num_generations=4, max_completion_length=3, loss_type="grpo", **longer)
     rows = Dataset.from_list([{"prompt": PROMPT}] * 16)
     GRPOTrainer(
         model(), lambda completions, **_: [float("w6" in each) for each in completions], args=settings,
