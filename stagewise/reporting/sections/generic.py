@@ -164,6 +164,6 @@ def _delays(measured: Measured) -> Blocks:
     return [Plot("interventions", {"": plot.interventions(rows)}, rows, wording("further", "delays"))]
 
 
-INTERVENTIONS = Section("interventions", "What a stage needs", _delays, applies=never_missing)
-COMPARED = Section("compared", "Checkpoints held against each other", _compared, applies=never_missing)
-DEGENERACY = Section("degeneracy", "How degenerate the loss is", _coefficients, applies=never_missing)
+INTERVENTIONS: Section = Section("interventions", "What a stage needs", _delays, applies=never_missing)
+COMPARED: Section = Section("compared", "Checkpoints held against each other", _compared, applies=never_missing)
+DEGENERACY: Section = Section("degeneracy", "How degenerate the loss is", _coefficients, applies=never_missing)
