@@ -20,8 +20,7 @@ from torch import Tensor
 
 from stagewise import models
 from stagewise.analysis import Analysis, analyse
-from stagewise.checkpoints._weight_files import State
-from stagewise.checkpoints._writing import write
+from stagewise.checkpoints.run_folder import write
 from stagewise.checkpoints.series import open_series
 from stagewise.probes import Accuracy, AttentionTo, KLToReference, Loss
 from stagewise.table import Head, head_label
@@ -157,7 +156,7 @@ def continued(source: Path, text: Path, folder: Path, plan: Plan) -> Analysis:
     return analyse(folder / "checkpoints", folder / "analysis", batch=batch, probes=probes)
 
 
-def _heads_moved(before: State, after: State, n_heads: int) -> dict[Head, float]:
+def _heads_moved(before: Mapping[str, Tensor], after: Mapping[str, Tensor], n_heads: int) -> dict[Head, float]:
     """Return how far each head's queries and outputs have gone, as a part of their size before.
 
     Args:
@@ -173,7 +172,7 @@ def _heads_moved(before: State, after: State, n_heads: int) -> dict[Head, float]
     return moved
 
 
-def _by_head(weights: State, layer: int, n_heads: int) -> Float[Tensor, "head weight"]:
+def _by_head(weights: Mapping[str, Tensor], layer: int, n_heads: int) -> Float[Tensor, "head weight"]:
     queries, outputs = (weights[_ATTENTION.format(layer, name)].float() for name in "qo")
     return torch.cat([part.reshape(n_heads, -1) for part in (queries, outputs.T)], dim=1)
 

@@ -1,5 +1,8 @@
-"""The catalogue of probes: one idea a file."""
+"""The catalogue of probes: one idea a file; installed packages add theirs by entry points `stagewise.probes`."""
 
+from typing import TYPE_CHECKING, Any
+
+from stagewise.entry_points import added as _added
 from stagewise.probes.accuracy import Accuracy as Accuracy
 from stagewise.probes.active_neurons import ActiveNeurons as ActiveNeurons
 from stagewise.probes.attention_distance import AttentionDistance as AttentionDistance
@@ -31,3 +34,11 @@ from stagewise.probes.qk_offset import QKOffset as QKOffset
 from stagewise.probes.residual_stream import ResidualStream as ResidualStream
 from stagewise.probes.restricted_context_kl import RestrictedContextKL as RestrictedContextKL
 from stagewise.probes.value_alignment import ValueAlignment as ValueAlignment
+
+if not TYPE_CHECKING:  # a checker knows the names above alone
+
+    def __getattr__(name: str) -> Any:
+        """Return a probe that an installed package adds."""
+        if (entry := _added("probes").get(name)) is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return entry.load()

@@ -30,7 +30,7 @@ from stagewise.probes.default_probes import Probes as Probes
 from stagewise.probes.default_probes import chosen_probes
 from stagewise.processes import several
 from stagewise.recipe import Recipe
-from stagewise.reporting._measured import write_batch
+from stagewise.reporting import write_batch
 from stagewise.reporting._measured_runs import SeedReport, report_seeds
 from stagewise.reporting._results import Analysis as Analysis
 from stagewise.reporting.attention_view import write_example

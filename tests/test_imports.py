@@ -10,7 +10,7 @@ from tests.fixtures.imported import Imported
 
 ROOT = Path(__file__).parents[1]
 LAYERS: tuple[set[str], ...] = (
-    {"own_code", "plain_text", "statistics"},
+    {"entry_points", "own_code", "plain_text", "statistics"},
     {"table", "text"},
     {
         "_prediction_classes",
@@ -149,11 +149,15 @@ def paper_of(module: str) -> str:
     return folder if folder.startswith("stagewise.papers.") and MODULES[folder].stem == "__init__" else ""
 
 
-def test_the_papers_are_clients_that_only_their_commands_import() -> None:
-    imports_papers = {
-        module for module, belows in imports_of_all().items() if any(room(below) == "papers" for below in belows)
-    }
-    assert {module for module in imports_papers if room(module) != "papers"} == {"stagewise.cli._verbs"}
+def test_the_papers_are_clients_of_public_names_that_nothing_of_the_core_imports() -> None:
+    of_core = {(module, below) for module, belows in imports_of_all().items() for below in belows}
+    assert {pair for pair in of_core if room(pair[1]) == "papers" and room(pair[0]) != "papers"} == set()
+    assert {
+        f"{module} -> {below}"
+        for module, below in of_core
+        if room(module) == "papers" and below.startswith("stagewise.") and room(below) != "papers"
+        if any(part.startswith("_") for part in below.split("."))
+    } == set()
 
 
 def test_no_paper_imports_another() -> None:

@@ -7,10 +7,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
-from stagewise.findings._frames import rows_of
-from stagewise.statistics import DEFAULT, Interval, StageCriteria, emergence_interval
-from stagewise.statistics._constants import PARTS
-from stagewise.table import Role, head_label, with_role
+from stagewise.statistics import DEFAULT, PARTS, Interval, StageCriteria, emergence_interval
+from stagewise.table import Role, head_label, select, with_role
 
 Kind = Literal["weights", "attention", "loss", "accuracy"]
 """The curves that emerge."""
@@ -54,9 +52,10 @@ def curves(table: pd.DataFrame, kind: Kind) -> Iterator[tuple[str, pd.DataFrame]
 
     None where the table has no rows of its role.
     """
-    if not with_role(table, ROLES[kind]):
+    quantities = with_role(table, ROLES[kind])
+    if not quantities:
         return
-    rows = rows_of(table, ROLES[kind])
+    rows = select(table, *quantities[0])
     axes = [name for name in ("relation", "feature", "layer", "head") if name in rows]
     if not axes:
         yield kind, rows
@@ -87,7 +86,7 @@ def moved_curves(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> Iter
 
 def rise_of(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> Rise | None:
     """Return when the accuracy rose; None if it grew by less than `growth`."""
-    rows = rows_of(table, Role.ACCURACY)
+    rows = select(table, "Accuracy", "accuracy")
     return _rise(rows["step"].to_numpy(), rows["value"].to_numpy(), criteria.growth)
 
 

@@ -7,10 +7,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from stagewise.findings._frames import families
 from stagewise.papers.incremental._summary import over_seeds, title_of
 from stagewise.plot.axes import curve, label_ends, marker, new_axes, ordered_colours, set_step_axis
-from stagewise.table import select
+from stagewise.table import families, select
 
 _SPREAD = 0.12
 """Distance between the seeds of a variant, in the distance between variants."""

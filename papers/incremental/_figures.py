@@ -9,16 +9,15 @@ from matplotlib.patches import Patch
 
 from stagewise import plot
 from stagewise.checkpoints.run_folder import table_file
-from stagewise.findings._frames import families
 from stagewise.papers.incremental._compare import compare
 from stagewise.papers.incremental._numbers import has_trained, nearest
 from stagewise.papers.incremental._summary import title_of
 from stagewise.papers.incremental.published import LOOKED_AT
 from stagewise.papers.incremental.recipes import FIGURES
 from stagewise.plot.axes import HEADS
-from stagewise.reporting._measured import Measured, read_measured
+from stagewise.reporting import Measured, read_measured
 from stagewise.saved_findings import load_stages
-from stagewise.table import Head, heads_in, select
+from stagewise.table import Head, families, heads_in, select
 
 _MAPS = 4
 """Maps of a run that fit beside each other."""

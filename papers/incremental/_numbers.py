@@ -6,14 +6,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from stagewise.findings._frames import families
 from stagewise.papers.incremental._summary import boundaries, over_seeds
 from stagewise.papers.incremental.published import CONTEXTS, HEADS, LEVELS, LOOKED_AT, PUBLISHED
 from stagewise.papers.incremental.recipes import FIGURES, variants
 from stagewise.papers.published import bounds, number
 from stagewise.recipe import Recipe
-from stagewise.reporting._measured import Measured
-from stagewise.table import head_label, heads_in, select
+from stagewise.reporting import Measured
+from stagewise.table import families, head_label, heads_in, select
 from stagewise.tasks import MarkovChain
 
 QUANTITIES = {

@@ -20,7 +20,7 @@ from stagewise.papers.incremental._summary import run_numbers
 from stagewise.papers.incremental.recipes import FIGURES, Run, runs, seeds_of
 from stagewise.processes import worker_pool
 from stagewise.recipe import Recipe
-from stagewise.reporting._measured import write_batch
+from stagewise.reporting import write_batch
 from stagewise.tasks import MarkovChain
 from stagewise.training import train
 

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from stagewise.architectures import OneHotInit
-from stagewise.checkpoints import run_folder
-from stagewise.checkpoints._digest import short_digest
+from stagewise.checkpoints import run_folder, short_digest
 from stagewise.checkpoints.run_folder import SHARED
 from stagewise.recipe import Recipe, Seeds
 from stagewise.tasks import MarkovChain

@@ -7,12 +7,11 @@ from typing import Any
 
 import pandas as pd
 
-from stagewise.findings._frames import families
 from stagewise.findings.stages import Stages, find_stages
 from stagewise.papers.incremental._early_stopping import early_stop
 from stagewise.papers.published import mean_over
 from stagewise.saved_findings import load_stages
-from stagewise.table import select
+from stagewise.table import families, select
 
 _TITLES = {"base": "minimal model", "frobenius": "orthogonal matrices", "scale=xavier": "from Xavier's weights"}
 

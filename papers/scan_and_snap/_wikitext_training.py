@@ -10,12 +10,11 @@ import pandas as pd
 import torch
 import torch.nn.functional as F
 from jaxtyping import Int
+from safetensors.torch import save_file
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from stagewise.checkpoints import run_folder
-from stagewise.checkpoints._digest import short_digest
-from stagewise.checkpoints._training_state import save_weights
+from stagewise.checkpoints import run_folder, short_digest
 from stagewise.papers.scan_and_snap._wikitext_model import BLOCK, Baseline
 from stagewise.papers.scan_and_snap.wikitext_hooked import hooked_weights
 from stagewise.recipe import Recipe
@@ -171,7 +170,8 @@ def _optimiser(model: Baseline, setting: Setting) -> torch.optim.Optimizer:
 
 
 def _save_checkpoint(folder: Path, state: _State, model: Baseline) -> None:
-    save_weights(folder, state.step, hooked_weights(model.state_dict()))
+    weights = hooked_weights(model.state_dict())
+    run_folder.write(run_folder.checkpoint_file(folder, state.step), lambda partial: save_file(dict(weights), partial))
     frame = pd.DataFrame({"step": range(len(state.losses)), "loss": state.losses, "gradient_norm": state.norms})
     run_folder.write(folder / run_folder.METRICS, lambda partial: frame.to_parquet(partial, index=False))
 

@@ -13,17 +13,16 @@ from matplotlib.figure import Figure
 from stagewise.analysis import measure_run, run
 from stagewise.checkpoints.run_folder import REPORT, read_table
 from stagewise.event import HEAD_KINDS
-from stagewise.findings._crossings import Crossing, crossings
-from stagewise.findings._roles import head_onsets
+from stagewise.findings.crossings import Crossing, crossings
+from stagewise.findings.onsets import head_onsets
 from stagewise.papers.published import Result, number, over_seeds, table_of
 from stagewise.plot.axes import curve, label_ends, marker, ordered_colours, set_step_axis
 from stagewise.plot.curves import N_GRAMS
 from stagewise.recipe import Recipe
 from stagewise.sweeping import parameter_grid, run_each
-from stagewise.table import select
+from stagewise.table import head_label, select
 from stagewise.tasks import wiki_text
 from stagewise.training import train
-from stagewise.words._onsets import Row, half_way, head
 
 SHARES = (0.0, 0.1, 0.2, 0.3, 0.5)
 WARM_UP = 200
@@ -130,10 +129,11 @@ def _first(onsets: pd.DataFrame, kind: str) -> str:
     named = _named(onsets, kind)
     if named is None:
         return f"none, mass {onsets.loc[onsets['kind'] == kind, 'largest'].max():.2f}"
-    return f"{head(named)} {half_way(named)}"
+    times = f"{named['t50']:.0f} [{named['t50_lo']:.0f}, {named['t50_hi']:.0f}]"
+    return f"{head_label(int(named['layer']), int(named['head']))} {times}"
 
 
-def _named(onsets: pd.DataFrame, kind: str) -> Row | None:
+def _named(onsets: pd.DataFrame, kind: str) -> Mapping[Any, Any] | None:
     named = onsets[onsets["named"] & (onsets["kind"] == kind)].sort_values("t50", kind="stable")
     return next(iter(named.to_dict("records")), None)
 

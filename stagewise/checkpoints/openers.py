@@ -4,8 +4,6 @@ A package adds its own by an entry point of the group `stagewise.formats` that n
 """
 
 import dataclasses
-import functools
-import importlib.metadata
 import itertools
 import os
 import re
@@ -28,12 +26,10 @@ from stagewise.checkpoints._weight_names import (
 )
 from stagewise.checkpoints.names import REPOSITORY, Parse, whole
 from stagewise.checkpoints.run_folder import RUN
+from stagewise.entry_points import added
 
 if TYPE_CHECKING:
     from stagewise.checkpoints.sources import Source
-
-GROUP = "stagewise.formats"
-"""The entry points by which a package adds an `Opener`."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,7 +61,8 @@ class Opener:
 
 def opener_of(source: Any) -> Opener:
     """Return the first way to open a source."""
-    return next(each for each in (*_added(), *OPENERS) if each.is_mine(source))
+    ways: list[Opener] = [*(entry.load() for entry in added("formats").values()), *OPENERS]
+    return next(each for each in ways if each.is_mine(source))
 
 
 def is_log(source: Any) -> bool:
@@ -88,12 +85,6 @@ def curves_of(source: Path) -> pd.DataFrame:
     check_file(source)
     fix = "" if opener is OPENERS[-1] else ": `stagewise.open_series` opens it"
     raise ValueError(f"{source} is {opener.name} and holds no curves{fix}")
-
-
-@functools.cache
-def _added() -> tuple[Opener, ...]:
-    """Return the ways that installed packages add."""
-    return tuple(each.load() for each in importlib.metadata.entry_points(group=GROUP))
 
 
 def _is_path(source: Any) -> bool:

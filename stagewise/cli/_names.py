@@ -8,6 +8,7 @@ from pathlib import Path
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
+from stagewise.entry_points import added
 from stagewise.plain_text import did_you_mean, instead_of
 
 if TYPE_CHECKING:
@@ -111,7 +112,8 @@ def probe_named(name: str) -> "AbstractProbe":
 def _catalogue() -> list[str]:
     from stagewise import probes
 
-    return sorted(name for name, value in vars(probes).items() if isinstance(value, type))
+    own = (name for name, value in vars(probes).items() if isinstance(value, type))
+    return sorted({*own, *added("probes")})
 
 
 def chooser(
@@ -169,7 +171,7 @@ def check_probes(names: Sequence[str]) -> None:
     from stagewise import probes
 
     if unknown := [name for name in names if not hasattr(probes, name)]:
-        raise ValueError(f"there is no probe {unknown[0]}{did_you_mean(unknown[0], vars(probes))}")
+        raise ValueError(f"there is no probe {unknown[0]}{did_you_mean(unknown[0], _catalogue())}")
 
 
 def only_task(names: list[str] | None) -> "AbstractTask | None":

@@ -8,17 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
-from typer.core import TyperGroup
 
 from stagewise.cli import _options as options
 from stagewise.cli import _sources
 from stagewise.cli._commands import command
 from stagewise.cli._findings import show
+from stagewise.cli._groups import OpenGroup
 from stagewise.cli._names import TASKS, only_task, run_folder_named, task_classes
 from stagewise.cli._options import AsJson, Device, ExecutorName, Origin, OwnTask, SeriesOptions
 from stagewise.cli._recipes import recipe_in, recipe_of
 from stagewise.cli._sweep import executor_named
-from stagewise.papers._commands import COMMANDS
 from stagewise.plain_text import file_part
 from stagewise.processes import map_elsewhere
 
@@ -137,7 +136,7 @@ def _report_of(folder: Path, axis: str, tokens_per_step: int | None) -> None:
     print(f"report: {page}")
 
 
-class TaskGroup(TyperGroup):
+class TaskGroup(OpenGroup):
     """A group of commands in which any other name is that of a task."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -178,8 +177,6 @@ def run_task(
 
 
 run_app.command(ANY, help=_HELP)(command(run_task, models=True))
-for _name, _function in COMMANDS.items():
-    run_app.command(_name)(command(_function, models=True))
 
 
 def audit(

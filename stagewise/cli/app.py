@@ -1,19 +1,18 @@
 """The command line: what a person needs stands at the top, the other verbs in groups.
 
-The entry points `stagewise.commands` of installed packages add groups: each names a `typer.Typer`.
+Installed packages add commands and groups: see `entry_points`.
 """
 
 import sys
 from collections.abc import Callable
-from importlib.metadata import entry_points
 from typing import Any
 
 import typer
-from typer.core import TyperGroup
 
 from stagewise.cli._atlas import atlas, suites
 from stagewise.cli._commands import command
 from stagewise.cli._findings import compare, lineage, stages
+from stagewise.cli._groups import OpenGroup
 from stagewise.cli._replays import attribute, branch, certify, densify, intervene
 from stagewise.cli._sweep import sweep
 from stagewise.cli._trajectory import llc, relations, trajectory
@@ -40,7 +39,7 @@ _WITHOUT_MODELS = (audit, stages, lineage, compare, suites, report, watch)
 """Commands that run models, if at all, only after a look at what is there."""
 
 
-class Commands(TyperGroup):
+class Commands(OpenGroup):
     """The commands at the top; one that has moved to a group is still found by its own name."""
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -70,8 +69,6 @@ app = typer.Typer(
 _add(app, TOP)
 app.add_typer(run_app, name="run")
 for _name, (_help, _verbs) in GROUPS.items():
-    _group = typer.Typer(help=_help, no_args_is_help=True)
+    _group = typer.Typer(cls=OpenGroup, help=_help, no_args_is_help=True)
     _add(_group, _verbs)
     app.add_typer(_group, name=_name)
-for _entry in entry_points(group="stagewise.commands"):
-    app.add_typer(_entry.load(), name=_entry.name)

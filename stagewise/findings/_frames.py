@@ -115,19 +115,3 @@ def resamples_of(rows: pd.DataFrame) -> np.ndarray | None:
 def names_of(table: pd.DataFrame, *roles: Role) -> list[str]:
     """List the quantities of a table with one of these roles by their names, as "Mine.score"."""
     return [".".join(pair) for pair in with_role(table, *roles)]
-
-
-def families(rows: pd.DataFrame) -> dict[str, list[str]]:
-    """Sort the references of a table's rows into nested partial solutions, separately trained models and the rest.
-
-    The column `nested` counts the partial solutions from 1, and is 0 for other references; `context` is the one of
-    models trained on a restricted context. In rows without `nested` all others are partial solutions, in their order.
-    """
-    if "reference" not in rows:
-        return {"nested": [], "trained": [], "other": []}
-    rows = rows.dropna(subset="reference").drop_duplicates("reference")
-    trained = rows["context"].notna() if "context" in rows else pd.Series(False, rows.index)
-    rank = rows["nested"] if "nested" in rows else (~trained).astype(int)
-    nested = rows.assign(nested=rank)[rank > 0].sort_values("nested", kind="stable")
-    of = {"nested": nested, "trained": rows[trained], "other": rows[(rank == 0) & ~trained]}
-    return {name: part["reference"].astype(str).tolist() for name, part in of.items()}

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from stagewise.event import Causes
-from stagewise.findings._frames import families, resamples_of, typed
+from stagewise.findings._frames import resamples_of, typed
 from stagewise.findings._known_causes import cause_during, cause_within
 from stagewise.findings._transitions import NEVER, RunTransition
 from stagewise.findings.onsets import TIMES
@@ -16,7 +16,7 @@ from stagewise.statistics._constants import PARTS
 from stagewise.statistics._crossings import crossing_step
 from stagewise.statistics._noise.differences import smoothed
 from stagewise.statistics._turning_points import from_first_peak, has_tail, rate_of, slowdown
-from stagewise.table import check_steps
+from stagewise.table import check_steps, families
 
 POINTS = {
     **{"reference": "str", "step": "int64", "lo": "int64", "hi": "int64"},

@@ -8,10 +8,9 @@ import numpy as np
 import pandas as pd
 import scipy
 
-from stagewise.event import DIFFUSE, HEAD_KINDS
-from stagewise.findings._frames import Rows, by_role, rows_of, typed
+from stagewise.event import DIFFUSE
+from stagewise.findings._frames import Rows, by_role, typed
 from stagewise.findings._scores import axes_of
-from stagewise.findings.onsets import find_onsets
 from stagewise.statistics import DEFAULT, StageCriteria
 from stagewise.statistics._noise.differences import noise
 from stagewise.table import Head, Role, heads_in
@@ -318,16 +317,3 @@ def _long_enough(labels: pd.Series, checkpoints: int) -> pd.Series:
     """Return labels without those that last too briefly; where none lasts, nothing is known to change."""
     length = labels.groupby((labels != labels.shift()).cumsum()).transform("size")
     return labels.where(length >= checkpoints).ffill().bfill().fillna(DIFFUSE)
-
-
-def head_onsets(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> pd.DataFrame:
-    """Return the onsets of every head's attention along each kind's relation, with the `kind`, the `largest` value, and
-    whether it is `named`: it has an onset, and once had 0.3 (`criteria.named`) there.
-    """
-    rows = rows_of(table, Role.ATTENTION_ALONG)
-    onsets = find_onsets(rows[rows["relation"].isin(HEAD_KINDS.values())], criteria)
-    largest = rows.groupby(["relation", "layer", "head"])["value"].max().rename("largest").reset_index()
-    kinds = {relation: kind for kind, relation in HEAD_KINDS.items()}
-    onsets = onsets.merge(largest, on=["relation", "layer", "head"])
-    named = onsets["onset"] & (onsets["largest"] >= criteria.named)
-    return onsets.assign(kind=onsets["relation"].map(kinds), named=named)

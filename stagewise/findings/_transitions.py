@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from stagewise.findings._crossings import Crossing
+from stagewise.findings.crossings import Crossing
 from stagewise.findings.onsets import TIMES, TYPES
 from stagewise.statistics import DEFAULT, OnsetVerdict, StageCriteria
 from stagewise.statistics._periods import members_of_periods, under_way_together

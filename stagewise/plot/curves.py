@@ -8,13 +8,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from stagewise.findings import _scores as scores
-from stagewise.findings._crossings import Crossing
-from stagewise.findings._frames import families
 from stagewise.findings._scores import quantities_of
+from stagewise.findings.crossings import Crossing
 from stagewise.findings.stages import Stages
 from stagewise.plot import axes as step_axis
 from stagewise.plot.axes import marker, ordered_colours
-from stagewise.table import Quantity, head_label, select
+from stagewise.table import Quantity, families, head_label, select
 from stagewise.words._times import headed
 
 _LABEL_WIDTH = 30

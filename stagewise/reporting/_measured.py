@@ -15,11 +15,12 @@ import pandas as pd
 
 from stagewise.checkpoints import run_folder
 from stagewise.checkpoints._table_file import TableFile, chosen, read_json, read_parquet
-from stagewise.findings._frames import families, names_of
+from stagewise.findings._frames import names_of
 from stagewise.findings.batch_familiarity import LOSSES, BatchFamiliarity, familiarity_of_run
 from stagewise.findings.lineage import Lineage
 from stagewise.findings.stages import Stages
 from stagewise.reporting._html import write_text
+from stagewise.table import families
 from stagewise.token_axis import TokenAxis, token_axis
 
 if TYPE_CHECKING:

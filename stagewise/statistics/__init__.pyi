@@ -1,4 +1,5 @@
 from ._constants import LEVEL as LEVEL
+from ._constants import PARTS as PARTS
 from ._criteria import DEFAULT as DEFAULT
 from ._criteria import StageCriteria as StageCriteria
 from ._crossings import Interval as Interval

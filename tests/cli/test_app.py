@@ -2,10 +2,7 @@
 
 import dataclasses
 import inspect
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -61,18 +58,6 @@ def test_a_command_that_has_moved_says_its_new_words(name: str, group: str) -> N
 def test_help_lists_no_command_that_has_moved() -> None:
     listed = typer.main.get_command(app)
     assert not MOVED.keys() & set(listed.list_commands(typer.Context(listed)))  # type: ignore[attr-defined]
-
-
-def test_an_installed_package_adds_a_group(tmp_path: Path) -> None:
-    lines = ["import typer", "app = typer.Typer()", "@app.command()", "def one(): print('ran')"]
-    (tmp_path / "further.py").write_text("\n".join([*lines, "@app.command()", "def other(): pass"]))
-    (tmp_path / "further-1.dist-info").mkdir()
-    (tmp_path / "further-1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: further\nVersion: 1\n")
-    (tmp_path / "further-1.dist-info" / "entry_points.txt").write_text("[stagewise.commands]\nfurther = further:app\n")
-    words = [sys.executable, "-m", "stagewise", "further", "one"]
-    environment = {"PYTHONPATH": f"{tmp_path}:{Path(__file__).parents[2]}"}
-    printed = subprocess.run(words, capture_output=True, text=True, check=True, env=environment, cwd=tmp_path).stdout
-    assert printed == "ran\n"
 
 
 def test_an_option_that_there_is_none_of_is_named() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stagewise.findings._crossings import Crossing, crossings, taken_over
+from stagewise.findings.crossings import Crossing, crossings, taken_over
 
 STEPS = [0, 10, 20, 30, 40]
 

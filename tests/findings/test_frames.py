@@ -6,8 +6,8 @@ import math
 import pandas as pd
 import pytest
 
-from stagewise.findings._frames import digest, families, from_plain, plain, rows_of, typed
-from stagewise.table import Quantity, Role, declare
+from stagewise.findings._frames import digest, from_plain, plain, rows_of, typed
+from stagewise.table import Quantity, Role, declare, families
 from stagewise.words._onsets import largest
 
 TYPES = {"step": "int64", "t50": "float64", "layer": "Int64", "relation": "string", "words": "str", "onset": "bool"}

@@ -11,11 +11,11 @@ from stagewise.findings._roles import (
     UNDECIDED,
     head_events,
     head_labels,
-    head_onsets,
     head_roles,
     paired_roles,
     with_roles,
 )
+from stagewise.findings.onsets import head_onsets
 from stagewise.plot.heads import head_curves
 from stagewise.statistics import DEFAULT, StageCriteria
 from stagewise.words import _stages as head_words

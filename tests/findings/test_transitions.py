@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from stagewise.checkpoints.logged_curves import read_log
-from stagewise.findings._crossings import Crossing
 from stagewise.findings._transitions import RunTransition, transitions_of, with_stages
+from stagewise.findings.crossings import Crossing
 from stagewise.findings.stages import Stages, find_stages
 from stagewise.table import Quantity
 from stagewise.words._stages import summaries

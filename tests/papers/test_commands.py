@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from stagewise.cli.app import app
-from stagewise.papers._commands import COMMANDS
+from stagewise.papers.commands import COMMANDS
 
 
 def call(*arguments: str) -> tuple[int, str]:

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 import typer.main
 
-from stagewise.cli.app import app
 from stagewise.papers.__main__ import PAGE, page
-from stagewise.papers._commands import COMMANDS
+from stagewise.papers.commands import COMMANDS, app
 from stagewise.papers.emergence import figures as emergence
 from stagewise.papers.emergence.figures import FIGURES as EMERGENCE
 from stagewise.papers.incremental import command as incremental
@@ -120,7 +119,7 @@ def test_every_command_of_a_row_is_one(command: str) -> None:
 @functools.cache
 def options(paper: str) -> set[str]:
     """The options of a paper's command."""
-    run = typer.main.get_command(app).commands["run"]  # type: ignore[attr-defined]
+    group = typer.main.get_group(app)
     return {
-        option for parameter in run.commands[paper].params for option in (*parameter.opts, *parameter.secondary_opts)
+        option for parameter in group.commands[paper].params for option in (*parameter.opts, *parameter.secondary_opts)
     }

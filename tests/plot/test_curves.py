@@ -13,7 +13,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 from stagewise import plot
-from stagewise.findings._crossings import Crossing
+from stagewise.findings.crossings import Crossing
 from stagewise.findings.stages import Stages
 from stagewise.plot.axes import _step_ticks
 from stagewise.plot.curves import (

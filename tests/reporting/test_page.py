@@ -13,6 +13,7 @@ import pytest
 
 from stagewise import answer, plot
 from stagewise.checkpoints.run_folder import METRICS, RUN, TABLE
+from stagewise.entry_points import added
 from stagewise.findings.stages import Stages, find_stages
 from stagewise.recipe import describe
 from stagewise.reporting import section
@@ -231,6 +232,7 @@ def test_sections_of_ones_own_and_of_installed_packages_show_their_probes(
     lines += ['LOSSES = section("Theirs & ours", "Look <here>.", ["Loss"], plot.loss_curve)']
     (tmp_path / "further_sections.py").write_text("\n".join(lines))
     monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr("stagewise.reporting.sections.added", added.__wrapped__)
     mine = section("Mine", "", [OWN], lambda rows, stages: plot.quantity(rows, OWN, "early & $late$", stages))
     rows = table[table["probe"].isin(["Loss", OWN])]
     page = report(save(tmp_path / "run", rows), sections=[mine]).read_text(encoding="utf8")

@@ -1,7 +1,6 @@
 """The sections of the report from top to bottom, those on one idea in a file; other probes get theirs by `generic`."""
 
-import importlib.metadata
-
+from stagewise.entry_points import added
 from stagewise.reporting._section import Section
 from stagewise.reporting.sections import generic, heads, maps, record, stages, text
 
@@ -34,10 +33,7 @@ SECTIONS: tuple[Section, ...] = (
 LAST: tuple[Section, ...] = (record.TRAINING, record.SETTINGS)
 """Sections at the end, after those of all other probes."""
 
-GROUP = "stagewise.sections"
-"""Entry points of this group are sections, as `section` makes them."""
-
 
 def installed() -> tuple[Section, ...]:
     """Return the sections that installed packages add, behind those on the table."""
-    return tuple(each.load() for each in importlib.metadata.entry_points(group=GROUP))
+    return tuple(entry.load() for entry in added("sections").values())

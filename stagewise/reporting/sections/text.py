@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import pandas as pd
 
 from stagewise import plot
-from stagewise.findings._crossings import Crossing, crossings
-from stagewise.findings._roles import head_onsets
+from stagewise.findings.crossings import Crossing, crossings
+from stagewise.findings.onsets import head_onsets
 from stagewise.plot.curves import N_GRAMS
 from stagewise.reporting._figure import Plot
 from stagewise.reporting._html import wording

@@ -7,7 +7,7 @@ from stagewise.findings.stages import find_stages
 from stagewise.papers.incremental import _numbers as numbers
 from stagewise.papers.incremental.published import LEVELS
 from stagewise.papers.incremental.recipes import FIGURES, variants
-from stagewise.reporting._measured import Measured
+from stagewise.reporting import Measured
 from stagewise.table import conformed, in_order
 
 SUMMARY = pd.DataFrame(

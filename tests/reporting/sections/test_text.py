@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stagewise.findings._crossings import Crossing
+from stagewise.findings.crossings import Crossing
 from stagewise.reporting._figure import Plot
 from stagewise.reporting._measured import Measured
 from stagewise.reporting.sections.text import SECTION, _loss_in_words, _order_in_words

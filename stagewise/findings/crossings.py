@@ -7,10 +7,10 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from stagewise.findings._frames import by_reference, families, resamples_of, rows_of
+from stagewise.findings._frames import by_reference, resamples_of, rows_of
 from stagewise.statistics import Interval
 from stagewise.statistics._crossings import overtaking
-from stagewise.table import Role
+from stagewise.table import Role, families
 
 
 class Crossing(NamedTuple):

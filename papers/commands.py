@@ -1,4 +1,4 @@
-"""The papers as functions for the command line, which `stagewise run` registers: a command each."""
+"""The papers as commands of `stagewise run` and of `stagewise papers`, which pyproject.toml registers."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -175,3 +175,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "wikitext-repetition": run_wikitext_repetition,
     "emergence": run_emergence,
 }
+
+app = typer.Typer(help="Figures of the papers beside their published numbers.", no_args_is_help=True)
+for _name, _function in COMMANDS.items():
+    app.command(_name)(_function)

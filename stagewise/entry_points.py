@@ -1,0 +1,22 @@
+"""Additions of installed packages: their entry points, by the name of each; no data names any.
+
+- `stagewise.commands`: a function or a `typer.Typer`; `run.name` stands in the group `run`, a name without a dot at the
+  top.
+- `stagewise.probes`: a class, which `--probe` and `stagewise.probes` find by the name.
+- `stagewise.formats`: a `checkpoints.openers.Opener`, which is asked before the library's own.
+- `stagewise.sections`: a section as `stagewise.reporting.section` makes it, which stands behind the library's own.
+"""
+
+import functools
+import importlib.metadata
+from collections.abc import Mapping
+from importlib.metadata import EntryPoint
+from typing import Literal
+
+Group = Literal["commands", "probes", "formats", "sections"]
+
+
+@functools.cache
+def added(group: Group) -> Mapping[str, EntryPoint]:
+    """Return what packages add to a group, by name; nothing is imported until it is loaded."""
+    return {entry.name: entry for entry in importlib.metadata.entry_points(group=f"stagewise.{group}")}
