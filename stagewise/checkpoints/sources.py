@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import pairwise
@@ -156,6 +157,8 @@ def in_memory(given: Sequence[tuple[int, Any]], name: str) -> Source:
     loads = [(names.whole(step), partial(_weights_of, model)) for step, model in given]
     entries = [_loaded(f"item {number}", step, load) for number, (step, load) in enumerate(loads)]
     built = [model for _, model in given if not isinstance(model, Mapping)]
+    if any(point.fwd_hooks for model in built for point in getattr(model, "hook_dict", {}).values()):
+        warnings.warn("hooks that stay with a model are no part of a series: its weights alone are taken", stacklevel=3)
     return Source(name, tuple(entries), models.described(built[0]) if built else None, ordered=True)
 
 

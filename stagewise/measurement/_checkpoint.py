@@ -186,6 +186,29 @@ def _merged(of_slices: Sequence[Sequence[Reading]], sizes: Sequence[int]) -> lis
     return whole if len(whole) == len(merged) else None
 
 
+def _read(probe: AbstractProbe, view: View) -> Sequence[Reading]:
+    """Return a probe's readings; refuse one that edits in place what other probes read too."""
+    before, refusal = _versions(view), f"{type(probe).__name__} edits in place what probes share: clone it first"
+    try:
+        given = probe.read(view)
+    except RuntimeError as reason:
+        if "nplace update to inference tensor" not in str(reason):
+            raise
+        raise ValueError(refusal) from reason
+    after, patterns = _versions(view), vars(view).get("patterns")
+    if any(after[key] != version for key, version in before.items()) or (patterns is not None and patterns._version):
+        raise ValueError(refusal)
+    return given
+
+
+def _versions(view: View) -> dict[int, int]:
+    """Return how often each tensor that probes share was edited."""
+    batch = view.batch
+    shared = (vars(view), vars(batch), batch.relations, batch.references, view.weights)
+    tensors = (each for some in shared for each in some.values() if isinstance(each, Tensor))
+    return {id(each): each._version for each in tensors if not each.is_inference()}
+
+
 class _Slices:
     """The slices of one checkpoint, read one after the other; nothing but readings remains of each."""
 
@@ -241,7 +264,7 @@ class _Slices:
             name, start = type(probe).__name__, time.perf_counter()
             if bar is not None:
                 bar.set_postfix_str(name, refresh=slow)
-            read[name] = checked_readings(probe, probe.read(view), len(view.batch))
+            read[name] = checked_readings(probe, _read(probe, view), len(view.batch))
             seconds[name] += time.perf_counter() - start
             if bar is not None:
                 bar.update()

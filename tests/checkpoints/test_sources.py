@@ -149,6 +149,13 @@ def test_models_in_memory_are_a_series(kind: str, compiled: bool, hugging_face: 
         torch.testing.assert_close(model.clean_pass(built, tokens, ())[0], expected.detach(), atol=1e-5, rtol=0)
 
 
+def test_hooks_that_stay_with_a_model_in_memory_are_left_aside_with_a_line() -> None:
+    hooked: Any = native(0)
+    hooked.hook_dict["blocks.0.attn.hook_z"].add_perma_hook(lambda z, hook: 2 * z)
+    with pytest.warns(UserWarning, match="no part of a series: its weights alone are taken"):
+        open_series([(0, hooked)])
+
+
 def test_weights_of_a_compiled_model_have_the_names_of_the_model() -> None:
     compiled: Any = torch.compile(native(0))
     series = open_series({0: compiled.state_dict()}, architecture=CONFIG)

@@ -200,6 +200,31 @@ class OwnPattern(AbstractPatternProbe):
         return [Reading("row", own, "own", {"row": range(len(own))})]
 
 
+@dataclasses.dataclass(frozen=True)
+class InPlace(AbstractPatternProbe):
+    """A probe that edits what it is given."""
+
+    edited: str = "activations"
+
+    def read(self, view: View) -> list[Reading]:
+        shared = {
+            "activations": view.activations["blocks.0.attn.hook_pattern"],
+            "patterns": view.patterns,
+            "tokens": view.batch.tokens,
+            "weights": view.weights["embed.W_E"],
+        }
+        shared[self.edited].mul_(0)
+        return [Reading("batch", view.loss, "loss")]
+
+
+@pytest.mark.parametrize("edited", ["activations", "patterns", "tokens", "weights"])
+def test_a_probe_that_edits_in_place_what_others_read_is_refused_by_its_name(edited: str) -> None:
+    made = Architecture({**SIZES, "act_fn": "relu"}, GaussianInit(0.4))
+    series = CheckpointSeries("run", made, (3,), lambda step: models.weights(models.build(made, seed=step)))
+    with pytest.raises(ValueError, match="InPlace edits in place what probes share: clone it first"):
+        measure(series, [InPlace(edited), probes.Loss()], TASK.probe_batch(4, seed=0), progress=False)
+
+
 def test_a_slice_without_a_key_to_follow_does_not_stop_a_growth_factor() -> None:
     made = Architecture({**SIZES, "act_fn": "relu"}, GaussianInit(0.4))
     series = CheckpointSeries("run", made, (3,), lambda step: models.weights(models.build(made, seed=step)))
