@@ -15,7 +15,7 @@ from tqdm.auto import tqdm
 from stagewise import models
 from stagewise.architecture import Architecture
 from stagewise.attention import z_hook
-from stagewise.intervention import AblateHead, Ablation, Attribution, Edit, PatchEdge, ablations
+from stagewise.intervention import AblateHead, Ablation, Attribution, Edit, PatchEdge, RestrictContext, ablations
 from stagewise.loss import Effect
 from stagewise.measurement._passes import SlicePasses, asks_for_passes, cut, predicted
 from stagewise.measurement._rows import checked_readings, merge
@@ -23,7 +23,7 @@ from stagewise.models import Model
 from stagewise.models import _gradients as gradients
 from stagewise.models import _lean as lean
 from stagewise.models._edits import Replacement, check_factors, directed, read_for, replacement
-from stagewise.models._lean_reading import rotary_hooks
+from stagewise.models._lean_reading import rotary_hooks, shown_hooks
 from stagewise.models._lean_weights import LeanWeights
 from stagewise.models._numbers import Dtype
 from stagewise.probe import AbstractCircuitProbe, AbstractProbe, Reading, View
@@ -235,6 +235,8 @@ class _Slices:
             self.hooks |= models.hooks_for(self.model, edit)
         if edits:
             self.hooks |= {gradients.INPUT} | rotary_hooks(self.model)
+        if any(isinstance(part, RestrictContext) for edit in edits for part in edit):
+            self.hooks |= {*(shown_hooks(self.model) or ())}
         replaced = {name for edit in edits for part in ablations(edit) for name in read_for(part)}
         self.attributions: list[Attribution] = list(
             dict.fromkeys(request for probe in probes for request in probe.attributions(architecture))

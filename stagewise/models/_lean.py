@@ -104,6 +104,19 @@ def project(
         if queries is not None:
             cos, sin = (table[queries.index][:, None] for table in (cos, sin))
         q = turned_by(q, cos, sin, weights.adjacent)
+    return _heads(weights, layer, q, k, v)
+
+
+def shown(weights: LeanWeights, clean: Mapping[str, Tensor], queries: ScoredPositions | None) -> Heads | None:
+    """Return the first layer's queries, keys and values in the clean pass; None where that does not show them."""
+    if weights.shown is None or not clean.keys() >= set(weights.shown):
+        return None
+    q, k, v = (clean[name] for name in weights.shown)
+    q = q if queries is None else queries.take(q)
+    return _heads(weights, weights.layers[0], *(each.transpose(1, 2) for each in (q, k, v)))
+
+
+def _heads(weights: LeanWeights, layer: Layer, q: Tensor, k: Tensor, v: Tensor) -> Heads:
     if (shared := q.shape[1] // k.shape[1]) > 1:
         k, v = (each.repeat_interleave(shared, 1) for each in (k, v))
     return Heads(q, k, v, layer.scale, weights.score_cap)
@@ -249,7 +262,9 @@ class LeanPass:
     @cached_property
     def _first(self) -> tuple[Tensor, Heads]:
         """The first layer in the clean pass: restricted contexts differ only in the keys that are seen."""
-        return self._before(0, self.clean["blocks.0.hook_resid_pre"])
+        x = self.clean["blocks.0.hook_resid_pre"]
+        heads = shown(self.weights, self.clean, self._queries(0))
+        return self._before(0, x) if heads is None else (self._entering(0, x), heads)
 
     def _clean_layer(self, number: int, shown: bool) -> tuple[Tensor, Tensor, Tensor]:
         """Return the residual stream that a layer's attention adds to in the clean pass, its z, and its output."""

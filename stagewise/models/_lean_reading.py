@@ -1,5 +1,6 @@
 """The weights of the lean pass, read off a HookedTransformer or a bridge of either kind."""
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -48,11 +49,20 @@ def rotary_hooks(model: Model) -> set[str]:
     return {name for name in model.hook_dict if name.endswith((".attn.hook_cos", ".attn.hook_sin"))}
 
 
+def shown_hooks(model: Model) -> tuple[str, str, str] | None:
+    """Name the hooks of the first layer's q, k and v, which no restricted context changes; a bridge's differ: None."""
+    if is_bridge(model):
+        return None
+    turned = "rot_" if model.cfg.positional_embedding_type == "rotary" else ""
+    return (f"blocks.0.attn.hook_{turned}q", f"blocks.0.attn.hook_{turned}k", "blocks.0.attn.hook_v")
+
+
 def _of_model(model: Model, mlps: bool) -> LeanWeights:
     """Read a HookedTransformer, or the native bridge that has its parameters."""
     weights = {name: in_hooked_layout(model, name, each).detach() for name, each in parameters(model).items()}
     scales = [native.attn_scale(model, layer) for layer in range(model.cfg.n_layers)]
-    return of_config(model.cfg, weights, scales, held_keys(model), mlps=mlps)
+    read = of_config(model.cfg, weights, scales, held_keys(model), mlps=mlps)
+    return dataclasses.replace(read, shown=shown_hooks(model))
 
 
 def of_config(

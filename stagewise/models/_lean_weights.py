@@ -165,7 +165,7 @@ class Layer:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class LeanWeights:
-    """All that passes read of a model behind its embedding."""
+    """All that passes read of a model behind its embedding; `shown` names the clean pass's q, k and v of layer 0."""
 
     layers: Sequence[Layer]
     ln_final: Norm
@@ -177,6 +177,7 @@ class LeanWeights:
     adjacent: bool = False
     shortformer: Float[Tensor, "pos model"] | None = None
     folded: bool = False
+    shown: tuple[str, str, str] | None = None
 
     def fold(self) -> "LeanWeights":
         """Return the same function with the unembedding in the last layer, where only sums follow; else itself."""

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import itertools
 import math
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -17,7 +18,7 @@ from stagewise.models import _lean as lean
 from stagewise.models._bridge_loading import wrapped
 from stagewise.models._edits import replacement
 from stagewise.models._lean import _SHORT, ScoredPositions, attend, project
-from stagewise.models._lean_reading import rotary_hooks
+from stagewise.models._lean_reading import rotary_hooks, shown_hooks
 from stagewise.models._lean_weights import Layer, LeanWeights, Norm, Projection
 from tests.models.conftest import CONFIG, HOOKED, ROTARY
 from tests.models.small_families import family_of
@@ -62,15 +63,17 @@ def test_lean_passes_equal_those_with_hooks(any_kind: str, ragged: bool, subject
     one = subject(any_kind, 2)
     edits = {**EDITS, **({} if any_kind == "attention only" else OF_MLPS)}
     names = rotary_hooks(one.built).union(*(models.hooks_for(one.built, edit) for edit in edits.values()))
-    log_probs, clean = models.clean_pass(one.built, one.tokens, names)
+    shown = set(shown_hooks(one.built) or ())
+    log_probs, clean = models.clean_pass(one.built, one.tokens, names | shown)
+    unshown = {name: activation for name, activation in clean.items() if name not in shown}
     weights = lean.agreeing_weights(one.built, clean, log_probs)
     assert (weights is None) == (any_kind in UNKNOWN)
     if weights is None:
         return
     scored = scored_of(one.tokens, ragged)
     expected = {name: one.edited(edit)[scored] for name, edit in edits.items()}
-    for folded in dict.fromkeys((weights, weights.fold())):
-        passes = lean.LeanPass(folded, clean, scored, functools.partial(replacement, clean=clean))
+    for folded, activations in itertools.product(dict.fromkeys((weights, weights.fold())), (clean, unshown)):
+        passes = lean.LeanPass(folded, activations, scored, functools.partial(replacement, clean=activations))
         for name, edit in edits.items():
             with torch.inference_mode():
                 predicted = folded.unembedded(passes.residual(edit)).log_softmax(-1)
