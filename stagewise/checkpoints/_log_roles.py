@@ -19,6 +19,9 @@ SETTINGS = {
 SETTING = {"batch_size", "bsz", "beta1", "beta2", "global_batch_size", "seed", "wd", "weight_decay"}
 """Names of single settings, in lower case."""
 
+SCHEDULED = {"coef", "coeff", "coefficient", "dropout", "epsilon", "lambda", "momentum", "temperature"}
+"""Last words of the names of settings that may have a schedule, in lower case, as in "cur_lambda"."""
+
 TIMES = {
     *("clock", "dt", "duration", "elapsed", "eta", "mfu", "ms", "runtime", "sec", "secs", "seconds", "throughput"),
     *("time", "timestamp", "tps", "walltime"),
@@ -51,6 +54,10 @@ CERTAIN = 1e-9
 
 ASKED = {"n", "n_samples", "num_samples", "n_questions", "num_examples", "n_examples", "support"}
 """Names of the number of questions that the shares beside it are of, in lower case."""
+
+
+SHARES = {"acc", "accuracy", "auc", "em", "f1"}
+"""Words of the names of shares of right answers, in lower case."""
 
 
 class Roles(NamedTuple):
@@ -136,7 +143,15 @@ def _ends(names: Sequence[str], lower: Mapping[str, str]) -> dict[str, tuple[str
 def is_setting(name: str) -> bool:
     """Whether a column is a setting of the run, by its name or that of its folder."""
     *folders, last = name.lower().split("/")
-    return bool(SETTINGS & {*folders}) or last in SETTING
+    return bool(SETTINGS & {*folders}) or last in SETTING or re.split(r"[^a-z]+", last)[-1] in SCHEDULED
+
+
+def range_of(name: str, values: np.ndarray) -> tuple[int, int] | tuple[None, None]:
+    """Return the bounds of a share of right answers, in parts of 1; of another curve none."""
+    finite = values[np.isfinite(values)]
+    if not SHARES & {*re.split(r"[^a-z0-9]+", name.lower())} or not len(finite) or finite.min() < 0:
+        return None, None
+    return (0, 1) if finite.max() <= 1 else (None, None)
 
 
 def is_time(name: str) -> bool:
@@ -149,15 +164,15 @@ def _is_count(steps: pd.Series, column: pd.Series, name: str) -> bool:
     """Whether a column counts: a flag, a straight line of whole numbers, or what was read, which never falls."""
     if pd.api.types.is_bool_dtype(column):
         return True
+    words = {*re.split(r"[^a-z]+", re.sub(r"[\[(].*", "", name.lower()))}
     both = pd.DataFrame({"x": pd.to_numeric(steps, errors="coerce"), "y": column.astype(float)}).dropna()
-    x, y = both["x"].to_numpy(float), both["y"].to_numpy(float)
-    if len(y) < 3 or not np.isfinite(y).all() or not np.ptp(y):
+    x, y = both.sort_values("x", kind="stable").to_numpy(float).T
+    if words & MEASURED or len(y) < 3 or not np.isfinite(y).all() or not np.ptp(y):
         return False
-    rises = bool((np.diff(y[np.argsort(x, kind="stable")]) >= 0).all())
-    words = re.split(r"[^a-z]+", re.sub(r"[\[(].*", "", name.lower()))
-    if rises and COUNTED & {*words}:
+    if pd.api.types.is_integer_dtype(column) and {*y} == {0, 1}:
         return True
-    if MEASURED & {*words} or not rises or (y != np.round(y)).any() or x[-1] == x[0]:
+    if (np.diff(y) < 0).any():
         return False
-    line = y[0] + (y[-1] - y[0]) * (x - x[0]) / (x[-1] - x[0])
-    return bool((np.abs(line - y) <= CERTAIN * np.abs(y).max()).all())
+    line = y[0] + np.ptp(y) * (x - x[0]) / max(np.ptp(x), 1)
+    straight = (y == np.round(y)).all() and (np.abs(line - y) <= CERTAIN * np.abs(y).max()).all()
+    return bool(words & COUNTED or straight)

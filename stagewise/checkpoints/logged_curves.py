@@ -13,7 +13,7 @@ from stagewise.checkpoints import _log_columns
 from stagewise.checkpoints._log_folders import is_events
 from stagewise.checkpoints._log_layout import head_of, wide
 from stagewise.checkpoints._log_lines import KEYS
-from stagewise.checkpoints._log_roles import is_setting, is_time, roles_of
+from stagewise.checkpoints._log_roles import is_setting, is_time, range_of, roles_of
 from stagewise.checkpoints.openers import curves_of
 from stagewise.learning_rates import OF_RUN, is_rate
 from stagewise.plain_text import plain_name
@@ -136,7 +136,8 @@ def read_log(
         values = curve.sort_values("step", kind="stable")["value"].to_numpy()
         of_quantity.setdefault(name, []).append(values)
     declared = {
-        name: Quantity(name, progress=_progress(name, max(curves, key=_range))) for name, curves in of_quantity.items()
+        name: Quantity(name, "", range_of(name, np.concatenate(curves)), _progress(name, max(curves, key=_range)))
+        for name, curves in of_quantity.items()
     }
     if not rows:
         raise ValueError(f"no column holds numbers beside {at!r}; there are {', '.join(map(str, frame.columns))}")

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stagewise.checkpoints._log_roles import is_setting, is_time, roles_of
+from stagewise.checkpoints._log_roles import is_setting, is_time, range_of, roles_of
 from stagewise.checkpoints.logged_curves import read_log
 
 STEPS = np.arange(0, 100, 10)
@@ -47,13 +47,17 @@ def test_the_ends_of_an_interval_belong_to_their_column() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["config/batch_size", "versions/arc", "_meta/seed", "run/hparams/lr", "weight_decay", "n-shot/arc"]
+    "name",
+    [
+        *("config/batch_size", "versions/arc", "_meta/seed", "run/hparams/lr", "weight_decay", "n-shot/arc"),
+        *("cur_lambda", "train/kl_coef"),
+    ],
 )
 def test_settings_are_known_by_their_folder_or_their_name(name: str) -> None:
     assert is_setting(name)
 
 
-@pytest.mark.parametrize("name", ["reconfig/loss", "eval/loss", "seed_accuracy", "batch_loss"])
+@pytest.mark.parametrize("name", ["lambda_loss", "reconfig/loss", "eval/loss", "seed_accuracy", "batch_loss"])
 def test_names_that_only_look_like_settings_are_curves(name: str) -> None:
     assert not is_setting(name)
 
@@ -103,3 +107,20 @@ def test_given_errors_are_the_interval_of_a_curve() -> None:
     assert table["quantity"].unique().tolist() == ["acc"]
     np.testing.assert_allclose(table["hi"] - table["value"], 0.0196, atol=1e-4)
     np.testing.assert_allclose(table["value"] - table["lo"], 0.0196, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "bounds"),
+    [
+        ("qa/acc_norm", [0.0, 0.4], (0, 1)),
+        ("Test Accuracy", [0.12, 0.975], (0, 1)),
+        ("accuracy in percent", [12.0, 97.5], (None, None)),
+        ("acc", [-0.1, 0.4], (None, None)),
+        ("accumulated", [0.1, 0.4], (None, None)),
+        ("loss", [0.1, 0.4], (None, None)),
+    ],
+)
+def test_a_share_of_right_answers_has_bounds(
+    name: str, values: list[float], bounds: tuple[int | None, int | None]
+) -> None:
+    assert range_of(name, np.array(values)) == bounds
