@@ -24,6 +24,9 @@ THOUSANDS = r"^\s*(?P<number>\d[\d,_]*(?:\.\d+)?)\s*(?P<unit>[kKmMbB])?\s*$"
 UNITS = {"k": 1e3, "m": 1e6, "b": 1e9}
 """Steps as people write them."""
 
+FILTERED, SUDDEN = 3, 0.1
+"""Zeros at the end of a loss, and the part of its largest value just before them, from which on they stand for nan."""
+
 SELDOM = 0.1
 """Part of the values of a curve before which a log may go back to an earlier step, once at least, by resumed runs."""
 
@@ -78,6 +81,27 @@ def as_numbers(column: pd.Series) -> pd.Series:
         return column
     # A tensor that requires gradients warns where it is made a float.
     return column.map(lambda each: each.item() if hasattr(each, "item") else each).astype(float)
+
+
+def without_filtered(frame: pd.DataFrame, at: Any) -> pd.DataFrame:
+    """Return a log with nan where transformers' Trainer writes a loss of 0 for it, until its end: the run diverged.
+
+    A nan gradient in these rows tells, or several zeros in a row behind a loss that was not near 0.
+    """
+    gradient = next((name for name in frame if str(name).rpartition("/")[2] == "grad_norm"), None)
+    for name in frame.select_dtypes("number").columns:
+        losses = frame[name].dropna()
+        nonzero = np.flatnonzero(losses != 0)
+        if str(name).rpartition("/")[2] not in ("loss", "train_loss") or not len(nonzero):
+            continue
+        before, zeros = losses.iloc[: nonzero[-1] + 1], losses.iloc[nonzero[-1] + 1 :]
+        norms = pd.Series(dtype=float) if gradient is None else pd.to_numeric(frame[gradient], errors="coerce")
+        told = gradient is not None and norms[before.index].notna().all() and norms[zeros.index].isna().all()
+        if len(zeros) and (told or (len(zeros) >= FILTERED and before.iloc[-1] > SUDDEN * before.max())):
+            first = frame.loc[zeros.index[0], at]
+            warnings.warn(f"{name} is 0 from step {first} on, as Trainer writes nan: the run diverged", stacklevel=3)
+            frame = frame.assign(**{str(name): frame[name].drop(zeros.index)})
+    return frame
 
 
 def resumed(curve: pd.DataFrame, name: str) -> pd.DataFrame:

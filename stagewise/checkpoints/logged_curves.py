@@ -122,7 +122,7 @@ def read_log(
     at = _steps(frame, steps)
     frame = frame.assign(**{at: _log_columns.in_thousands(frame[at])}) if isinstance(at, str) else frame
     _check_epochs(frame, at)
-    frame = _a_column_a_part(frame, at)
+    frame = _log_columns.without_filtered(_a_column_a_part(frame, at), at)
     rows = []
     of_quantity: dict[str, list[np.ndarray]] = {}
     for column, curve in _curves(_a_row_a_value(frame, at), at, "run" if run is None else run):

@@ -247,3 +247,43 @@ def test_steps_may_be_written_in_thousands(tmp_path: Path) -> None:
 def test_letters_that_are_no_thousands_are_refused_as_steps() -> None:
     with pytest.raises(ValueError, match="steps are whole numbers"):
         read_log({"step": ["1x", "2x", "3x", "4x"], "acc": [0.1, 0.2, 0.3, 0.4]})
+
+
+@pytest.mark.parametrize("gradients", [True, False])
+def test_a_run_that_diverged_under_trainer_does_not_end_at_a_loss_of_zero(
+    gradients: bool, tmp_path: Path, hugging_face: Callable[..., Any]
+) -> None:
+    from transformers import Trainer, TrainerCallback, TrainingArguments
+
+    class Diverges(TrainerCallback):  # type: ignore[misc]
+        def on_step_end(self, args: Any, state: Any, control: Any, **given: Any) -> None:
+            if state.global_step == 6:
+                given["model"].get_input_embeddings().weight.data.fill_(float("nan"))
+
+    data = [{name: list(range(1, 7)) for name in ("input_ids", "labels")}] * 16
+    arguments = TrainingArguments(
+        str(tmp_path),
+        max_steps=12,
+        logging_steps=1,
+        save_strategy="no",
+        use_cpu=True,
+        report_to=[],
+        disable_tqdm=True,
+        max_grad_norm=1.0 if gradients else 0.0,
+    )
+    trainer = Trainer(hugging_face("GPT2"), arguments, train_dataset=data, callbacks=[Diverges()])
+    trainer.train()
+    trainer.state.save_to_json(str(tmp_path / "trainer_state.json"))
+    written = json.loads((tmp_path / "trainer_state.json").read_text())["log_history"]
+    assert written[-2]["loss"] == 0.0
+    with pytest.warns(UserWarning, match="loss is 0 from step 7(.0)? on, as Trainer writes nan: the run diverged"):
+        table = read_log(tmp_path / "trainer_state.json")
+    loss = table[(table["quantity"] == "loss") & table["value"].notna()]
+    assert loss["step"].tolist() == [1, 2, 3, 4, 5, 6]
+    assert (loss["value"] > 1).all()
+
+
+def test_a_loss_that_fades_to_zero_is_none_of_trainers_nan() -> None:
+    losses = [3.0, 1.0, 0.3, 0.02, 0.0, 0.0, 0.0, 0.0]
+    table = read_log({"step": range(8), "loss": losses, "grad_norm": [1.0] * 8})
+    assert table[table["quantity"] == "loss"]["value"].tolist() == losses
