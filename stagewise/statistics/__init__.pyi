@@ -5,6 +5,10 @@ from ._criteria import StageCriteria as StageCriteria
 from ._crossings import Interval as Interval
 from ._crossings import crossing as crossing
 from ._crossings import emergence_interval as emergence_interval
+from ._effects import CurveModel as CurveModel
+from ._effects import Effect as Effect
+from ._effects import EffectSettings as EffectSettings
+from ._effects import find_effects as find_effects
 from ._noise.residual import Noise as Noise
 from ._pooled import pooled as pooled
 from ._transition import Curve as Curve
