@@ -52,7 +52,7 @@ def file_sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def check_file(path: Path, largest: float = math.inf) -> None:
+def check_file(path: Path, largest: int | float = math.inf) -> None:
     """Refuse, before it is opened, what is no file, what is larger than so many bytes, and what was never copied whole.
 
     Whoever opens a pipe or a device may wait for ever, or read without end.
@@ -67,7 +67,7 @@ def check_file(path: Path, largest: float = math.inf) -> None:
         raise ValueError(f"{path} is hollow: only {stored} of its {status.st_size} bytes are on the disk. Restore it")
 
 
-def bytes_of(path: Path, largest: float = MEMORY) -> bytes:
+def bytes_of(path: Path, largest: int | float = MEMORY) -> bytes:
     """Return the bytes of a file."""
     check_file(path, largest)
     return path.read_bytes()
