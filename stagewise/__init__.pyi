@@ -29,7 +29,6 @@ from .findings.onsets import find_onsets as find_onsets
 from .findings.replicates import find_replicates as find_replicates
 from .findings.stages import Stages as Stages
 from .findings.stages import find_stages as find_stages
-from .findings.thresholds import find_emergence_times as find_emergence_times
 from .measurement._langevin import Sampler as Sampler
 from .measurement._langevin import local_learning_coefficient as local_learning_coefficient
 from .measurement._while_training import measure_on as measure_on

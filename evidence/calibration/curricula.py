@@ -19,7 +19,8 @@ import pandas as pd
 import torch
 from matplotlib.axes import Axes
 
-from stagewise import Recipe, Steps, find_emergence_times, measure, open_series, recipe_for
+from stagewise import Recipe, Steps, measure, open_series, recipe_for
+from stagewise.papers.emergence_times import find_emergence_times
 from stagewise.papers.training_together import train_together
 from stagewise.probes import Accuracy, KLToReference
 from stagewise.schedules import linear

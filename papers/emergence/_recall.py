@@ -7,7 +7,6 @@ from typing import Any
 import pandas as pd
 
 from stagewise.checkpoints.run_folder import read_table
-from stagewise.findings.thresholds import find_emergence_times
 from stagewise.papers.emergence._grids import FigureRequest
 from stagewise.papers.emergence._half_way import events, in_words, rise_of
 from stagewise.papers.emergence._half_way_plots import emergence, rise
@@ -23,6 +22,7 @@ from stagewise.papers.emergence._runs import (
     trained_recall,
 )
 from stagewise.papers.emergence.recipes import RECALL_BATCH, recall_budget, recall_recipe
+from stagewise.papers.emergence_times import find_emergence_times
 from stagewise.papers.power_law import NoLaw, PowerLaw
 from stagewise.papers.published import Result, number, table_of
 from stagewise.plot.axes import label_ends

@@ -12,10 +12,10 @@ import torch
 
 from stagewise.checkpoints import run_folder
 from stagewise.checkpoints.series import open_series
-from stagewise.findings.thresholds import find_emergence_times
 from stagewise.loss import training_loss
 from stagewise.measurement.engine import measure
 from stagewise.papers.emergence.recipes import recall_recipe, regression_recipe
+from stagewise.papers.emergence_times import find_emergence_times
 from stagewise.probe import AbstractProbe
 from stagewise.probes import Accuracy, AttentionTo, Loss, ValueAlignment
 from stagewise.recipe import Recipe

@@ -75,6 +75,7 @@ def lineage(
     source: Origin, axis: Axis = "steps", tokens_per_step: TokensPerStep = None, as_json: AsJson = False
 ) -> None:
     """Follow the kinds of attention in the table of a measured run or source, and print how they change."""
+    from stagewise.findings.lineage import FRAMES
     from stagewise.reporting._measured import axis_in
     from stagewise.saved_findings import familiarity_in, load_lineage
     from stagewise.words._familiarity import warned
@@ -83,7 +84,8 @@ def lineage(
     folder = measured_folder(source)
     run_lineage, familiarity = load_lineage(folder), familiarity_in(folder)
     if as_json:
-        data = {"run": None} if run_lineage is None else run_lineage.plain
+        frames = {} if run_lineage is None else {name: records(getattr(run_lineage, name)) for name in FRAMES}
+        data = {"run": None if run_lineage is None else run_lineage.run, **frames}
         print(json.dumps({**data, "probe_batch": None if familiarity is None else familiarity.plain}, indent=2))
     else:
         unknown = "no lineage: no patterns of heads were measured (PatternClusters)"

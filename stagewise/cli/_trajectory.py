@@ -130,8 +130,8 @@ def llc(
     from stagewise.checkpoints.run_folder import COEFFICIENTS, SAMPLED, TABLE, write
     from stagewise.cli._sources import opened_source, print_report, seen_by
     from stagewise.cli._sweep import executor_named
-    from stagewise.findings._unsettled import unsettled, unsettled_in_words
     from stagewise.measurement.learning_coefficient import Sampling, measure_learning_coefficients
+    from stagewise.measurement.unsettled import unsettled, unsettled_in_words
     from stagewise.saved_findings import familiarity_in
     from stagewise.words._familiarity import caution
 

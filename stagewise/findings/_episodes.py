@@ -8,14 +8,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import scipy
 
 from stagewise.findings._frames import typed
 from stagewise.findings._scores import Curve, of_whole_model
 from stagewise.statistics import Curve as Points
 from stagewise.statistics import OnsetVerdict, turning_point
 from stagewise.statistics._crossings import crossing_step
-from stagewise.statistics._noise.differences import noise
+from stagewise.statistics._noise.differences import noise, running_median
 from stagewise.statistics._power import power
 
 EPISODES = {
@@ -136,11 +135,9 @@ def _spikes(curve: Curve) -> Iterator[dict[str, Any]]:
     """Yield where a curve suddenly loses what it had reached, and recovers."""
     sign = -1.0 if curve.declared.progress == "up" else 1.0
     values, least = sign * curve.values, curve.criteria.smallest
-    departs = np.abs(values - np.asarray(scipy.ndimage.median_filter(values, size=WINDOW, mode="nearest")))
+    departs = np.abs(values - running_median(values, WINDOW))
     spread = max(float(noise(values)), UNLIKE / SHARP * float(np.quantile(departs, 0.95)))
-    # What had been reached: the running median of the checkpoints before.
-    reached = np.asarray(scipy.ndimage.median_filter(values, size=WINDOW, mode="nearest", origin=WINDOW // 2))
-    reached = np.concatenate([reached[:1], reached[:-1]])
+    reached = running_median(np.pad(values, (WINDOW // 2 + 1, 0), mode="edge"), WINDOW)[: len(values)]
     excess, threshold = values - reached, max(least, SHARP * spread)
     start = 0
     while (start := _first(excess > threshold, start + 1)) < len(values):
@@ -217,7 +214,7 @@ def _grokking(train: Curve, held_out: Curve) -> Iterator[dict[str, Any]]:
 def _half_way(curve: Curve) -> tuple[float, float]:
     """Return when a curve is half-way from its first to its last values, and how far that is."""
     sign = 1.0 if curve.declared.progress == "up" else -1.0
-    smooth = sign * scipy.ndimage.median_filter(curve.values, size=3, mode="nearest")
+    smooth = sign * running_median(curve.values)
     first, last = float(np.median(smooth[:2])), float(np.median(smooth[-3:]))
     return (crossing_step(curve.steps, smooth, (first + last) / 2) if last > first else np.inf), last - first
 

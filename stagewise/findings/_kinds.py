@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import scipy
 
-from stagewise.statistics._noise.differences import median_noise
+from stagewise.statistics._noise.differences import median_noise, running_median
 from stagewise.table import Head, Role, heads_in, select, with_role
 
 PATTERNS = Role.PATTERN, Role.ATTENTION_BY_OFFSET, Role.ATTENTION
@@ -30,13 +30,11 @@ DEVIATIONS = 3.0
 MEDIAN = 3
 """Checkpoints over which each reading's running median is taken: it leaves steps sharp."""
 
-
 MARGIN = 0.33
 """Part of the limit, at most, by which noise widens it: with more no two heads would join, or part."""
 
 CROSSING = 10
 """Checkpoints within which kinds may exchange their patterns gradually; then heads have changed places, not kinds."""
-
 
 LAST = 5
 """Patterns of a kind before a crossing, of which one must be near for the kind not to have left its own."""
@@ -235,8 +233,4 @@ def _array(
 
 
 def _median(values: np.ndarray) -> np.ndarray:
-    return (
-        np.asarray(scipy.ndimage.median_filter(values, size=(MEDIAN, 1, 1), mode="nearest"))
-        if len(values) > MEDIAN
-        else values
-    )
+    return running_median(values, MEDIAN, axis=0) if len(values) > MEDIAN else values

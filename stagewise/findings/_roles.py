@@ -12,7 +12,7 @@ from stagewise.event import DIFFUSE
 from stagewise.findings._frames import Rows, by_role, typed
 from stagewise.findings._scores import axes_of
 from stagewise.statistics import DEFAULT, StageCriteria
-from stagewise.statistics._noise.differences import noise
+from stagewise.statistics._noise.differences import noise, running_median
 from stagewise.table import Head, Role, heads_in
 
 POINTS = 12
@@ -23,7 +23,6 @@ ROUNDS = 3
 
 ROLES = {"run": "str", "layer": "int64", "head": "int64", "role": "int64", "distance": "float64"}
 """Columns of the frame of roles, with their types."""
-
 
 Line = tuple[np.ndarray, np.ndarray]
 """A curve: log(1 + step), values."""
@@ -238,13 +237,15 @@ def _attends(of_roles: Rows, criteria: StageCriteria) -> dict[tuple[Any, ...], p
             rows.pivot(index="step", columns="relation", values=name)
             for name in ("value", "lo" if "lo" in rows else "value")
         )
-        values = pd.DataFrame(
-            scipy.ndimage.median_filter(values, size=(3, 1), mode="nearest"), values.index, values.columns
-        )
+        values = _running_median(values)
         chance = 0.0 if even is None else even.reindex(values.columns)
         large = (values >= criteria.named) | (values - values.iloc[0] >= criteria.growth)
         attends[head] = (large & (values - chance >= criteria.growth) & ~(lowest <= chance)).astype(float)
     return attends
+
+
+def _running_median(rows: pd.DataFrame) -> pd.DataFrame:
+    return pd.DataFrame(running_median(rows.to_numpy(float), axis=0), rows.index, rows.columns)
 
 
 def head_labels(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> pd.DataFrame:
@@ -299,8 +300,7 @@ def _labels(shares: pd.DataFrame, criteria: StageCriteria) -> pd.Series:
     known = len(shares) >= criteria.fewest
     margin = APART * LEFT * float(noise(shares.to_numpy(float).T).max()) if known else 0.0
     if known:
-        smooth = scipy.ndimage.median_filter(shares.to_numpy(float), size=(3, 1), mode="nearest")
-        shares = pd.DataFrame(smooth, shares.index, shares.columns)
+        shares = _running_median(shares)
     enter, leave = min(criteria.enter + margin, (1 + criteria.enter) / 2), max(criteria.leave - margin, 0.0)
     lead = criteria.enter - criteria.leave + margin
     for share in shares.to_dict("records"):

@@ -2,7 +2,6 @@
 
 import dataclasses
 import itertools
-import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
@@ -18,7 +17,6 @@ Event = Literal["birth", "split", "change", "merge", "death", "swap", "move"]
 
 WITHIN = 10
 """Checkpoints within which two moves in opposite directions are one swap: patterns that cross are alike half-way."""
-
 
 PASSING = 5
 """Checkpoints: what lasts for fewer, all in all, and not at the end, is no kind but heads on their way to one."""
@@ -164,12 +162,6 @@ class Lineage(InWords):
     events: pd.DataFrame
     kinds: pd.DataFrame
     digest: str = ""
-
-    @property
-    def plain(self) -> dict[str, Any]:
-        """The run and the rows of every frame as plain data, for JSON."""
-        frames = {name: json.loads(getattr(self, name).to_json(orient="records")) for name in FRAMES}
-        return {"run": self.run, **frames}
 
     @property
     def written(self) -> dict[str, Any]:

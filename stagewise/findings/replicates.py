@@ -237,18 +237,3 @@ def _share(number: int, of: int) -> dict[str, float]:
     """Return a share with Clopper and Pearson's interval."""
     interval = scipy.stats.binomtest(number, of).proportion_ci(LEVEL)
     return {"share": number / of, "share_lo": float(interval.low), "share_hi": float(interval.high)}
-
-
-def milestones(stages: Stages) -> Stages:
-    """Return stages in which one onset stands for heads that agree in all else: so other sizes are aligned."""
-    onsets = stages.onsets
-    if onsets.empty:
-        return stages
-    onsets = onsets[onsets["onset"]].sort_values("t50", kind="stable")
-    ups = onsets["after"] >= onsets["before"]
-    of_heads = onsets["head"].notna()
-    axes = [name for name in onsets.columns[: onsets.columns.get_loc("verdict")] if name not in ("layer", "head")]
-    first = onsets.assign(up=ups)[of_heads].drop_duplicates([*axes, "up"]).drop(columns="up")
-    return dataclasses.replace(
-        stages, onsets=pd.concat([onsets[~of_heads], first.assign(layer=0, head=0).astype(onsets.dtypes)])
-    )

@@ -13,12 +13,12 @@ from stagewise.checkpoints._table_file import read_parquet
 from stagewise.checkpoints._training_state import branch, branch_start, check_way
 from stagewise.checkpoints.run_folder import INTERVENTIONS
 from stagewise.checkpoints.series import CheckpointSeries, open_series
-from stagewise.findings.delays import delays, transitions
 from stagewise.measurement.engine import measure
 from stagewise.measurement.probe_batch import load_batch
 from stagewise.probe import AbstractProbe
 from stagewise.probes import AttentionTo, Loss
 from stagewise.recipe import Recipe, describe, differences
+from stagewise.replay._delays import delays, transitions
 from stagewise.replay.densifying import densify_steps, replays_of
 from stagewise.table import Head, tidy
 from stagewise.task import Batch

@@ -15,12 +15,12 @@ from torch.nn import functional as F
 from stagewise import models
 from stagewise._prediction_classes import prediction_classes
 from stagewise.checkpoints._training_state import rewind
-from stagewise.findings.delays import arrivals, transitions
 from stagewise.loss import squared_error, training_loss
 from stagewise.measurement.probe_batch import load_batch
 from stagewise.recipe import Recipe
 from stagewise.replay._branches import Branch, check_start, compare, opened, own_table, rows_of
 from stagewise.replay._changes import changed_run, left_out, named_classes
+from stagewise.replay._delays import arrivals, transitions
 from stagewise.replay.densifying import recipe_at
 from stagewise.task import Batch
 from stagewise.training import Dtype, Training, prepare

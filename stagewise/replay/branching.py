@@ -96,7 +96,7 @@ def intervene(
 
     The paired run has the bits of the run up to the clamp, and the same data after it. Both are measured on the same
     probe batch, and resampled together. A delay is the difference of the steps at which a head attends to a relation,
-    or the loss has fallen half-way or nine tenths of the way: see `findings.delays`. The controls are the same clamp
+    or the loss has fallen half-way or nine tenths of the way: see `replay._delays`. The controls are the same clamp
     on another head, the one whose values have the nearest norm, and a kick of the head's norm in a random direction.
     A run that is not finished is compared up to its last checkpoint.
     Finished branches are not trained again; all delays of a run folder are kept in one table, which its report shows.

@@ -9,13 +9,13 @@ import pandas as pd
 
 from stagewise._prediction_classes import prediction_classes
 from stagewise.checkpoints.run_folder import CERTIFICATE, write
-from stagewise.findings._verdicts import Evidence, joined, verdict
-from stagewise.findings.delays import Arrival, arrivals
 from stagewise.measurement.probe_batch import load_batch
 from stagewise.plan import ClampHead
 from stagewise.recipe import Recipe
 from stagewise.replay._branches import Branch, check_start, compare, opened, own_table, rows_of
 from stagewise.replay._changes import changed_run, controls_of, in_orders, left_out, named_classes, with_controls
+from stagewise.replay._delays import Arrival, arrivals
+from stagewise.replay._verdicts import Evidence, joined, verdict
 from stagewise.replay.densifying import recipe_at
 from stagewise.table import head_label
 from stagewise.training import Dtype

@@ -11,7 +11,7 @@ import pandas as pd
 
 from stagewise.checkpoints.run_folder import table_file, write, write_json
 from stagewise.findings._roles import head_labels
-from stagewise.findings.replicates import Replicates, milestones, replicates_of
+from stagewise.findings.replicates import Replicates, replicates_of
 from stagewise.findings.stages import Stages
 from stagewise.plot import seeds as plot
 from stagewise.reporting._figure import Plot, figure_html
@@ -22,7 +22,8 @@ from stagewise.reporting.comparison import UNLIKE
 from stagewise.reporting.page import Part
 from stagewise.table import Role, rows_named, with_role
 from stagewise.words._grammar import capital, count
-from stagewise.words._seeds import between, names_of_milestones
+from stagewise.words._seeds import between
+from stagewise.words._seeds import names as event_names
 from stagewise.words._times import at, counted_in, interval
 
 EVENTS, DATA = "atlas.parquet", "atlas.json"
@@ -130,7 +131,7 @@ def _loss_of(table: pd.DataFrame) -> pd.DataFrame:
 
 def _of_runs(size: str, found: Replicates, losses: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Return a row a run and event of one size, with the loss at its time."""
-    told, rows = names_of_milestones(found), []
+    told, rows = event_names(found, lambda _: "the first head"), []
     for row in found.findings.to_dict("records"):
         event, loss = found.catalogue[row["event"]], losses[row["run"]]
         labels = [f"{axis} {label}" for axis, label in event.labels if axis not in ("layer", "head")]
@@ -146,7 +147,7 @@ def _of_runs(size: str, found: Replicates, losses: Mapping[str, pd.DataFrame]) -
 
 def _of_size(size: str, found: Replicates, events: pd.DataFrame) -> pd.DataFrame:
     """Return a row an event of one size, over its seeds."""
-    told = names_of_milestones(found)
+    told = event_names(found, lambda _: "the first head")
     frame = found.events.rename(columns={"step": "time"}).drop(columns=["share", "share_lo", "share_hi", "recurs"])
     frame = frame.assign(size=size, event=[told[event] for event in frame["event"]], runs=len(found.runs))
     loss = events[events["size"] == size].groupby("event")["loss"].mean()
@@ -238,3 +239,18 @@ def _spread(runs: MeasuredRuns, sizes: Mapping[str, str], of_sizes: pd.DataFrame
         rows = of_sizes[(of_sizes["size"] == size) & (2 * of_sizes["seeds"] >= of_sizes["runs"])]
         transitions = ", ".join(str(len(stages[run].table) - 1) for run in each)
         yield [size, len(each), transitions, len(rows), number(rows.loc[rows["seeds"] > 1, "between"].median())]
+
+
+def milestones(stages: Stages) -> Stages:
+    """Return stages in which one onset stands for heads that agree in all else: so other sizes are aligned."""
+    onsets = stages.onsets
+    if onsets.empty:
+        return stages
+    onsets = onsets[onsets["onset"]].sort_values("t50", kind="stable")
+    ups = onsets["after"] >= onsets["before"]
+    of_heads = onsets["head"].notna()
+    axes = [name for name in onsets.columns[: onsets.columns.get_loc("verdict")] if name not in ("layer", "head")]
+    first = onsets.assign(up=ups)[of_heads].drop_duplicates([*axes, "up"]).drop(columns="up")
+    return dataclasses.replace(
+        stages, onsets=pd.concat([onsets[~of_heads], first.assign(layer=0, head=0).astype(onsets.dtypes)])
+    )

@@ -4,10 +4,9 @@ import math
 from typing import Literal, NamedTuple
 
 import numpy as np
-import scipy
 
 from stagewise.statistics import _constants as c
-from stagewise.statistics._noise.differences import monotone, variance_near
+from stagewise.statistics._noise.differences import monotone, running_median, variance_near
 from stagewise.statistics._transition import Unit
 
 TIE = float(np.nextafter(0.0, -1.0))
@@ -65,7 +64,7 @@ def _squares(values: np.ndarray, place: int, below: float, level: float) -> floa
 
 def _rising_part(values: np.ndarray, level: float) -> np.ndarray:
     # Mirrored at the ends, where the first value alone would be its own median.
-    smooth = scipy.ndimage.median_filter(values, size=c.WINDOW, mode="mirror") if len(values) >= c.WINDOW else values
+    smooth = running_median(values, c.WINDOW, mode="mirror") if len(values) >= c.WINDOW else values
     past = np.flatnonzero(smooth >= level)
     if not len(past):
         return values

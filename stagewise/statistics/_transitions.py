@@ -10,6 +10,7 @@ import scipy
 
 from stagewise.statistics import _constants as c
 from stagewise.statistics._criteria import DEFAULT
+from stagewise.statistics._noise.differences import running_median
 from stagewise.statistics._noise.residual import KINDS, without_outliers
 from stagewise.statistics._pairs import superfluous
 from stagewise.statistics._refinement import Context, Refined, refine, resampled
@@ -58,7 +59,7 @@ def find_transitions(
 
 def _mostly_made(curve: np.ndarray) -> int:
     """Return the place at which most of a curve's way is made; 0 where what follows moves nearly as far."""
-    smooth = np.asarray(scipy.ndimage.median_filter(curve, size=c.SMOOTHED, mode="nearest"))
+    smooth = running_median(curve, c.SMOOTHED)
     way = np.abs(smooth - smooth[0])
     start = int(np.argmax(way >= c.MOSTLY * way.max()))
     return start if np.ptp(smooth[start:]) <= c.REST * np.ptp(smooth) else 0
@@ -67,7 +68,7 @@ def _mostly_made(curve: np.ndarray) -> int:
 def _is_faster(one: Transition, steps: np.ndarray, rising: np.ndarray) -> bool:
     """Whether a rising curve rises faster in a transition by far than right before it, for as long as to its middle."""
     early, half, late = np.expm1(one.times[:, 0])
-    smooth = scipy.ndimage.median_filter(rising, size=c.SMOOTHED, mode="nearest")
+    smooth = running_median(rising, c.SMOOTHED)
     before, begin, end = np.interp([2 * early - half, early, late], steps, smooth)
     return bool((end - begin) * (half - early) > DEFAULT.stands_out * (begin - before) * (late - early))
 

@@ -20,7 +20,6 @@ LOSS = {
 }
 """Label of a transition of the loss -> what comes."""
 
-
 SILENT = ("out", "uniform", "relation")
 """Kinds of clamps under which a head's attention says nothing of what is learned: it is not counted as any head's."""
 

@@ -16,7 +16,6 @@ from stagewise.words._times import at, written
 Row = Mapping[Any, Any]
 """A row of a frame of findings."""
 
-
 NO_ONSETS = {
     OnsetVerdict.NOT_FINITE: "is not finite at {when}",
     OnsetVerdict.FEW_CHECKPOINTS: "has too few checkpoints, {checkpoints}: fewer than {criteria.fewest} cannot "

@@ -31,11 +31,6 @@ def names(found: Replicates | Comparison, name_head: Callable[[Mapping[Any, Any]
     return told
 
 
-def names_of_milestones(found: Replicates) -> list[str]:
-    """Name the events of `replicates.milestones`."""
-    return names(found, lambda _: "the first head")
-
-
 def _name(event: Event, quantities: Quantities, name_head: Callable[[Mapping[Any, Any]], str]) -> str:
     if event.kind is EventKind.BOUNDARY:
         return f"end of the stage of {event.reference}"

@@ -17,10 +17,8 @@ from stagewise.token_axis import Time, TokenAxis, token_axis
 UNITS = ((10**12, "T"), (10**9, "B"), (10**6, "M"), (10**3, "k"))
 """Sizes of numbers of tokens, with their letters."""
 
-
 COUNTED = TokenAxis(np.array([0.0, 1.0]), np.array([0.0, 1.0]))
 """The axis of findings whose times are counted in tokens already."""
-
 
 _AXIS: ContextVar[TokenAxis | None] = ContextVar("axis", default=None)
 

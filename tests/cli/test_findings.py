@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from stagewise.checkpoints.run_folder import ANALYSIS, TABLE, write, write_json
 from stagewise.cli._findings import show
 from stagewise.cli.app import app
+from stagewise.findings.lineage import FRAMES as LINEAGE_FRAMES
 from stagewise.findings.lineage import find_lineage
 from stagewise.findings.stages import FRAMES, find_stages
 from stagewise.recipe import Recipe
@@ -36,9 +37,10 @@ def test_a_lineage_is_said_in_words_and_as_data(tmp_path: Path) -> None:
     table = profile_rows([[None, None]] * 6 + [[3, None]] * 6)
     write(tmp_path / TABLE, lambda partial: table.to_parquet(partial, index=False))
     found = find_lineage(table)
+    frames = {name: json.loads(getattr(found, name).to_json(orient="records")) for name in LINEAGE_FRAMES}
     assert call("series", "lineage", str(tmp_path)) == (0, f"{found}\n")
     code, printed = call("series", "lineage", str(tmp_path), "--json")
-    assert (code, json.loads(printed)) == (0, json.loads(json.dumps({**found.plain, "probe_batch": None})))
+    assert (code, json.loads(printed)) == (0, {"run": found.run, **frames, "probe_batch": None})
 
 
 @pytest.mark.slow

@@ -8,10 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stagewise.findings.replicates import FRAMES, Replicates, _event, find_replicates, milestones, replicates_of
+from stagewise.findings.replicates import FRAMES, Replicates, _event, find_replicates, replicates_of
 from stagewise.findings.stages import Stages, find_stages
+from stagewise.reporting._atlas import milestones
 from stagewise.saved_findings import load_replicates, save_replicates
-from stagewise.words._seeds import names, names_of_milestones
+from stagewise.words._seeds import names
 
 EARLY, LATE = (100, 130, 170, 200), (500, 420, 600, 450)
 LATER = "attends more to what followed the token before"
@@ -110,7 +111,7 @@ def test_the_first_of_the_heads_that_do_the_same_stands_for_all(one_onset: pd.Da
     one, other = find_stages(early), find_stages(pd.concat([late, early.assign(head=2)]).assign(run="larger"))
     assert (other.onsets["onset"].sum(), len(milestones(other).onsets)) == (2, 1)
     found = replicates_of([milestones(one), milestones(other)])
-    assert names_of_milestones(found) == ["the first head attends more to the previous token"]
+    assert names(found, lambda _: "the first head") == ["the first head attends more to the previous token"]
     (event,) = found.events.to_dict("records")
     assert (event["seeds"], event["step"]) == (2, pytest.approx(one.onsets["t50"].iloc[0], rel=0.01))
 

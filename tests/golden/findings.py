@@ -8,11 +8,12 @@ import pandas as pd
 from stagewise.findings._frames import plain
 from stagewise.findings._kinds import has_patterns
 from stagewise.findings._roles import head_roles
-from stagewise.findings.delays import arrivals, compare_stages, delays
+from stagewise.findings.delays import compare_stages
 from stagewise.findings.lineage import find_lineage
 from stagewise.findings.replicates import Replicates, replicates_of
 from stagewise.findings.stages import Stages, find_stages
 from stagewise.plain_text import plain_names
+from stagewise.replay._delays import arrivals, delays
 from stagewise.table import ARRAYS, conformed, in_order
 
 DATA = Path(__file__).parent / "data"

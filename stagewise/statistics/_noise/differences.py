@@ -1,5 +1,7 @@
 """The noise of a curve between its checkpoints, told from neighbours, and the curve without most of it."""
 
+from typing import Literal
+
 import numpy as np
 import scipy
 
@@ -41,6 +43,15 @@ def correlated_noise(
     for i in range(1, shape[1]):
         draws[:, i] += rate * draws[:, i - 1]
     return draws
+
+
+def running_median(
+    curves: np.ndarray, window: int = 3, *, axis: int = -1, mode: Literal["nearest", "mirror"] = "nearest"
+) -> np.ndarray:
+    """Return running medians along an axis of steps; beyond the ends is what scipy's `mode` says."""
+    sizes = [1] * curves.ndim
+    sizes[axis] = window
+    return np.asarray(scipy.ndimage.median_filter(curves, size=tuple(sizes), mode=mode))
 
 
 def smoothed(curves: np.ndarray) -> np.ndarray:

@@ -8,6 +8,7 @@ import numpy as np
 import scipy
 
 from stagewise.statistics import _constants as c
+from stagewise.statistics._noise.differences import running_median
 
 
 class Window(NamedTuple):
@@ -194,7 +195,7 @@ def _of_those_that_move(away: np.ndarray) -> float:
 
 
 def _running_median(curves: np.ndarray) -> np.ndarray:
-    middle = scipy.ndimage.median_filter(curves, size=(1, 2 * c.LONGEST + 1), mode="nearest")
+    middle = running_median(curves, 2 * c.LONGEST + 1)
     # Near an end a median over seven would hold fewer values of one side.
     middle[:, : c.LONGEST], middle[:, -c.LONGEST :] = curves[:, : c.LONGEST], curves[:, -c.LONGEST :]
     return np.asarray(middle)

@@ -1,14 +1,20 @@
 """When each run of a table crosses a threshold."""
 
+from typing import Literal
+
 import pandas as pd
 
 from stagewise.statistics import emergence_interval
-from stagewise.statistics._crossings import Direction
 from stagewise.table import select
 
 
 def find_emergence_times(
-    table: pd.DataFrame, probe: str, quantity: str, threshold: float, direction: Direction = "up", **axes: object
+    table: pd.DataFrame,
+    probe: str,
+    quantity: str,
+    threshold: float,
+    direction: Literal["up", "down"] = "up",
+    **axes: object,
 ) -> pd.DataFrame:
     """Return when each run of a table crosses a threshold: columns `run, lo, hi, censored` (optimiser steps).
 

@@ -15,7 +15,7 @@ that holds no delay at all, which ends a checkpoint on either side, is half as w
 WAITED = 1.0
 """Parts of a transition's own time for which a run must go on without it before it counts as one that never comes:
 another head that takes over has then had as long again as the first one took. One that takes longer is told by a curve
-that has not stalled: see `findings.delays`."""
+that has not stalled: see `_delays`."""
 
 
 class Evidence(NamedTuple):

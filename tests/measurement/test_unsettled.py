@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from stagewise.findings._unsettled import Unsettled, unsettled, unsettled_in_words
+from stagewise.measurement.unsettled import Unsettled, unsettled, unsettled_in_words
 
 
 def table(*rows: tuple[float, float, float]) -> pd.DataFrame:

@@ -5,7 +5,7 @@ import math
 import pandas as pd
 import pytest
 
-from stagewise.findings.thresholds import find_emergence_times
+from stagewise.papers.emergence_times import find_emergence_times
 from stagewise.statistics import Interval
 from stagewise.table import tidy
 
