@@ -11,7 +11,6 @@ from ._value_schedules import Cycle as Cycle
 from ._value_schedules import Ramp as Ramp
 from ._value_schedules import Shuffled as Shuffled
 from ._value_schedules import Steps as Steps
-from .analysis import Analysis as Analysis
 from .analysis import analyse as analyse
 from .analysis import run as run
 from .architecture import Architecture as Architecture

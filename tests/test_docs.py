@@ -126,7 +126,7 @@ def commands(page: Path) -> list[str]:
 def mentions(page: Path) -> list[str]:
     """The commands between the lines of a page, but for those that stand for any task or name an option alone."""
     between = FENCE.sub("", page.read_text(encoding="utf8"))
-    group = "series|cause"
+    group = "series|cause|papers"
     return [
         " ".join(line.split())
         for line in re.findall(rf"`(stagewise (?:(?:{group}) )?(?!{group})[a-z-]+ (?!TASK`|--\w+`)[^`]+)`", between)
@@ -141,9 +141,11 @@ def parse(line: str) -> None:
     command: Any = COMMAND
     context, arguments = command.context_class(command, info_name="stagewise"), shlex.split(line)[1:]
     while hasattr(command, "resolve_command"):
-        _, found, arguments = command.resolve_command(context, arguments)
+        name, found, arguments = command.resolve_command(context, arguments)
         assert found is not None
         command = found
+        if hasattr(command, "resolve_command"):  # a group reads its name from its context
+            context = command.context_class(command, info_name=name, parent=context)
     command.make_context(command.name, arguments, parent=context)
 
 
