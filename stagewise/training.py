@@ -68,10 +68,10 @@ def train(
         OSError: a file could not be written; what was written before remains.
     """
     folder = Path(folder)
-    if is_finished(recipe, folder):
-        return open_series(folder, classes=[type(recipe.architecture.init)])
-    with run_folder.held(folder, "trains"):
-        return _train(recipe, folder, progress, device, dtype, log, recipe.plan.steps if until is None else until)
+    if not is_finished(recipe, folder):
+        with run_folder.held(folder, "trains"):
+            _train(recipe, folder, progress, device, dtype, log, recipe.plan.steps if until is None else until)
+    return open_series(folder, classes=[type(recipe.architecture.init)])
 
 
 def is_finished(recipe: Recipe, folder: Path) -> bool:
@@ -119,37 +119,17 @@ class Training(NamedTuple):
 
 def prepare(recipe: Recipe, device: str = "cpu", dtype: Dtype = "float32") -> Training:
     """Build the model of a recipe and what trains it; the errors are those of `train`."""
-    check_trained_here(recipe.architecture.init)
     check_device(device)
     check_dtype(dtype)
-    plan = recipe.plan
+    plan, init = recipe.plan, recipe.architecture.init
     model = models.build(recipe.architecture, plan.seeds.init, device)
     optimiser = optimiser_of(models.parameters(model), plan)
-    alike, held = _averaged(model, recipe), plan.clamps or ()
-    clamps = Clamps(model, held, targets(recipe.task, held))
+    check_trained_here(init)
+    alike = [name for pattern in init.averaged for name in matching(list(models.parameters(model)), pattern)]
+    held = plan.clamps or ()
+    relations = targets(recipe.task, held)
+    clamps = Clamps(model, held, relations)
     rates = [group["lr"] for group in optimiser.param_groups]
-    example = recipe.task.sample(8, plan.seeds.data).to(device)
-    example.check_ids(recipe.architecture.config["d_vocab"], outputs=recipe.architecture.n_outputs)
-    # Chosen on the initial weights, before any are loaded: a resumed run must take the same pass as the first one.
-    forward = training_pass(model, example.tokens, example.scored, plan.batch_size)
-    # The last bits of vectors differ between machines.
-    draws = "" if example.tokens.is_floating_point() else digest(example.tokens)
-    way = {"draws": draws, "native": models.is_native(model), "pass": f"{forward.name}, {dtype}"}
-    stream, draws_numbers = recipe.batches(), recipe.architecture.init.draws
-    module: Any = model
-    module.train(draws_numbers)
-
-    def batch_at(step: int) -> Batch:
-        left_out = recipe.at(step).plan.leave_out
-        return without_classes(stream(step), left_out) if left_out else stream(step)
-
-    def loss_at(step: int) -> Tensor:
-        batch = batch_at(step).to(device)
-        with products_in(dtype, device), torch.random.fork_rng(devices=[], enabled=draws_numbers):
-            if draws_numbers:
-                torch.manual_seed(derive_seed(plan.seeds.data, TRAINING, step, 0))
-            predictions = forward.predict(batch.tokens, batch.scored)
-        return training_loss(predictions.float(), batch.targets[batch.scored])
 
     def adjust(step: int) -> None:
         models.average_over_heads(model, alike, clamps.parted)
@@ -157,12 +137,34 @@ def prepare(recipe: Recipe, device: str = "cpu", dtype: Dtype = "float32") -> Tr
         for group, rate in zip(optimiser.param_groups, rates, strict=True):
             group |= {name: value for name, value in recipe.rates(rate, step).items() if name in group}
 
+    stream = recipe.batches()
+
+    def batch_at(step: int) -> Batch:
+        left_out = recipe.at(step).plan.leave_out
+        return without_classes(stream(step), left_out) if left_out else stream(step)
+
+    example = recipe.task.sample(8, plan.seeds.data).to(device)
+    example.check_ids(recipe.architecture.config["d_vocab"], outputs=recipe.architecture.n_outputs)
+    module: Any = model
+    module.train(init.draws)
+
+    def loss_at(step: int) -> Tensor:
+        batch = batch_at(step).to(device)
+        with products_in(dtype, device), torch.random.fork_rng(devices=[], enabled=init.draws):
+            if init.draws:
+                torch.manual_seed(derive_seed(plan.seeds.data, TRAINING, step, 0))
+            predictions = forward.predict(batch.tokens, batch.scored)
+        return training_loss(predictions.float(), batch.targets[batch.scored])
+
+    # Chosen on the initial weights, before any are loaded: a resumed run must take the same pass as the first one.
+    forward = training_pass(model, example.tokens, example.scored, plan.batch_size)
+    # The last bits of vectors differ between machines.
+    draws = "" if example.tokens.is_floating_point() else digest(example.tokens)
+    way = {"draws": draws, "native": models.is_native(model), "pass": f"{forward.name}, {dtype}"}
     return Training(model, optimiser, loss_at, adjust, plan.clip, clamps, way, batch_at, forward, alike)
 
 
-def _train(
-    recipe: Recipe, folder: Path, progress: bool, device: str, dtype: Dtype, log: Log | None, stop: int
-) -> CheckpointSeries:
+def _train(recipe: Recipe, folder: Path, progress: bool, device: str, dtype: Dtype, log: Log | None, stop: int) -> None:
     plan = recipe.plan
     if stop not in plan.saved_steps:
         raise ValueError(f"`until` is a step that the plan saves, up to {plan.steps}; got {stop}")
@@ -170,14 +172,24 @@ def _train(
     run_folder.claim(folder, recipe)
     start, metrics = resume(folder, plan, training.model, training.optimiser, training.way)
     if start >= stop:
-        return open_series(folder, classes=[type(recipe.architecture.init)])
-    try:
-        for step in _shown(training.steps(start, stop, metrics), start, stop, folder.name, progress, metrics, log):
-            if step in plan.saved_steps:
-                training.save(folder, plan, step, metrics)
-    except FloatingPointError as reason:
-        raise FloatingPointError(f"{reason}. {checkpoints_saved(folder, plan, metrics)}") from reason
-    return open_series(folder, classes=[type(recipe.architecture.init)])
+        return
+    with tqdm(total=stop, initial=start, disable=not progress, desc=folder.name, unit="step") as bar:
+        try:
+            for step in training.steps(start, stop, metrics):
+                if step > start:
+                    _show(bar, metrics[-1], log)
+                if step in plan.saved_steps:
+                    training.save(folder, plan, step, metrics)
+        except FloatingPointError as reason:
+            raise FloatingPointError(f"{reason}. {checkpoints_saved(folder, plan, metrics)}") from reason
+
+
+def _show(bar: "tqdm[Any]", numbers: Metrics, log: Log | None) -> None:
+    """Show an update with its loss, which is logged too where somebody asks."""
+    bar.update()
+    bar.set_postfix(loss=f"{numbers['loss']:.3f}", refresh=False)
+    if log is not None:
+        log(dict(numbers))
 
 
 def checkpoints_saved(folder: Path, plan: TrainPlan, metrics: Sequence[Metrics]) -> str:
@@ -257,20 +269,6 @@ def _check_model(step: int, model: models.Model, loss_at: Callable[[int], Float[
         raise FloatingPointError(f"the loss is {loss} at step {step}; {_STEADIER}")
 
 
-def _shown(
-    steps: Iterator[int], start: int, stop: int, name: str, progress: bool, metrics: list[Metrics], log: Log | None
-) -> Iterator[int]:
-    """Hand the steps on, with a bar of the updates that shows the loss, which is logged too where somebody asks."""
-    with tqdm(total=stop, initial=start, disable=not progress, desc=name, unit="step") as bar:
-        for step in steps:
-            if step > start:
-                bar.update()
-                bar.set_postfix(loss=f"{metrics[-1]['loss']:.3f}", refresh=False)
-                if log is not None:
-                    log(dict(metrics[-1]))
-            yield step
-
-
 def optimiser_of(parameters: Mapping[str, torch.nn.Parameter], plan: TrainPlan) -> torch.optim.Optimizer:
     """Return the optimiser of a plan for the parameters that train, by name: a group for each rate."""
     parameters = {name: parameter for name, parameter in parameters.items() if parameter.requires_grad}
@@ -283,9 +281,3 @@ def optimiser_of(parameters: Mapping[str, torch.nn.Parameter], plan: TrainPlan) 
     if plan.optimiser == "sgd":
         return torch.optim.SGD(groups, momentum=plan.momentum, weight_decay=plan.weight_decay, fused=True)
     return torch.optim.AdamW(groups, weight_decay=plan.weight_decay, fused=True)
-
-
-def _averaged(model: models.Model, recipe: Recipe) -> list[str]:
-    """Name the parameters whose gradients the initialisation wants averaged over heads."""
-    names = list(models.parameters(model))
-    return [name for pattern in recipe.architecture.init.averaged for name in matching(names, pattern)]
