@@ -4,8 +4,8 @@ import dataclasses
 
 import torch
 
-from stagewise._prediction_classes import prediction_classes
 from stagewise.loss import prediction_loss
+from stagewise.prediction_classes import prediction_classes
 from stagewise.probe import AbstractProbe, Quantity, Reading, View
 
 

@@ -7,10 +7,6 @@ from . import schedules as schedules
 from . import statistics as statistics
 from . import table as table
 from . import tasks as tasks
-from ._value_schedules import Cycle as Cycle
-from ._value_schedules import Ramp as Ramp
-from ._value_schedules import Shuffled as Shuffled
-from ._value_schedules import Steps as Steps
 from .analysis import analyse as analyse
 from .analysis import run as run
 from .architecture import Architecture as Architecture
@@ -66,6 +62,10 @@ from .table import Quantity as Quantity
 from .task import AbstractTask as AbstractTask
 from .task import Batch as Batch
 from .training import train as train
+from .value_schedules import Cycle as Cycle
+from .value_schedules import Ramp as Ramp
+from .value_schedules import Shuffled as Shuffled
+from .value_schedules import Steps as Steps
 from .words._answer import answer as answer
 from .words._findings import in_words as in_words
 from .words._times import in_tokens as in_tokens

@@ -10,19 +10,17 @@ from typing import Any, Unpack, cast, overload
 
 import pandas as pd
 
-from stagewise.checkpoints import run_folder
-from stagewise.checkpoints._choice import Choice
-from stagewise.checkpoints._digest import short_digest
+from stagewise.checkpoints import Choice, run_folder, short_digest
 from stagewise.checkpoints.audit import audit
 from stagewise.checkpoints.findings import Audit
 from stagewise.checkpoints.run_folder import ANALYSIS, REPEATED, TABLE, write_json
 from stagewise.checkpoints.series import CheckpointSeries, find, open_series
 from stagewise.checkpoints.sources import Source, by_hand
 from stagewise.findings.batch_familiarity import familiarity_of_run
-from stagewise.measurement._provenance import analysis_record, provenance
+from stagewise.measurement import analysis_record, provenance
 from stagewise.measurement.engine import Resources, check, check_resources, measure
 from stagewise.measurement.probe_batch import batch_of_run, batch_of_series
-from stagewise.models._numbers import Dtype
+from stagewise.models import Dtype
 from stagewise.plain_text import file_part
 from stagewise.probe import AbstractProbe
 from stagewise.probes import AttentionTo, Copying
@@ -30,9 +28,8 @@ from stagewise.probes.default_probes import Probes as Probes
 from stagewise.probes.default_probes import chosen_probes
 from stagewise.processes import several
 from stagewise.recipe import Recipe
-from stagewise.reporting import write_batch
-from stagewise.reporting._measured_runs import SeedReport, report_seeds
-from stagewise.reporting._results import Analysis as Analysis
+from stagewise.reporting import Analysis as Analysis
+from stagewise.reporting import SeedReport, report_seeds, write_batch
 from stagewise.reporting.attention_view import write_example
 from stagewise.reporting.page import report
 from stagewise.restricted_training import Contexts, baselines_beside, chosen_contexts

@@ -41,7 +41,7 @@ def worker_pool(workers: int, *, models: bool = True) -> Iterator[concurrent.fut
     """
     _check_script()
     if models:
-        from stagewise.models._process import start_method  # its room imports torch
+        from stagewise.models.process import start_method  # its room imports torch
 
         context = start_method()
     else:
@@ -109,7 +109,7 @@ def cores() -> int:
 
 def take_one_thread() -> None:
     """Set torch, which it imports, to one thread."""
-    from stagewise.models._process import one_thread
+    from stagewise.models.process import one_thread
 
     one_thread()
 

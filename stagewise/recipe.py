@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from stagewise._value_schedules import AbstractSchedule, Cycle, Ramp, Shuffled, Steps
 from stagewise.architecture import Architecture
 from stagewise.config import fields_of, how_it_ran
 from stagewise.fields import check_fields, checked, field_types
@@ -17,6 +16,7 @@ from stagewise.plan import ClampHead
 from stagewise.plan import Seeds as Seeds
 from stagewise.plan import TrainPlan as TrainPlan
 from stagewise.task import AbstractTask, Batch
+from stagewise.value_schedules import AbstractSchedule, Cycle, Ramp, Shuffled, Steps
 from stagewise.wired_init import OneHotInit, PositionHeadsInit
 
 if TYPE_CHECKING:

@@ -8,16 +8,13 @@ from typing import TypeVar
 
 import pandas as pd
 
-from stagewise.checkpoints._causes import causes_of
-from stagewise.checkpoints._checksums import is_intact
-from stagewise.checkpoints._table_file import TableFile, read_json
+from stagewise.checkpoints import TableFile, causes_of, is_intact, read_json
 from stagewise.checkpoints.run_folder import ANALYSIS, read_record, table_file, write_json
-from stagewise.findings._frames import digest, names_of
-from stagewise.findings._kinds import OUTPUTS, PATTERNS, has_patterns
-from stagewise.findings._scores import evidence, rows_of_evidence
+from stagewise.findings import OUTPUTS, PATTERNS, digest, has_patterns, names_of
 from stagewise.findings.batch_familiarity import LOSSES, BatchFamiliarity, familiarity_of_run
 from stagewise.findings.lineage import Lineage, find_lineage
 from stagewise.findings.replicates import Replicates
+from stagewise.findings.scores import evidence, rows_of_evidence
 from stagewise.findings.stages import Stages, find_stages, shows_stages
 from stagewise.statistics import DEFAULT, StageCriteria
 from stagewise.table import with_role

@@ -14,8 +14,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 import pandas as pd
 from tqdm.auto import tqdm
 
-from stagewise.checkpoints._digest import short_digest
-from stagewise.checkpoints._table_file import read_json
+from stagewise.checkpoints import read_json, short_digest
 from stagewise.checkpoints.run_folder import write_json
 from stagewise.own_code import named
 from stagewise.processes import call_elsewhere, here, several, worker_pool

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from stagewise.text._tokenizer import encode
+from stagewise.text import encode
 from stagewise.text.token_relations import RELATIONS, Relations, token_relations
 
 TRAINING, EVALUATION, TEACHER = range(3)

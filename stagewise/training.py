@@ -11,20 +11,16 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from stagewise import models
-from stagewise._prediction_classes import without_classes
-from stagewise.checkpoints import run_folder
-from stagewise.checkpoints._digest import digest
-from stagewise.checkpoints._training_state import Metrics as Metrics
-from stagewise.checkpoints._training_state import is_complete, save
-from stagewise.checkpoints._training_state import resume as resume
+from stagewise.checkpoints import Metrics as Metrics
+from stagewise.checkpoints import digest, is_complete, run_folder, save
+from stagewise.checkpoints import resume as resume
 from stagewise.checkpoints.series import CheckpointSeries, open_series
 from stagewise.init import by_pattern, check_trained_here, matching
 from stagewise.loss import training_loss
-from stagewise.models._clamps import Clamps, targets
-from stagewise.models._numbers import Dtype as Dtype
-from stagewise.models._numbers import check_device, check_dtype
-from stagewise.models._numbers import products_in as products_in
-from stagewise.models._training_pass import TrainingPass, training_pass
+from stagewise.models import Clamps, TrainingPass, check_device, check_dtype, targets, training_pass
+from stagewise.models import Dtype as Dtype
+from stagewise.models import products_in as products_in
+from stagewise.prediction_classes import without_classes
 from stagewise.recipe import Recipe, TrainPlan
 from stagewise.task import TRAINING, Batch, derive_seed
 

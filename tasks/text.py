@@ -14,7 +14,7 @@ from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.fields import Natural, check_fields
 from stagewise.presets import Preset, text_preset
 from stagewise.task import AbstractTask, Batch, check_number
-from stagewise.text._tokenizer import ACCEPTED, TOKENIZER, decode, encode, first_token, vocabulary_size
+from stagewise.text import ACCEPTED, TOKENIZER, decode, encode, first_token, vocabulary_size
 from stagewise.text.token_relations import token_relations
 
 _LENGTH = 64

@@ -18,7 +18,7 @@ from stagewise.own_code import import_named, known, module_of
 from stagewise.presets import Preset, text_preset
 from stagewise.task import AbstractTask, Batch, check_number
 from stagewise.tasks.text import Text, Texts, text_task, tokenizer_of
-from stagewise.text._tokenizer import first_token
+from stagewise.text import first_token
 from stagewise.text.token_relations import RELATIONS, token_relation
 
 

@@ -30,7 +30,7 @@ def one_thread() -> Iterator[None]:
     """One thread; commands that run in this process leave its allocator alone, for others measure its memory."""
     torch.set_num_threads(1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("stagewise.models._process._keep_freed_memory", lambda: None)
+        patch.setattr("stagewise.models.process._keep_freed_memory", lambda: None)
         yield
 
 

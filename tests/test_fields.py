@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from stagewise import tasks
-from stagewise._value_schedules import Cycle, Ramp, Shuffled, Steps
 from stagewise.architectures import OneHotInit, PositionHeadsInit, minimal
 from stagewise.fields import checked, field_types
 from stagewise.init import AbstractInit, GaussianInit, LinearInit, WithoutPositions
@@ -18,6 +17,7 @@ from stagewise.plan import ClampHead, Seeds, TrainPlan
 from stagewise.recipe import Recipe
 from stagewise.task import AbstractTask
 from stagewise.tasks import MarkovChain
+from stagewise.value_schedules import Cycle, Ramp, Shuffled, Steps
 
 NEEDED: dict[str, dict[str, Any]] = {
     "Text": {"tokenizer": "tokenizer.json", "text": "a text"},

@@ -21,7 +21,7 @@ def modules() -> dict[str, Path]:
 
 def test_every_module_has_its_tests_in_its_place() -> None:
     places = modules()
-    assert {"table.py", "probes/loss.py", "tasks/markov_chain.py", "models/_lean.py"} <= places.keys()
+    assert {"table.py", "probes/loss.py", "tasks/markov_chain.py", "models/lean.py"} <= places.keys()
     without = [
         f"{module} has no tests in {test.relative_to(ROOT)}"
         for module, test in places.items()

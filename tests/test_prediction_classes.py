@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from stagewise._prediction_classes import ORDERS, prediction_classes, without_classes
+from stagewise.prediction_classes import ORDERS, prediction_classes, without_classes
 from stagewise.task import Batch
 from stagewise.tasks import SparseRegression
 

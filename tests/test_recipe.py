@@ -11,7 +11,6 @@ import pytest
 import torch
 
 from stagewise import architectures, models
-from stagewise._value_schedules import AbstractSchedule, Cycle, Ramp, Shuffled, Steps
 from stagewise.architecture import Architecture
 from stagewise.architectures import OneHotInit
 from stagewise.init import GaussianInit
@@ -19,6 +18,7 @@ from stagewise.papers.scan_and_snap.yz_hooked import yz
 from stagewise.recipe import Recipe, Seeds, TrainPlan, describe, differences, rebuild
 from stagewise.schedules import linear, logarithmic
 from stagewise.tasks import MarkovChain, SparseRegression, Windows
+from stagewise.value_schedules import AbstractSchedule, Cycle, Ramp, Shuffled, Steps
 from tests.conftest import unchecked_types
 from tests.own_model import own_config, own_model
 

@@ -11,7 +11,7 @@ import pytest
 from stagewise.checkpoints.run_folder import FORMAT, RUN, TABLE, table_file, write, write_json
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.findings._frames import digest
-from stagewise.findings._scores import evidence, rows_of_evidence
+from stagewise.findings.scores import evidence, rows_of_evidence
 from stagewise.findings.stages import FRAMES, Stages, find_stages
 from stagewise.measurement._earlier import join
 from stagewise.measurement.engine import measure
@@ -19,7 +19,7 @@ from stagewise.probes import AttentionTo, KLToReference, Loss
 from stagewise.saved_findings import STAGES, _read_saved, load_stages, save_stages
 from stagewise.statistics import StageCriteria
 from stagewise.tasks import MarkovChain
-from stagewise.words._stages import turning_points
+from stagewise.words.stages import turning_points
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from stagewise._value_schedules import Cycle, Ramp, Shuffled, Steps
+from stagewise.value_schedules import Cycle, Ramp, Shuffled, Steps
 
 
 def test_a_ramp_is_even_between_its_ends_and_flat_beside_them() -> None:

@@ -21,7 +21,7 @@ from evidence.answers.case import Case, MissingError
 from evidence.answers.judging import Verdict, judged
 from evidence.answers.page import Row, page
 from stagewise import Stages, answer, find_stages
-from stagewise.models._process import one_thread
+from stagewise.models.process import one_thread
 
 FOLDER = Path("runs/answers")
 PAGE = Path("docs/answers.md")

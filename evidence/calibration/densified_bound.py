@@ -13,7 +13,7 @@ import numpy as np
 
 from stagewise.checkpoints.run_folder import read_table
 from stagewise.findings._from_references import _arrays, nested_references
-from stagewise.models._process import one_thread
+from stagewise.models.process import one_thread
 from stagewise.statistics import DEFAULT, Curve
 from stagewise.statistics._constants import DEGREE, FINE_POINTS
 from stagewise.statistics._noise.differences import noise, smoothed

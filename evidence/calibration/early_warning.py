@@ -19,7 +19,7 @@ import pandas as pd
 
 from stagewise.analysis import measure_run
 from stagewise.checkpoints.run_folder import TABLE, read_table
-from stagewise.models._process import one_thread
+from stagewise.models.process import one_thread
 from stagewise.papers.emergence.recipes import recall_recipe
 from stagewise.papers.emergence.toy_attention import run_toy_curve
 from stagewise.papers.forecast import Forecast, predict_onset

@@ -15,7 +15,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from stagewise._value_schedules import Shuffled
 from stagewise.fields import Natural
 from stagewise.findings.delays import find_delays
 from stagewise.presets import recipe_for
@@ -23,6 +22,7 @@ from stagewise.recipe import Recipe
 from stagewise.replay.branching import branch
 from stagewise.tasks import MarkovChain
 from stagewise.training import train
+from stagewise.value_schedules import Shuffled
 
 START, GROUPS = 60, (2, 3)
 """The first update without a group, and the groups that are left out one by one."""

@@ -12,8 +12,8 @@ from evidence.calibration.cases import LAST, NOISES, PLANTED, SMOOTH, Planted, c
 from evidence.calibration.rows import Row, share
 from evidence.calibration.specials import HELD_OUT, SPECIALS
 from stagewise.findings._known_causes import coincidence
-from stagewise.findings._scores import Curve
 from stagewise.findings.onsets import TIMES
+from stagewise.findings.scores import Curve
 from stagewise.statistics import DEFAULT, find_transitions
 from stagewise.statistics._transition import Found, rejection
 from stagewise.table import Quantity

@@ -14,7 +14,7 @@ from unittest.mock import patch
 import numpy as np
 
 from evidence.calibration.drawn import CLEAR, FIXED, Drawn, draw
-from stagewise.models._process import one_thread
+from stagewise.models.process import one_thread
 from stagewise.statistics import find_transitions
 from stagewise.statistics._refinement import Refined
 from stagewise.statistics._transitions import _stands

@@ -22,7 +22,7 @@ from stagewise.checkpoints.run_folder import TABLE, read_table
 from stagewise.findings._from_references import nested_references
 from stagewise.findings.onsets import find_onsets
 from stagewise.findings.stages import Stages, find_stages
-from stagewise.models._process import one_thread
+from stagewise.models.process import one_thread
 from stagewise.papers.emergence._runs import recall_probes
 from stagewise.papers.emergence.recipes import recall_recipe
 from stagewise.papers.emergence_times import find_emergence_times

@@ -15,7 +15,7 @@ from scipy.optimize import OptimizeWarning, curve_fit
 from evidence.calibration.cases import Generator
 from evidence.calibration.drawn import CLEAR, FIXED, Drawn, draw, near
 from evidence.calibration.onsets import alone
-from stagewise.models._process import one_thread
+from stagewise.models.process import one_thread
 from stagewise.statistics._constants import QUANTILE
 from stagewise.statistics._segments import jumps
 

@@ -12,7 +12,7 @@ from evidence.calibration.rows import Row, share
 from stagewise.findings._roles import head_roles
 from stagewise.findings.replicates import find_replicates
 from stagewise.statistics import pooled
-from stagewise.words._seeds import names
+from stagewise.words.seeds import names
 
 BETWEEN = 0.3
 """Deviation of the log step of an event between seeds."""

@@ -1,3 +1,8 @@
-"""Where weights on disk come from and go to: run folders, series of checkpoints, their audit."""
+"""Where weights on disk come from and go to: run folders, series of checkpoints, their audit.
 
-from stagewise.checkpoints._digest import short_digest as short_digest
+Other rooms take the names in `__init__.pyi`, each imported when it is first used.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -31,7 +31,7 @@ from stagewise.checkpoints._weight_files import not_finite
 from stagewise.checkpoints.findings import Finding, Kind
 from stagewise.checkpoints.sources import Entry, Source
 from stagewise.loss import mean_scored, prediction_loss
-from stagewise.models._numbers import check_device
+from stagewise.models import check_device
 from stagewise.task import Batch
 
 SAME_SCALE = 1.1

@@ -51,7 +51,7 @@ def atlas(
     measurement: options.Measurement,
 ) -> None:
     """Measure several sizes and seeds of a family, and write one page on when each came to what; Parquet and JSON."""
-    from stagewise.reporting._atlas import atlas as write_atlas
+    from stagewise.reporting import atlas as write_atlas
 
     names = names_of(family, options.read_names(sizes), options.read_names(seeds))
     opened = {

@@ -37,7 +37,7 @@ def stages(
         return
     from stagewise.checkpoints.run_folder import table_file, unfinished
     from stagewise.processes import cores, readers
-    from stagewise.reporting._measured import axis_in
+    from stagewise.reporting import axis_in
     from stagewise.saved_findings import familiarity_in, load_stages
 
     folder = measured_folder(sources[0])
@@ -53,8 +53,8 @@ def stages(
 
 def _stages_of_seeds(sources: Sequence[str], as_json: bool, axis: str, tokens_per_step: int | None) -> None:
     from stagewise.findings.replicates import FRAMES
-    from stagewise.reporting._measured_runs import over_seeds, read_runs, seeds_in_words
-    from stagewise.words._seeds import names
+    from stagewise.reporting import over_seeds, read_runs, seeds_in_words
+    from stagewise.words.seeds import names
 
     seeds = read_runs([measured_folder(source) for source in sources], axis, tokens_per_step)
     replicates, _ = over_seeds(seeds)
@@ -76,10 +76,9 @@ def lineage(
 ) -> None:
     """Follow the kinds of attention in the table of a measured run or source, and print how they change."""
     from stagewise.findings.lineage import FRAMES
-    from stagewise.reporting._measured import axis_in
+    from stagewise.reporting import axis_in
     from stagewise.saved_findings import familiarity_in, load_lineage
-    from stagewise.words._familiarity import warned
-    from stagewise.words._times import written_on
+    from stagewise.words import warned, written_on
 
     folder = measured_folder(source)
     run_lineage, familiarity = load_lineage(folder), familiarity_in(folder)
@@ -106,8 +105,8 @@ def compare(
 def show(stages: "Stages | None", as_json: bool, run: str = "", familiarity: "BatchFamiliarity | None" = None) -> None:
     """Print stages in words, or as JSON, with what is known of the probe batch; None where the table can show none."""
     if not as_json:
-        from stagewise.words._familiarity import warned
-        from stagewise.words._stages import NO_STAGES
+        from stagewise.words import warned
+        from stagewise.words.stages import NO_STAGES
 
         print(warned(NO_STAGES if stages is None else str(stages), familiarity))
         return

@@ -142,7 +142,7 @@ def probes_again(
     recipe: "Recipe", folder: Path, only: Sequence[str], without: Sequence[str], extra: "Sequence[AbstractProbe]"
 ) -> "list[AbstractProbe]":
     """Return the probes of a run folder's table, or, without one, those of `chooser`; `extra` ones replace theirs."""
-    from stagewise.measurement._provenance import made_anew, recorded_probes
+    from stagewise.measurement import made_anew, recorded_probes
     from stagewise.measurement.probe_batch import load_batch
     from stagewise.probes.default_probes import default_probes
 

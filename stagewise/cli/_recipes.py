@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stagewise._value_schedules import AbstractSchedule, Cycle, Ramp, Shuffled, Steps
 from stagewise.cli._names import task_class, task_classes
 from stagewise.cli._options import RecipeOptions
 from stagewise.fields import checked, field_types
 from stagewise.own_code import import_named
 from stagewise.plain_text import instead_of
+from stagewise.value_schedules import AbstractSchedule, Cycle, Ramp, Shuffled, Steps
 
 if TYPE_CHECKING:
     from stagewise.recipe import Recipe
@@ -65,7 +65,7 @@ def _setting(text: str) -> tuple[str, Any]:
 def read_value(text: str) -> Any:
     """Return a value from JSON, lists as tuples, a schedule as Python writes it, @FILE as its JSON, or the text."""
     if text.startswith("@"):
-        from stagewise.checkpoints._table_file import read_json
+        from stagewise.checkpoints import read_json
 
         return _tuples(read_json(Path(text[1:]), "give the fields of a HookedTransformerConfig by name"))
     with contextlib.suppress(json.JSONDecodeError, RecursionError):  # brackets within brackets, without end

@@ -17,10 +17,10 @@ from stagewise.cli._sources import print_report
 if TYPE_CHECKING:
     import pandas as pd
 
-    from stagewise.findings._windows import Window
+    from stagewise.findings import Window
     from stagewise.plan import ClampHead
     from stagewise.recipe import Recipe
-    from stagewise.replay._branches import Branch
+    from stagewise.replay import Branch
 
 
 RunOf = Annotated[Path, typer.Argument(help="a run folder")]
@@ -41,7 +41,7 @@ def intervene(
     replay: ReplayOptions,
 ) -> None:
     """Continue a run from a checkpoint with a head held; print how much later each transition comes, and controls."""
-    from stagewise.replay._changes import with_controls
+    from stagewise.replay import with_controls
 
     recipe = recipe_of_run(folder, replay.own_task or (), "intervene continues with")
     clamps = clamps_of(hold or (), start)
@@ -54,8 +54,8 @@ def compare_and_print(
 ) -> "pd.DataFrame | None":
     """Print the cost of branches and, unless that is all, the delays of transitions in them; return these rows."""
     from stagewise.checkpoints.run_folder import unfinished
-    from stagewise.replay._branches import compare, cost
-    from stagewise.words._delays import delays_in_words
+    from stagewise.replay import compare, cost
+    from stagewise.words import delays_in_words
 
     price = cost(folder, branches)
     if ends := unfinished(folder):
@@ -137,9 +137,9 @@ def attribute(
     replay: ReplayOptions,
 ) -> None:
     """Replay a run without classes of its predictions; print how much later a transition comes, and which made it."""
-    from stagewise.replay._branches import cost
+    from stagewise.replay import cost
     from stagewise.replay.attributing import attribute, first_replays, transition_named
-    from stagewise.words._delays import attributed_in_words
+    from stagewise.words import attributed_in_words
 
     recipe, names = recipe_of_run(folder, replay.own_task or (), "attribute continues with"), classes or ["at position"]
     noise, halves = first_replays(folder, names, start, stop, recipe, orders)
@@ -165,12 +165,12 @@ def certify(
 ) -> None:
     """Say of each head whether each transition of a run needs it: replays without it, beside their controls."""
     from stagewise.checkpoints.run_folder import CERTIFICATE
-    from stagewise.replay._branches import cost
-    from stagewise.replay.certifying import _experiments_of, certify
-    from stagewise.words._delays import certified_in_words, delay_in_words
+    from stagewise.replay import cost
+    from stagewise.replay.certifying import certify, experiments_of
+    from stagewise.words import certified_in_words, delay_in_words
 
     recipe, names = recipe_of_run(folder, replay.own_task or (), "certify continues with"), classes or ()
-    experiments = _experiments_of(folder, recipe, names, start, seeds, progress=not replay.quiet, device=replay.device)
+    experiments = experiments_of(folder, recipe, names, start, seeds, progress=not replay.quiet, device=replay.device)
     price = cost(folder, [one for experiment in experiments for one in experiment.branches])
     print(f"{price}, about {price.updates * _seconds_an_update(folder):.0f} seconds of training")
     if replay.dry:
@@ -218,7 +218,7 @@ def densify(
     from stagewise.checkpoints.series import open_series
     from stagewise.cli._recipes import recipe_of_run
     from stagewise.cli._sources import print_report
-    from stagewise.measurement._provenance import recorded_dtype
+    from stagewise.measurement import recorded_dtype
     from stagewise.replay import densifying
 
     recipe = recipe_of_run(folder, own_task or (), "densify replays")
@@ -255,7 +255,7 @@ def densify(
 
 def _sequences(recipe: "Recipe", folder: Path, requested: int | None, checkpoints: int) -> int | None:
     """Return on how many sequences to measure, None for the usual batch; other ones than the table's are announced."""
-    from stagewise.measurement._provenance import recorded_sequences
+    from stagewise.measurement import recorded_sequences
     from stagewise.measurement.probe_batch import load_batch
 
     recorded = recorded_sequences(folder)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from stagewise.checkpoints.sources import Source
     from stagewise.probe import AbstractProbe
     from stagewise.recipe import Recipe
-    from stagewise.reporting._results import Analysis
+    from stagewise.reporting import Analysis
     from stagewise.task import AbstractTask, Batch
 
 
@@ -47,7 +47,7 @@ def agree_to_cost(
     remote = [source for source in sources if source.remote and source.entries]
     if not remote:
         return
-    from stagewise.measurement._measuring import in_words
+    from stagewise.measurement import in_words
 
     entries = [entry for source in remote for entry in source.entries]
     size = sum(_download(source, any(source is each for each in heads)) for source in remote)
@@ -109,7 +109,7 @@ def _products_a_second(width: int) -> float:
 def each_run(sources: Sequence[str], out: Path | None = None, steps: str | None = None) -> list[str]:
     """Return the sources, files of curves as the folders of their runs; those of the only source in `out`."""
     from stagewise.checkpoints.openers import is_log
-    from stagewise.reporting._logged import logged_folders
+    from stagewise.reporting import logged_folders
 
     if steps is not None and not any(map(is_log, sources)):
         raise ValueError(f"--step-column names a column of a file of logged curves; {', '.join(sources)} holds none")
@@ -129,7 +129,7 @@ def print_report(folder: Path) -> None:
 
 def name_causes_of(folders: Sequence[Path], causes: Mapping[str, int | tuple[int, int]]) -> None:
     """Write the causes of the command line beside the tables of measured runs."""
-    from stagewise.checkpoints._causes import name_causes
+    from stagewise.checkpoints import name_causes
     from stagewise.checkpoints.run_folder import table_file
 
     for folder in folders if causes else ():
@@ -170,7 +170,7 @@ def measured_folder(source: str) -> Path:
     """Return where a source's table lies, or will be written; the curves of a file become a table first."""
     from stagewise.checkpoints.openers import is_log
     from stagewise.checkpoints.run_folder import RUN, TABLE
-    from stagewise.reporting._logged import logged_folder
+    from stagewise.reporting import logged_folder
 
     if is_log(source):
         return logged_folder(source)
@@ -254,7 +254,7 @@ def seen_by(executor: str | None, source: str) -> str:
 
 def agree_to_measure(sources: Sequence[OpenedSource], data: DataOptions, measurement: Measurement | None) -> None:
     """Print the cost of remote sources, as `agree_to_cost`."""
-    from stagewise.measurement._passes import only_circuits
+    from stagewise.measurement import only_circuits
     from stagewise.probes.default_probes import chosen_probes
 
     remote = [(one, one.series.source) for one in sources if one.series.source is not None and one.series.source.remote]

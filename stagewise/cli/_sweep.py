@@ -19,7 +19,7 @@ from stagewise.cli._recipes import read_axes, recipe_of
 if TYPE_CHECKING:
     import pandas as pd
 
-    from stagewise.models._numbers import Dtype
+    from stagewise.models import Dtype
     from stagewise.recipe import Recipe
     from stagewise.sweeping import AbstractExecutor
 
@@ -72,7 +72,7 @@ def _own_code_by_value() -> Iterator[None]:
 
 def _private(folder: Path) -> Path:
     """Make a new folder in a folder for the pickles of jobs, which others can neither read nor foresee."""
-    from stagewise.checkpoints._writing import check_inside
+    from stagewise.checkpoints import check_inside
 
     check_inside(folder / folder.name)
     folder.mkdir(parents=True, exist_ok=True)
@@ -150,7 +150,7 @@ def _by_axes(table: "pd.DataFrame", cells: Sequence[Mapping[str, str]]) -> "pd.D
 
 def _resources(passes: SweepOptions, *, here: bool) -> dict[str, Any]:
     """Return where runs are executed and in what; a default is not named, so that results from without it are found."""
-    from stagewise.models._numbers import check_device, check_dtype
+    from stagewise.models import check_device, check_dtype
 
     check_dtype(passes.dtype)
     if here:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from stagewise.measurement._langevin import Sampler
+    from stagewise.measurement import Sampler
     from stagewise.task import Batch
 
 CHECKPOINTS = 24
@@ -104,7 +104,7 @@ class SamplerOptions:
 
     def sampler(self) -> "Sampler":
         """Return the sampler of these, the others as they are by default."""
-        from stagewise.measurement._langevin import Sampler, check_devinterp
+        from stagewise.measurement import Sampler, check_devinterp
 
         try:
             check_devinterp()
@@ -133,7 +133,7 @@ def llc(
     from stagewise.measurement.learning_coefficient import Sampling, measure_learning_coefficients
     from stagewise.measurement.unsettled import unsettled, unsettled_in_words
     from stagewise.saved_findings import familiarity_in
-    from stagewise.words._familiarity import caution
+    from stagewise.words import caution
 
     data = dataclasses.replace(data, checkpoints=CHECKPOINTS) if data.choice is None else data
     opened = opened_source(seen_by(executor, source), data, out)

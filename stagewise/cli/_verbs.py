@@ -100,7 +100,7 @@ def report(
 
     Several sources, as seeds, give one report.
     """
-    from stagewise.reporting._measured_runs import report_seeds
+    from stagewise.reporting import report_seeds
 
     causes, runs = options.read_causes(cause), _sources.each_run(sources, out, step_column)
     measured = _sources.measured_first(runs, data, measurement, out if len(runs) == 1 else None)
@@ -123,11 +123,10 @@ def report(
 def _report_of(folder: Path, axis: str, tokens_per_step: int | None) -> None:
     """Write the report of a measured folder, and print its answer and where it is."""
     from stagewise.processes import cores
-    from stagewise.reporting._measured import axis_in
+    from stagewise.reporting import axis_in
     from stagewise.reporting.page import report as write_report
     from stagewise.saved_findings import load_stages
-    from stagewise.words._answer import answer
-    from stagewise.words._times import written_on
+    from stagewise.words import answer, written_on
 
     page = write_report(folder, workers=cores(), axis=axis, tokens_per_step=tokens_per_step)
     with written_on(axis_in(folder, axis, tokens_per_step)):
@@ -196,7 +195,7 @@ def audit(
 
     The exit status is 1 if something is wrong.
     """
-    from stagewise.checkpoints._choice import only_chosen
+    from stagewise.checkpoints import only_chosen
     from stagewise.checkpoints.audit import audit as audit_source
     from stagewise.checkpoints.series import find
 

@@ -108,7 +108,7 @@ def _tell(look: _Look, told: str, refresh: float | None) -> str:
     from stagewise.processes import cores
     from stagewise.reporting.page import report
     from stagewise.saved_findings import load_stages
-    from stagewise.words._answer import answer as answer_of
+    from stagewise.words import answer as answer_of
 
     page = report(look.folder, workers=cores(), refresh=refresh)
     stages = load_stages(look.folder)

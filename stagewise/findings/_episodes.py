@@ -10,12 +10,9 @@ import numpy as np
 import pandas as pd
 
 from stagewise.findings._frames import typed
-from stagewise.findings._scores import Curve, of_whole_model
+from stagewise.findings.scores import Curve, of_whole_model
 from stagewise.statistics import Curve as Points
-from stagewise.statistics import OnsetVerdict, turning_point
-from stagewise.statistics._crossings import crossing_step
-from stagewise.statistics._noise.differences import noise, running_median
-from stagewise.statistics._power import power
+from stagewise.statistics import OnsetVerdict, crossing_step, noise, power, running_median, turning_point
 
 EPISODES = {
     **{"kind": "str", "probe": "str", "quantity": "str", "beside": "str"},

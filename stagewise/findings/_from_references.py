@@ -11,11 +11,20 @@ from stagewise.findings._frames import resamples_of, typed
 from stagewise.findings._known_causes import cause_during, cause_within
 from stagewise.findings._transitions import NEVER, RunTransition
 from stagewise.findings.onsets import TIMES
-from stagewise.statistics import Curve, StageCriteria, Turn, TurnVerdict, turning_point
-from stagewise.statistics._constants import PARTS
-from stagewise.statistics._crossings import crossing_step
-from stagewise.statistics._noise.differences import smoothed
-from stagewise.statistics._turning_points import from_first_peak, has_tail, rate_of, slowdown
+from stagewise.statistics import (
+    PARTS,
+    Curve,
+    StageCriteria,
+    Turn,
+    TurnVerdict,
+    crossing_step,
+    from_first_peak,
+    has_tail,
+    rate_of,
+    slowdown,
+    smoothed,
+    turning_point,
+)
 from stagewise.table import check_steps, families
 
 POINTS = {

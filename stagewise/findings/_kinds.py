@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import scipy
 
-from stagewise.statistics._noise.differences import median_noise, running_median
+from stagewise.statistics import median_noise, running_median
 from stagewise.table import Head, Role, heads_in, select, with_role
 
 PATTERNS = Role.PATTERN, Role.ATTENTION_BY_OFFSET, Role.ATTENTION

@@ -10,9 +10,8 @@ import scipy
 
 from stagewise.event import DIFFUSE
 from stagewise.findings._frames import Rows, by_role, typed
-from stagewise.findings._scores import axes_of
-from stagewise.statistics import DEFAULT, StageCriteria
-from stagewise.statistics._noise.differences import noise, running_median
+from stagewise.findings.scores import axes_of
+from stagewise.statistics import DEFAULT, StageCriteria, noise, running_median
 from stagewise.table import Head, Role, heads_in
 
 POINTS = 12

@@ -10,8 +10,7 @@ import pandas as pd
 
 from stagewise.findings.crossings import Crossing
 from stagewise.findings.onsets import TIMES, TYPES
-from stagewise.statistics import DEFAULT, OnsetVerdict, StageCriteria
-from stagewise.statistics._periods import members_of_periods, under_way_together
+from stagewise.statistics import DEFAULT, OnsetVerdict, StageCriteria, members_of_periods, under_way_together
 from stagewise.table import Quantities, Quantity
 
 MOVED = tuple(getattr(OnsetVerdict, name) for name in ("STEADY", "GRADUAL", "COMMON", "LATE", "EARLY", "WANDERS"))

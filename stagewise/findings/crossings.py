@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 
 from stagewise.findings._frames import by_reference, resamples_of, rows_of
-from stagewise.statistics import Interval
-from stagewise.statistics._crossings import overtaking
+from stagewise.statistics import Interval, overtaking
 from stagewise.table import Role, families
 
 

@@ -12,10 +12,18 @@ import scipy
 from stagewise.event import HEAD_KINDS, Causes
 from stagewise.findings._frames import rows_of, typed
 from stagewise.findings._known_causes import causes_in, coincidence
-from stagewise.findings._scores import Curve, followed
-from stagewise.statistics import DEFAULT, OnsetVerdict, StageCriteria, Transition, find_transitions
-from stagewise.statistics._scan import forget
-from stagewise.statistics._transition import Found, moved, rejection
+from stagewise.findings.scores import Curve, followed
+from stagewise.statistics import (
+    DEFAULT,
+    Found,
+    OnsetVerdict,
+    StageCriteria,
+    Transition,
+    find_transitions,
+    forget,
+    moved,
+    rejection,
+)
 from stagewise.table import TEXT, Role, check_table
 
 AXES = ("relation", "layer", "head")

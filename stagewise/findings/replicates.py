@@ -14,8 +14,7 @@ from stagewise.event import Event, EventKind, labels_of
 from stagewise.findings._frames import InWords, from_plain, plain, typed
 from stagewise.findings._roles import ROLES, head_roles, with_roles
 from stagewise.findings.stages import Stages, find_stages
-from stagewise.statistics import DEFAULT, LEVEL, StageCriteria, pooled
-from stagewise.statistics._constants import FEWEST_SEEDS, QUANTILE
+from stagewise.statistics import DEFAULT, FEWEST_SEEDS, LEVEL, QUANTILE, StageCriteria, pooled
 from stagewise.table import Quantities, plain_quantities, quantities_from
 
 FINDINGS = {"run": "str", "event": "int64", "kind": "str", **dict.fromkeys(("step", "lo", "hi"), "float64")}

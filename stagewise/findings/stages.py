@@ -21,11 +21,11 @@ from stagewise.findings._from_references import (
 )
 from stagewise.findings._known_causes import causes_in, known
 from stagewise.findings._roles import head_events
-from stagewise.findings._scores import Curve, followed, has_scores, of_whole_model, quantities_of, rows_of_evidence
 from stagewise.findings._transitions import NEVER, RunTransition, stage_rows, transitions_of, with_stages
 from stagewise.findings._windows import Window, windows
 from stagewise.findings.crossings import taken_over
 from stagewise.findings.onsets import TIMES, onsets_of
+from stagewise.findings.scores import Curve, followed, has_scores, of_whole_model, quantities_of, rows_of_evidence
 from stagewise.statistics import DEFAULT, OnsetVerdict, StageCriteria
 from stagewise.table import Quantities, Role, check_table, plain_quantities, quantities_from
 from stagewise.token_axis import TokenAxis, in_counts

@@ -16,8 +16,7 @@ from tqdm.auto import tqdm
 from stagewise import models
 from stagewise.architecture import Architecture
 from stagewise.attention import residual_hooks_of
-from stagewise.checkpoints._sketches import project
-from stagewise.checkpoints._weight_files import not_finite
+from stagewise.checkpoints import not_finite, project
 from stagewise.checkpoints.series import CheckpointSeries, State
 from stagewise.measurement._passes import cut, default_memory, slices_needed
 from stagewise.measurement._rows import check_batch, check_series, checkpoint_labels, finite_states

@@ -19,13 +19,20 @@ from stagewise.intervention import AblateHead, Ablation, Attribution, Edit, Patc
 from stagewise.loss import Effect
 from stagewise.measurement._passes import SlicePasses, asks_for_passes, cut, predicted
 from stagewise.measurement._rows import checked_readings, merge
-from stagewise.models import Model
-from stagewise.models import _gradients as gradients
-from stagewise.models import _lean as lean
-from stagewise.models._edits import Replacement, check_factors, directed, read_for, replacement
-from stagewise.models._lean_reading import rotary_hooks, shown_hooks
-from stagewise.models._lean_weights import LeanWeights
-from stagewise.models._numbers import Dtype
+from stagewise.models import (
+    Dtype,
+    LeanWeights,
+    Model,
+    Replacement,
+    check_factors,
+    directed,
+    read_for,
+    replacement,
+    rotary_hooks,
+    shown_hooks,
+)
+from stagewise.models import gradients as gradients
+from stagewise.models import lean as lean
 from stagewise.probe import AbstractCircuitProbe, AbstractProbe, Reading, View
 from stagewise.task import Batch
 

@@ -28,11 +28,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from stagewise.checkpoints._digest import SHORT, is_told, short_digest
-from stagewise.checkpoints._table_file import PROVENANCE, TableFile, parquet_faults, read_json
+from stagewise.checkpoints import PROVENANCE, SHORT, TableFile, is_told, parquet_faults, read_json, short_digest
 from stagewise.checkpoints.run_folder import write_json
 from stagewise.checkpoints.series import CheckpointSeries
-from stagewise.models._numbers import Dtype
+from stagewise.models import Dtype
 from stagewise.probe import AbstractProbe
 from stagewise.table import ARRAYS, Quantities, conformed, declare, in_order, type_of
 from stagewise.task import Batch

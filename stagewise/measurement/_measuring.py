@@ -25,8 +25,7 @@ from tqdm.auto import tqdm
 
 from stagewise import models
 from stagewise.architecture import Architecture
-from stagewise.checkpoints._digest import short_digest
-from stagewise.checkpoints._table_file import PROVENANCE
+from stagewise.checkpoints import PROVENANCE, short_digest
 from stagewise.checkpoints.run_folder import write
 from stagewise.checkpoints.series import CheckpointSeries, State
 from stagewise.measurement._checkpoint import HOOKS, Checkpoint, Plan, readings
@@ -34,7 +33,7 @@ from stagewise.measurement._earlier import OF_PROBES, PASSES, Earlier, Rows, tog
 from stagewise.measurement._passes import asks_for_passes, only_circuits
 from stagewise.measurement._rows import bootstrap_weights, checkpoint_labels, columns, tidy_columns, unmeasured
 from stagewise.models import Model
-from stagewise.models._process import threads
+from stagewise.models.process import threads
 from stagewise.probe import AbstractProbe, Reading
 from stagewise.processes import cores, map_elsewhere, worker_pool
 from stagewise.table import Columns, in_order, tidy

@@ -17,14 +17,19 @@ from stagewise import models
 from stagewise.architecture import Architecture
 from stagewise.intervention import AblateHead, AttributeEdges, Attribution, Edit, PatchEdge, first_layer
 from stagewise.loss import ScoredPredictions
-from stagewise.models import Model
-from stagewise.models import _gradients as gradients
-from stagewise.models._edits import Replacement
-from stagewise.models._lean import LeanPass
-from stagewise.models._lean_reading import rotary_hooks
-from stagewise.models._lean_weights import LeanWeights
-from stagewise.models._numbers import Dtype, products_in
-from stagewise.models._readout import Readout, last_residual, readout
+from stagewise.models import (
+    Dtype,
+    LeanWeights,
+    Model,
+    Readout,
+    Replacement,
+    last_residual,
+    products_in,
+    readout,
+    rotary_hooks,
+)
+from stagewise.models import gradients as gradients
+from stagewise.models.lean import LeanPass
 from stagewise.probe import AbstractCircuitProbe, AbstractProbe, EditedPass
 from stagewise.task import Batch
 

@@ -14,13 +14,12 @@ import torch
 
 from stagewise import probes as catalogue
 from stagewise.architecture import Architecture
-from stagewise.checkpoints._digest import short_digest
-from stagewise.checkpoints._table_file import TableFile
+from stagewise.checkpoints import TableFile, short_digest
 from stagewise.checkpoints.findings import Audit
 from stagewise.checkpoints.run_folder import FORMAT, TABLE, versions
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.learning_rates import of_log
-from stagewise.models._numbers import Dtype
+from stagewise.models import Dtype
 from stagewise.own_code import named
 from stagewise.probe import AbstractProbe
 from stagewise.recipe import describe, type_name

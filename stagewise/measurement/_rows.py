@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float, Int
 
 from stagewise.architecture import Architecture
-from stagewise.checkpoints._weight_files import State, not_finite
+from stagewise.checkpoints import State, not_finite
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.intervention import Attribution, Edit, ablations
 from stagewise.probe import AbstractProbe, Reading

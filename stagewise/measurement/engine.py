@@ -17,7 +17,7 @@ from stagewise.measurement._measuring import Measurement, measure_steps, write_p
 from stagewise.measurement._passes import default_memory, enough, predicted, slices_needed
 from stagewise.measurement._provenance import PROBES, in_words, provenance
 from stagewise.measurement._rows import Table, check_batch, check_series
-from stagewise.models._numbers import Dtype, check_device, check_dtype
+from stagewise.models import Dtype, check_device, check_dtype
 from stagewise.probe import AbstractProbe
 from stagewise.table import declare, tidy
 from stagewise.task import Batch

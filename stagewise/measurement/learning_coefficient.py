@@ -19,18 +19,14 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from stagewise import models
-from stagewise.checkpoints._digest import short_digest
-from stagewise.checkpoints._table_file import read_json
+from stagewise.checkpoints import read_json, short_digest
 from stagewise.checkpoints.run_folder import measuring, write_json
 from stagewise.checkpoints.series import CheckpointSeries, State
 from stagewise.measurement import _langevin as langevin
 from stagewise.measurement._langevin import DEFAULT, Coefficient, Loss, Sampler
 from stagewise.measurement._measuring import in_words
 from stagewise.measurement._rows import check_batch, check_series, checkpoint_labels, finite_states, measured_table
-from stagewise.models import Model
-from stagewise.models._clamps import of_head, trained
-from stagewise.models._numbers import check_device
-from stagewise.models._training_pass import training_pass
+from stagewise.models import Model, check_device, of_head, trained, training_pass
 from stagewise.processes import map_elsewhere
 from stagewise.table import Columns, Head, Quantity, head_label
 from stagewise.task import Batch

@@ -12,8 +12,7 @@ from torch import Tensor
 
 from stagewise import models
 from stagewise.architecture import Architecture
-from stagewise.checkpoints import run_folder
-from stagewise.checkpoints._table_file import read_json
+from stagewise.checkpoints import read_json, run_folder
 from stagewise.checkpoints.run_folder import RESTRICTED, SHARED
 from stagewise.checkpoints.series import CheckpointSeries, open_series
 from stagewise.recipe import Recipe

@@ -14,10 +14,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from stagewise.findings.stages import Stages
-from stagewise.statistics._noise.differences import monotone
+from stagewise.statistics import monotone
 from stagewise.table import Head, heads_in
 from stagewise.token_axis import Time
-from stagewise.words._times import COUNTED, axis_in_force, headed, written
+from stagewise.words import COUNTED, axis_in_force, headed, written
 
 OKABE_ITO = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9")
 """Okabe and Ito (2008), Color Universal Design; no yellow, too light for lines, and no black, for mixing."""

@@ -7,14 +7,14 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from stagewise.findings import _scores as scores
-from stagewise.findings._scores import quantities_of
+from stagewise.findings import scores as scores
 from stagewise.findings.crossings import Crossing
+from stagewise.findings.scores import quantities_of
 from stagewise.findings.stages import Stages
 from stagewise.plot import axes as step_axis
 from stagewise.plot.axes import marker, ordered_colours
 from stagewise.table import Quantity, families, head_label, select
-from stagewise.words._times import headed
+from stagewise.words import headed
 
 _LABEL_WIDTH = 30
 """Characters of an axis label before it continues on a second line."""

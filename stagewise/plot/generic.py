@@ -15,7 +15,7 @@ from stagewise.plot import axes as step_axis
 from stagewise.plot.curves import BLACK, axes_of, escaped, labels_in_words, prepared, quantity_of, set_value_axis
 from stagewise.plot.strips import SCALE, cells, over_cells
 from stagewise.table import Head, Quantity, head_label, heads_in, maps_in, select
-from stagewise.words._times import at
+from stagewise.words import at
 
 _CHECKPOINTS = 5
 """Lines of a figure."""

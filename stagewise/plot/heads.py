@@ -13,7 +13,7 @@ from stagewise.plot.axes import panels
 from stagewise.plot.curves import BLACK, axes_of, family, finish, prepared, quantity_of, set_value_axis, theory_curves
 from stagewise.statistics import DEFAULT
 from stagewise.table import Head, Quantity, head_label, select
-from stagewise.words._times import headed
+from stagewise.words import headed
 
 _PROBE = "LearningCoefficient"
 

@@ -11,7 +11,7 @@ from matplotlib.ticker import MaxNLocator
 
 from stagewise.plot.axes import check_one_run, head_colours, new_axes
 from stagewise.table import Head, maps_in, select
-from stagewise.words._times import at
+from stagewise.words import at
 
 _APART = 0.05
 """Part of the map's width that two names of relations are apart at least, to be written beside each other."""

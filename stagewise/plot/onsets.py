@@ -5,12 +5,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from stagewise.event import labels_of
-from stagewise.findings._scores import curves_of
+from stagewise.findings.scores import curves_of
 from stagewise.findings.stages import Stages
 from stagewise.plot import axes as step_axis
 from stagewise.plot.axes import GREY, head_colours, marker
 from stagewise.plot.curves import escaped, quantity_of, set_value_axis
-from stagewise.words._onsets import curve_label
+from stagewise.words import curve_label
 
 _KINDS = 6
 """Kinds of scores that are drawn; the others are in the table."""

@@ -12,17 +12,15 @@ from matplotlib.colors import TwoSlopeNorm
 from matplotlib.figure import Figure
 from scipy import stats
 
-from stagewise.findings import _scores as scores
-from stagewise.findings._frames import rows_of
+from stagewise.findings import rows_of
+from stagewise.findings import scores as scores
 from stagewise.findings.delays import find_delays
 from stagewise.plot.axes import curve, marker, new_axes, ordered_colours, panels, set_step_axis
 from stagewise.plot.curves import BLACK, axes_of, finish, quantity_of, set_value_axis
-from stagewise.statistics import LEVEL
-from stagewise.statistics._constants import FEWEST_SEEDS
+from stagewise.statistics import FEWEST_SEEDS, LEVEL
 from stagewise.table import Role, select
-from stagewise.words._delays import branch_in_words, end_in_words
-from stagewise.words._delays import transition as in_words
-from stagewise.words._onsets import curve_label
+from stagewise.words import branch_in_words, curve_label, end_in_words
+from stagewise.words import transition as in_words
 
 _LINES = 8
 """Curves of one figure, of more those that moved most."""

@@ -1,1 +1,8 @@
-"""Exact repetition of a run: finer checkpoints, and branches with a head held or a recipe changed, beside controls."""
+"""Exact repetition of a run: finer checkpoints, and branches with a head held or a recipe changed, beside controls.
+
+Other rooms take the names in `__init__.pyi`, each imported when it is first used.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -8,9 +8,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 import torch
 
-from stagewise.checkpoints import run_folder
-from stagewise.checkpoints._table_file import read_parquet
-from stagewise.checkpoints._training_state import branch, branch_start, check_way
+from stagewise.checkpoints import branch, branch_start, check_way, read_parquet, run_folder
 from stagewise.checkpoints.run_folder import INTERVENTIONS
 from stagewise.checkpoints.series import CheckpointSeries, open_series
 from stagewise.measurement.engine import measure

@@ -8,18 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from stagewise import models
-from stagewise._prediction_classes import prediction_classes
-from stagewise._value_schedules import AbstractSchedule, Shuffled, Steps
-from stagewise.checkpoints._weight_files import State
+from stagewise.checkpoints import State
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.measurement.probe_batch import load_batch
-from stagewise.models._clamps import Clamps, targets
+from stagewise.models import Clamps, targets
 from stagewise.plain_text import file_part
 from stagewise.plan import ClampHead
+from stagewise.prediction_classes import prediction_classes
 from stagewise.recipe import Recipe, describe
 from stagewise.replay._branches import Branch, check_start, opened
 from stagewise.table import Head, check_head, head_label
-from stagewise.words._delays import SILENT, held_in_words, left_out_in_words
+from stagewise.value_schedules import AbstractSchedule, Shuffled, Steps
+from stagewise.words import SILENT, held_in_words, left_out_in_words
 
 _CLAMPS = "plan.clamps"
 

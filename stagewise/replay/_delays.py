@@ -7,9 +7,8 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
-from stagewise.findings._frames import resamples_of
-from stagewise.statistics import LEVEL, crossing
-from stagewise.statistics._crossings import Direction, crossing_step
+from stagewise.findings import resamples_of
+from stagewise.statistics import LEVEL, Direction, crossing, crossing_step
 from stagewise.table import Head, Role, heads_in, select, with_role
 
 HALF = 0.5

@@ -13,10 +13,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from stagewise import models
-from stagewise._prediction_classes import prediction_classes
-from stagewise.checkpoints._training_state import rewind
+from stagewise.checkpoints import rewind
 from stagewise.loss import squared_error, training_loss
 from stagewise.measurement.probe_batch import load_batch
+from stagewise.prediction_classes import prediction_classes
 from stagewise.recipe import Recipe
 from stagewise.replay._branches import Branch, check_start, compare, opened, own_table, rows_of
 from stagewise.replay._changes import changed_run, left_out, named_classes
@@ -24,7 +24,7 @@ from stagewise.replay._delays import arrivals, transitions
 from stagewise.replay.densifying import recipe_at
 from stagewise.task import Batch
 from stagewise.training import Dtype, Training, prepare
-from stagewise.words._times import at
+from stagewise.words import at
 
 Replay = tuple[tuple[str, ...], Branch]
 """The classes that a branch is without."""

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from stagewise._prediction_classes import prediction_classes
 from stagewise.checkpoints.run_folder import CERTIFICATE, write
 from stagewise.measurement.probe_batch import load_batch
 from stagewise.plan import ClampHead
+from stagewise.prediction_classes import prediction_classes
 from stagewise.recipe import Recipe
 from stagewise.replay._branches import Branch, check_start, compare, opened, own_table, rows_of
 from stagewise.replay._changes import changed_run, controls_of, in_orders, left_out, named_classes, with_controls
@@ -60,7 +60,7 @@ def certify(
     """
     folder = Path(folder)
     recipe = recipe or recipe_at(folder)
-    experiments = _experiments_of(folder, recipe, classes, start, seeds, progress=progress, device=device)
+    experiments = experiments_of(folder, recipe, classes, start, seeds, progress=progress, device=device)
     branches = [one for experiment in experiments for one in experiment.branches]
     table = compare(folder, recipe, branches, progress=progress, device=device, dtype=dtype)
     found = pd.DataFrame([line for experiment in experiments for line in _lines(experiment, table, seeds)])
@@ -89,7 +89,7 @@ class _Experiment(NamedTuple):
         return [*self.orders, *(one for each in self.subjects.values() for one in (*each.own, *each.kicks))]
 
 
-def _experiments_of(
+def experiments_of(
     folder: Path, recipe: Recipe, classes: Sequence[str], start: int | None, seeds: int, *, progress: bool, device: str
 ) -> list[_Experiment]:
     """Return the replays that certify a run, by their first step; the run itself is measured for it."""

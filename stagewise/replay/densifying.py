@@ -8,11 +8,9 @@ import torch
 from tqdm.auto import tqdm
 
 from stagewise import models, tasks
-from stagewise.checkpoints import run_folder
-from stagewise.checkpoints._training_state import rewind, save_weights, state_steps
-from stagewise.checkpoints._weight_files import State
+from stagewise.checkpoints import State, rewind, run_folder, save_weights, state_steps
 from stagewise.checkpoints.series import CheckpointSeries, open_series
-from stagewise.findings._windows import Window
+from stagewise.findings import Window
 from stagewise.recipe import Recipe, rebuild
 from stagewise.schedules import linear
 from stagewise.training import Dtype, Training, prepare

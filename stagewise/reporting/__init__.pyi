@@ -1,4 +1,14 @@
+from ._atlas import atlas as atlas
+from ._logged import logged_folder as logged_folder
+from ._logged import logged_folders as logged_folders
 from ._measured import Measured as Measured
+from ._measured import axis_in as axis_in
 from ._measured import read_measured as read_measured
 from ._measured import write_batch as write_batch
+from ._measured_runs import SeedReport as SeedReport
+from ._measured_runs import over_seeds as over_seeds
+from ._measured_runs import read_runs as read_runs
+from ._measured_runs import report_seeds as report_seeds
+from ._measured_runs import seeds_in_words as seeds_in_words
+from ._results import Analysis as Analysis
 from ._section import section as section

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from stagewise.checkpoints.run_folder import table_file, write, write_json
-from stagewise.findings._roles import head_labels
+from stagewise.findings import head_labels
 from stagewise.findings.replicates import Replicates, replicates_of
 from stagewise.findings.stages import Stages
 from stagewise.plot import seeds as plot
@@ -21,10 +21,9 @@ from stagewise.reporting._prose import NONE, html_table, number
 from stagewise.reporting.comparison import UNLIKE
 from stagewise.reporting.page import Part
 from stagewise.table import Role, rows_named, with_role
-from stagewise.words._grammar import capital, count
-from stagewise.words._seeds import between
-from stagewise.words._seeds import names as event_names
-from stagewise.words._times import at, counted_in, interval
+from stagewise.words import at, capital, count, counted_in, interval
+from stagewise.words.seeds import between
+from stagewise.words.seeds import names as event_names
 
 EVENTS, DATA = "atlas.parquet", "atlas.json"
 """The files beside the page."""

@@ -19,7 +19,7 @@ from matplotlib.lines import Line2D
 from matplotlib.text import Text
 from matplotlib.ticker import FixedFormatter
 
-from stagewise.checkpoints._digest import short_digest
+from stagewise.checkpoints import short_digest
 from stagewise.plain_text import plain_name
 from stagewise.plot.axes import ALONE
 from stagewise.reporting._html import packed

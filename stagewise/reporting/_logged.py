@@ -4,10 +4,10 @@ import functools
 import re
 from pathlib import Path
 
-from stagewise.checkpoints._digest import short_digest
+from stagewise.checkpoints import short_digest
 from stagewise.checkpoints.logged_curves import name_of, read_log
 from stagewise.checkpoints.run_folder import ANALYSIS, TABLE, claim_for, write, write_json
-from stagewise.findings._known_causes import causes_in
+from stagewise.findings import causes_in
 from stagewise.plain_text import file_part
 
 NO_BATCH = {"relations": {}, "size": [], "first_query": 0, "references": []}

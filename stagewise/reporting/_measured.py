@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from stagewise.checkpoints import run_folder
-from stagewise.checkpoints._table_file import TableFile, chosen, read_json, read_parquet
-from stagewise.findings._frames import names_of
+from stagewise.checkpoints import TableFile, chosen, read_json, read_parquet, run_folder
+from stagewise.findings import names_of
 from stagewise.findings.batch_familiarity import LOSSES, BatchFamiliarity, familiarity_of_run
 from stagewise.findings.lineage import Lineage
 from stagewise.findings.stages import Stages

@@ -12,10 +12,10 @@ from matplotlib.axes import Axes
 
 from stagewise import plot
 from stagewise.checkpoints.run_folder import table_file
-from stagewise.findings._roles import head_roles, with_roles
-from stagewise.findings._scores import evidence, quantities_of
+from stagewise.findings import head_roles, with_roles
 from stagewise.findings.batch_familiarity import BatchFamiliarity
 from stagewise.findings.replicates import Replicates, replicates_of
+from stagewise.findings.scores import evidence, quantities_of
 from stagewise.findings.stages import Stages
 from stagewise.plot.curves import quantity_of
 from stagewise.plot.seeds import bands_of
@@ -25,14 +25,12 @@ from stagewise.reporting._measured import axis_in
 from stagewise.reporting._prose import NONE, html_table, in_words, number, stage_rows
 from stagewise.reporting.page import Part, cursor_over, page_html, write_page
 from stagewise.saved_findings import familiarity_in, load_stages, save_replicates
-from stagewise.statistics._constants import FEWEST_SEEDS
+from stagewise.statistics import FEWEST_SEEDS
 from stagewise.table import Head, declare, head_label, select
 from stagewise.token_axis import in_counts
-from stagewise.words import _seeds as seed_words
-from stagewise.words._familiarity import CAVEAT, qualified, warned
-from stagewise.words._grammar import capital, count
-from stagewise.words._stages import too_few
-from stagewise.words._times import counted_in, interval, written
+from stagewise.words import CAVEAT, capital, count, counted_in, interval, qualified, warned, written
+from stagewise.words import seeds as seed_words
+from stagewise.words.stages import too_few
 
 FOREIGN = "The probe batch is foreign to these models"
 """Headline of a page on runs where it is so of one."""

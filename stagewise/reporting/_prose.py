@@ -12,11 +12,9 @@ from stagewise.findings.batch_familiarity import BatchFamiliarity
 from stagewise.findings.stages import Stages
 from stagewise.plain_text import shortened
 from stagewise.table import LOGGED
-from stagewise.words._answer import answer
-from stagewise.words._answer import headline as of_transitions
-from stagewise.words._grammar import capital, count
-from stagewise.words._stages import NO_STAGES, edge, summaries
-from stagewise.words._times import at, axis_in_force, headed, written
+from stagewise.words import answer, at, axis_in_force, capital, count, headed, written
+from stagewise.words import headline as of_transitions
+from stagewise.words.stages import NO_STAGES, edge, summaries
 
 NONE = "–"  # noqa: RUF001
 """In the place of what is not there."""

@@ -10,8 +10,8 @@ from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.findings.batch_familiarity import BatchFamiliarity
 from stagewise.findings.stages import Stages
 from stagewise.reporting._html import AbstractShown
-from stagewise.words._familiarity import caution, qualified
-from stagewise.words._stages import NO_STAGES
+from stagewise.words import caution, qualified
+from stagewise.words.stages import NO_STAGES
 
 ONE = "one checkpoint has no stages: the report says what its heads do"
 

@@ -17,7 +17,7 @@ from stagewise.plot.maps import patterns
 from stagewise.reporting._html import packed_script
 from stagewise.reporting._measured import Measured
 from stagewise.table import head_label, heads_in
-from stagewise.words._grammar import count
+from stagewise.words import count
 
 MAPS = ("MeanPattern.attention",)
 

@@ -12,7 +12,7 @@ import pandas as pd
 
 from stagewise import plot
 from stagewise.checkpoints.run_folder import read_record
-from stagewise.findings._roles import paired_roles
+from stagewise.findings import paired_roles
 from stagewise.findings.delays import Comparison, compare_stages
 from stagewise.plain_text import file_part
 from stagewise.reporting._html import AbstractShown, wording
@@ -26,10 +26,8 @@ from stagewise.reporting._measured_runs import (
 )
 from stagewise.reporting._prose import NONE, html_table, number, settings_rows
 from stagewise.reporting.page import Part
-from stagewise.words._delays import later
-from stagewise.words._delays import names as names_of_events
-from stagewise.words._grammar import capital, count
-from stagewise.words._times import counted_in, interval
+from stagewise.words import capital, count, counted_in, interval, later
+from stagewise.words import names as names_of_events
 
 UNLIKE = "The runs were measured on batches of their own: levels are compared as they are."
 BATCH = ("task.", "plan.seeds.evaluation", "batch")

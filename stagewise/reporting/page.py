@@ -24,8 +24,7 @@ from stagewise.reporting.sections.generic import generic_sections
 from stagewise.saved_findings import load_findings
 from stagewise.table import LOGGED
 from stagewise.token_axis import TokenAxis
-from stagewise.words._familiarity import CAVEAT
-from stagewise.words._times import at, axis_in_force, written_on
+from stagewise.words import CAVEAT, at, axis_in_force, written_on
 
 
 def report(

@@ -7,13 +7,13 @@ import pandas as pd
 
 from stagewise.event import Context, labels_of
 from stagewise.findings.stages import Stages
-from stagewise.statistics._constants import FACTOR, OFTEN, PLACES
+from stagewise.statistics import FACTOR, OFTEN, PLACES
 from stagewise.table import Quantity, Role
 from stagewise.words._grammar import capital, count, numeral
 from stagewise.words._onsets import RESTING, Row, by_cause, cause, change, largest, level, onset, timed
 from stagewise.words._onsets import onsets as in_words
-from stagewise.words._stages import edge, events_in, head_events, too_few
 from stagewise.words._times import at, span, unit, written
+from stagewise.words.stages import edge, events_in, head_events, too_few
 
 EPISODES = {
     "spike": "{label} goes from {before} to {after} at {start}, and is back by {end}: a spike.",

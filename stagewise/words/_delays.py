@@ -8,11 +8,11 @@ import pandas as pd
 
 from stagewise.findings.delays import Comparison
 from stagewise.table import head_label
-from stagewise.words import _seeds as seeds
+from stagewise.words import seeds as seeds
 from stagewise.words._grammar import capital, more
 from stagewise.words._onsets import Row, head
-from stagewise.words._stages import too_few
 from stagewise.words._times import at, unit, written
+from stagewise.words.stages import too_few
 
 LOSS = {
     "loss 0.5": "the loss falls half-way to its end",

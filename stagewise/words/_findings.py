@@ -5,7 +5,7 @@ from stagewise.findings.delays import Comparison
 from stagewise.findings.lineage import Lineage
 from stagewise.findings.replicates import Replicates
 from stagewise.findings.stages import Stages
-from stagewise.words import _delays, _seeds, _stages
+from stagewise.words import _delays, seeds, stages
 from stagewise.words._answer import answer
 from stagewise.words._familiarity import familiarity
 from stagewise.words._times import counted_in
@@ -29,13 +29,13 @@ def _lines(finding: Finding) -> list[str]:
     match finding:
         case Stages():
             first = [] if finding.unknown else [" ".join(answer(finding))]
-            return [*first, *_stages.stages(finding)]
+            return [*first, *stages.stages(finding)]
         case Lineage():
-            return [*_stages.kinds(finding.kinds), *_stages.events(finding.events, finding.kinds)]
+            return [*stages.kinds(finding.kinds), *stages.events(finding.events, finding.kinds)]
         case Replicates():
-            names = _seeds.names(finding)
-            of_events = _seeds.events(finding.events, len(finding.runs), names)
-            return [*of_events, *_seeds.order(finding.order, names)]
+            names = seeds.names(finding)
+            of_events = seeds.events(finding.events, len(finding.runs), names)
+            return [*of_events, *seeds.order(finding.order, names)]
         case Comparison():
             return _delays.comparison(finding)
         case BatchFamiliarity():

@@ -12,12 +12,12 @@ import pytest
 
 from stagewise.checkpoints.logged_curves import read_log
 from stagewise.checkpoints.openers import is_log
-from stagewise.findings._scores import quantities_of
 from stagewise.findings.onsets import find_onsets
 from stagewise.findings.replicates import find_replicates
+from stagewise.findings.scores import quantities_of
 from stagewise.findings.stages import find_stages
 from stagewise.table import LOGGED
-from stagewise.words._seeds import names as event_names
+from stagewise.words.seeds import names as event_names
 
 STEPS = np.arange(0, 3000, 50)
 RISE = 0.05 + 0.9 / (1 + np.exp(-(STEPS - 1000) / 60)) + 0.01 * np.random.default_rng(0).standard_normal(len(STEPS))

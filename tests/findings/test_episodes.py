@@ -9,7 +9,7 @@ import pytest
 from stagewise import answer
 from stagewise.checkpoints.logged_curves import read_log
 from stagewise.findings._episodes import ASKED, EpisodeKind, beside, episodes_of, levels_of, power_of
-from stagewise.findings._scores import followed, of_whole_model
+from stagewise.findings.scores import followed, of_whole_model
 from stagewise.findings.stages import find_stages
 from stagewise.table import tidy
 

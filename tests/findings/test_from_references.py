@@ -10,7 +10,7 @@ import pytest
 from stagewise.findings._from_references import nested_references
 from stagewise.findings.stages import find_stages
 from stagewise.statistics import StageCriteria, TurnVerdict
-from stagewise.words._stages import turning_points
+from stagewise.words.stages import turning_points
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 

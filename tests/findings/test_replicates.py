@@ -12,7 +12,7 @@ from stagewise.findings.replicates import FRAMES, Replicates, _event, find_repli
 from stagewise.findings.stages import Stages, find_stages
 from stagewise.reporting._atlas import milestones
 from stagewise.saved_findings import load_replicates, save_replicates
-from stagewise.words._seeds import names
+from stagewise.words.seeds import names
 
 EARLY, LATE = (100, 130, 170, 200), (500, 420, 600, 450)
 LATER = "attends more to what followed the token before"

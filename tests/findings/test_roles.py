@@ -18,7 +18,7 @@ from stagewise.findings._roles import (
 from stagewise.findings.onsets import head_onsets
 from stagewise.plot.heads import head_curves
 from stagewise.statistics import DEFAULT, StageCriteria
-from stagewise.words import _stages as head_words
+from stagewise.words import stages as head_words
 
 STEPS = np.unique(np.geomspace(1, 1000, 20).astype(int))
 

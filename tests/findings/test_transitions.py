@@ -11,7 +11,7 @@ from stagewise.findings._transitions import RunTransition, transitions_of, with_
 from stagewise.findings.crossings import Crossing
 from stagewise.findings.stages import Stages, find_stages
 from stagewise.table import Quantity
-from stagewise.words._stages import summaries
+from stagewise.words.stages import summaries
 
 Curves = Callable[..., pd.DataFrame]
 

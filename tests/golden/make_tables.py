@@ -27,7 +27,7 @@ from stagewise import (
 from stagewise.analysis import run
 from stagewise.findings._frames import names_of
 from stagewise.findings._kinds import OUTPUTS, PATTERNS
-from stagewise.findings._scores import evidence
+from stagewise.findings.scores import evidence
 from stagewise.table import Role, rows_named, tidy, with_role
 from stagewise.task import AbstractTask
 from stagewise.tasks import (

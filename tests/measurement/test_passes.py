@@ -19,7 +19,7 @@ from stagewise.measurement._passes import (
     enough,
     slices_needed,
 )
-from stagewise.models import _lean as lean
+from stagewise.models import lean as lean
 from stagewise.models._edits import replacement
 from stagewise.models._lean_weights import LeanWeights
 from stagewise.probe import EditedPass

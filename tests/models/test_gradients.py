@@ -15,8 +15,8 @@ from stagewise.architecture import Architecture
 from stagewise.init import GaussianInit
 from stagewise.intervention import AblateHead, Ablation, AttributeEdges, AttributeHeads, PatchEdge
 from stagewise.loss import ScoredPredictions
-from stagewise.models import _gradients as gradients
-from stagewise.models import _lean as lean
+from stagewise.models import gradients as gradients
+from stagewise.models import lean as lean
 from stagewise.models._edits import replacement
 from stagewise.models._lean_reading import rotary_hooks
 from tests.models.conftest import Make

@@ -9,8 +9,8 @@ import torch
 
 from stagewise import models
 from stagewise.intervention import AblateHead, Edit, RestrictContext
-from stagewise.models import _lean as lean
 from stagewise.models import _trial as trial
+from stagewise.models import lean as lean
 from stagewise.models._edits import replacement
 from stagewise.models._held_attention import HELD_KEYS, evenly, held_keys, hold, released
 from stagewise.models._lean_reading import rotary_hooks

@@ -14,12 +14,12 @@ from torch import Tensor
 from stagewise import models
 from stagewise.architecture import Architecture
 from stagewise.intervention import AblateHead, AblateMLP, Edit, RestrictContext
-from stagewise.models import _lean as lean
+from stagewise.models import lean as lean
 from stagewise.models._bridge_loading import wrapped
 from stagewise.models._edits import replacement
-from stagewise.models._lean import _SHORT, ScoredPositions, attend, project
 from stagewise.models._lean_reading import rotary_hooks, shown_hooks
 from stagewise.models._lean_weights import Layer, LeanWeights, Norm, Projection
+from stagewise.models.lean import _SHORT, ScoredPositions, attend, project
 from tests.models.conftest import CONFIG, HOOKED, ROTARY
 from tests.models.small_families import family_of
 

@@ -11,9 +11,9 @@ from stagewise import models
 from stagewise.intervention import AblateHead, Edit, PatchEdge, RestrictContext
 from stagewise.loss import kl_divergence
 from stagewise.models._edits import leaves_attention, restrict_pattern
-from stagewise.models._lean import agreeing_weights
 from stagewise.models._lean_reading import rotary_hooks
 from stagewise.models._numbers import SAME, check_device, check_dtype, products_in, same, widened
+from stagewise.models.lean import agreeing_weights
 
 ROUNDING = torch.finfo(torch.bfloat16).eps
 """Between a number and the next one, of order one."""

@@ -6,7 +6,7 @@ import runpy
 import pytest
 
 from stagewise.models import _preloaded as preloaded
-from stagewise.models import _process as process
+from stagewise.models import process as process
 
 
 def test_it_imports_the_libraries_and_no_look_for_garbage_sees_them(monkeypatch: pytest.MonkeyPatch) -> None:

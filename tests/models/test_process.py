@@ -6,7 +6,7 @@ import sys
 import pytest
 import torch
 
-from stagewise.models._process import one_thread, threads
+from stagewise.models.process import one_thread, threads
 
 
 def test_torch_takes_one_thread() -> None:
@@ -28,7 +28,7 @@ def test_more_threads_are_for_a_time_and_where_the_environment_names_no_number(m
 @pytest.mark.slow
 def test_a_process_takes_one_thread_and_works_on() -> None:
     code = (
-        "import torch; from stagewise.models._process import one_thread; one_thread(); "
+        "import torch; from stagewise.models.process import one_thread; one_thread(); "
         "assert torch.get_num_threads() == 1; assert float(torch.ones(3000, 3000).sum()) == 9e6"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

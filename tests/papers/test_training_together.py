@@ -11,7 +11,6 @@ import pytest
 import torch
 
 from stagewise import models
-from stagewise._value_schedules import Steps
 from stagewise.checkpoints._training_state import save
 from stagewise.checkpoints.run_folder import METRICS, RESUME, checkpoint_file, is_finished
 from stagewise.checkpoints.series import open_series
@@ -23,6 +22,7 @@ from stagewise.replay.densifying import densify_steps
 from stagewise.task import Batch
 from stagewise.tasks import MarkovChain
 from stagewise.training import Training, prepare, train
+from stagewise.value_schedules import Steps
 from tests.fixtures.interruptible import FULL, MINIMAL, PLAN, SCHEDULES, TASK, Interruptible, contents
 
 FLOAT32 = 2e-5

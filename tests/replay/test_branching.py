@@ -12,7 +12,6 @@ import pytest
 import torch
 
 from stagewise import architectures
-from stagewise._value_schedules import Ramp, Shuffled, Steps
 from stagewise.architecture import Architecture
 from stagewise.checkpoints.run_folder import INTERVENTIONS, METRICS, RESUME, RUN, STATES, checkpoint_file
 from stagewise.checkpoints.series import open_series
@@ -28,6 +27,7 @@ from stagewise.replay.densifying import densify
 from stagewise.task import Batch
 from stagewise.tasks import MarkovChain
 from stagewise.training import train
+from stagewise.value_schedules import Ramp, Shuffled, Steps
 from tests.conftest import unchecked_types
 from tests.fixtures.interruptible import Interruptible
 

@@ -8,7 +8,7 @@ import pytest
 
 from evidence.calibration.certificates import certified, planted
 from stagewise.checkpoints.run_folder import CERTIFICATE, INTERVENTIONS
-from stagewise.replay.certifying import _experiments_of, certify
+from stagewise.replay.certifying import certify, experiments_of
 
 pytestmark = pytest.mark.usefixtures("few_sequences", "unchecked")
 ATTENTION = "attention to lag"
@@ -48,7 +48,7 @@ def test_classes_of_predictions_are_subjects_too_and_each_is_held_to_the_one_of_
 ) -> None:
     folder, _ = alone
     classes = ["of token 0", "of token 1", "at position"]
-    (experiment,) = _experiments_of(folder, RECIPE, classes, 6, 2, progress=False, device="cpu")
+    (experiment,) = experiments_of(folder, RECIPE, classes, 6, 2, progress=False, device="cpu")
     late = experiment.subjects["predictions at positions 3 to 6"]
     assert late.matched is not None
     assert late.matched.startswith("predictions ")
@@ -61,7 +61,7 @@ def test_classes_of_predictions_are_subjects_too_and_each_is_held_to_the_one_of_
 def test_each_transition_starts_at_the_last_checkpoint_before_it_begins(alone: tuple[Path, pd.DataFrame]) -> None:
     folder, rows = alone
     recipe = RECIPE
-    experiments = _experiments_of(folder, recipe, (), None, 1, progress=False, device="cpu")
+    experiments = experiments_of(folder, recipe, (), None, 1, progress=False, device="cpu")
     starts = {of.what: of.begins for experiment in experiments for of in experiment.arrivals}
     comes = rows.groupby("transition", sort=False)["comes"].first()
     assert set(starts) == set(comes.index)

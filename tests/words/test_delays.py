@@ -21,7 +21,7 @@ from stagewise.words._delays import (
     left_out_in_words,
     names,
 )
-from stagewise.words._stages import too_few
+from stagewise.words.stages import too_few
 
 
 def test_a_delay_has_its_interval_and_an_open_end_is_said_to_be_open() -> None:

@@ -5,7 +5,7 @@ from stagewise.findings.batch_familiarity import BatchFamiliarity, Familiarity
 from stagewise.findings.stages import Stages
 from stagewise.token_axis import TokenAxis
 from stagewise.words._familiarity import familiarity
-from stagewise.words._stages import stages as lines
+from stagewise.words.stages import stages as lines
 
 
 def test_stages_are_printed_as_their_answer_and_a_line_a_stage(stages_of_both: Stages) -> None:

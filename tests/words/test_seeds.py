@@ -7,7 +7,7 @@ import pandas as pd
 from stagewise.event import Event, EventKind
 from stagewise.findings.replicates import Replicates
 from stagewise.table import Quantities, Quantity
-from stagewise.words import _seeds as seed_words
+from stagewise.words import seeds as seed_words
 
 
 def test_an_event_says_in_how_many_seeds_and_when() -> None:

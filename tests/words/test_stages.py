@@ -9,9 +9,9 @@ from stagewise.event import Context
 from stagewise.statistics import StageCriteria, TurnVerdict
 from stagewise.table import Quantity
 from stagewise.words import _onsets as onset_words
-from stagewise.words import _stages as head_words
-from stagewise.words import _stages as lineage_words
-from stagewise.words import _stages as words
+from stagewise.words import stages as head_words
+from stagewise.words import stages as lineage_words
+from stagewise.words import stages as words
 
 POINT = {"step": 3, "cause": "the drop", "fall": 1.0, "start": 2.0, "slowdown": 0.9, "ends_stage": 1}
 SCORE = {

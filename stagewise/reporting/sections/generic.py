@@ -18,7 +18,7 @@ from stagewise.reporting._measured import Measured
 from stagewise.reporting._prose import in_words
 from stagewise.reporting._section import Blocks, Section, never_missing
 from stagewise.table import LOGGED, Quantity, select
-from stagewise.words._grammar import capital
+from stagewise.words import capital
 
 LAST = "last checkpoint"
 

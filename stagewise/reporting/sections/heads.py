@@ -7,7 +7,7 @@ import operator
 import pandas as pd
 
 from stagewise import plot
-from stagewise.findings._roles import head_labels
+from stagewise.findings import head_labels
 from stagewise.findings.lineage import Lineage
 from stagewise.plot.curves import quantity_of
 from stagewise.plot.heads import moved_most
@@ -17,8 +17,8 @@ from stagewise.reporting._measured import Measured
 from stagewise.reporting._prose import LISTED, NONE, between, html_table
 from stagewise.reporting._section import PANELS, Blocks, Section, never_missing
 from stagewise.table import head_label, heads_in, select
-from stagewise.words._stages import each_event
-from stagewise.words._times import written
+from stagewise.words import written
+from stagewise.words.stages import each_event
 
 OF_ATTENTION = (("EffectiveSupport", "keys"), ("AttentionDistance", "distance"), ("ParticipationRatio", "dimensions"))
 OF_WEIGHTS = (("OVCopying", "copying"), ("QKOffset", "share"))

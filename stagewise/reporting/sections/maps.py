@@ -15,7 +15,7 @@ from stagewise.reporting._section import PANELS, Blocks, Section, never_missing
 from stagewise.reporting._viewer import MAPS as SHOWN
 from stagewise.reporting._viewer import viewer
 from stagewise.table import head_label, heads_in, select
-from stagewise.words._times import at
+from stagewise.words import at
 
 SCORES = (("Copying", "accuracy"), ("Copying", "gain"), ("InContextLearning", "score"))
 

@@ -8,8 +8,7 @@ from stagewise.reporting._html import wording
 from stagewise.reporting._measured import RECORDED, Measured
 from stagewise.reporting._prose import html_table, settings_rows
 from stagewise.reporting._section import Blocks, Section, never_missing
-from stagewise.words._grammar import count
-from stagewise.words._times import written
+from stagewise.words import count, written
 
 DRAWN = 1500
 """Training steps that the curve goes through, spaced evenly on its axis."""

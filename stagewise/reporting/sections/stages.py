@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from stagewise import plot
-from stagewise.findings._scores import UNIT, curves_of
+from stagewise.findings.scores import UNIT, curves_of
 from stagewise.findings.stages import Stages
 from stagewise.plot.axes import panels
 from stagewise.plot.curves import scalar
@@ -19,12 +19,10 @@ from stagewise.reporting._html import wording
 from stagewise.reporting._measured import Measured
 from stagewise.reporting._prose import html_table, number, stage_rows, time
 from stagewise.reporting._section import Blocks, Section, never_missing
-from stagewise.words._grammar import capital
-from stagewise.words._onsets import onsets as in_words
-from stagewise.words._onsets import without_onset
-from stagewise.words._stages import stages as stage_lines
-from stagewise.words._stages import too_few, turning_points
-from stagewise.words._times import interval
+from stagewise.words import capital, interval, without_onset
+from stagewise.words import onsets as in_words
+from stagewise.words.stages import stages as stage_lines
+from stagewise.words.stages import too_few, turning_points
 
 COLUMNS = ("stage", "from step", "to step", "t10", "t50", "t90", "what happened")
 

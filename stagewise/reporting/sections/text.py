@@ -16,8 +16,8 @@ from stagewise.reporting._prose import html_table
 from stagewise.reporting._section import Blocks, Section, never_missing
 from stagewise.statistics import DEFAULT
 from stagewise.table import select
-from stagewise.words import _stages as head_words
-from stagewise.words._times import at, span
+from stagewise.words import at, span
+from stagewise.words import stages as head_words
 
 TEXT, RANDOM = "held-out text", "repeated random tokens"
 

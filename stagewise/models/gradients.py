@@ -21,11 +21,11 @@ from stagewise.attention import z_hook
 from stagewise.intervention import AblateHead, AttributeEdges, AttributeHeads, PatchEdge
 from stagewise.loss import ScoredPredictions
 from stagewise.models._edits import Replacement, by_head
-from stagewise.models._lean import Heads, ScoredPositions, attend, project, turned_by
 from stagewise.models._lean_reading import not_covered, rotary_hooks
 from stagewise.models._lean_weights import Layer, LeanWeights
 from stagewise.models._model import Model
 from stagewise.models._numbers import Dtype, products_in, widened
+from stagewise.models.lean import Heads, ScoredPositions, attend, project, turned_by
 
 INPUT = "blocks.0.hook_resid_pre"
 """The residual stream in front of the first layer."""

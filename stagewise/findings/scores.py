@@ -13,8 +13,7 @@ import pandas as pd
 import stagewise
 from stagewise.event import labels_of
 from stagewise.findings._frames import COMPARED, resamples_of
-from stagewise.statistics import DEFAULT, StageCriteria
-from stagewise.statistics._noise.residual import without_outliers
+from stagewise.statistics import DEFAULT, StageCriteria, without_outliers
 from stagewise.table import (
     NO_AXES,
     WEIGHTS,

@@ -1,0 +1,13 @@
+from ._frames import digest as digest
+from ._frames import names_of as names_of
+from ._frames import resamples_of as resamples_of
+from ._frames import rows_of as rows_of
+from ._kinds import OUTPUTS as OUTPUTS
+from ._kinds import PATTERNS as PATTERNS
+from ._kinds import has_patterns as has_patterns
+from ._known_causes import causes_in as causes_in
+from ._roles import head_labels as head_labels
+from ._roles import head_roles as head_roles
+from ._roles import paired_roles as paired_roles
+from ._roles import with_roles as with_roles
+from ._windows import Window as Window

@@ -1,0 +1,10 @@
+from ._langevin import Sampler as Sampler
+from ._langevin import check_devinterp as check_devinterp
+from ._measuring import in_words as in_words
+from ._passes import only_circuits as only_circuits
+from ._provenance import analysis_record as analysis_record
+from ._provenance import made_anew as made_anew
+from ._provenance import provenance as provenance
+from ._provenance import recorded_dtype as recorded_dtype
+from ._provenance import recorded_probes as recorded_probes
+from ._provenance import recorded_sequences as recorded_sequences

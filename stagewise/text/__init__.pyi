@@ -1,0 +1,11 @@
+from ._corpus import BYTES as BYTES
+from ._corpus import Corpus as Corpus
+from ._corpus import TokenizerKind as TokenizerKind
+from ._corpus import byte_text as byte_text
+from ._corpus import corpus as corpus
+from ._tokenizer import ACCEPTED as ACCEPTED
+from ._tokenizer import TOKENIZER as TOKENIZER
+from ._tokenizer import decode as decode
+from ._tokenizer import encode as encode
+from ._tokenizer import first_token as first_token
+from ._tokenizer import vocabulary_size as vocabulary_size
