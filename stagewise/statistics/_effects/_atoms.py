@@ -15,8 +15,9 @@ PARTS = np.array([0.1, 0.5, 0.9])
 AT_ONCE = 0.85
 """Part of its change that a gradual shape makes within the first gap, at most."""
 
-OF_WIDTH, OF_TAIL = 0.35, 0.7
-"""Spacing of widths, and of the exponents of tails, as a part of each: a time is known to the place and to this."""
+OF_WIDTH, OF_TAIL = 0.5, 0.7
+"""Parts of a width, and of the exponent of a tail, to which t10 and t90 are known beside the place: a shape stands for
+those up to the next width, and for others as wide. At .35, the spacing of widths, they were covered in .89."""
 
 
 class Kind(enum.IntEnum):
