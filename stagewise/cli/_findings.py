@@ -12,8 +12,8 @@ from stagewise.cli._sources import each_run, measured_folder, name_causes_of
 if TYPE_CHECKING:
     import pandas as pd
 
+    from stagewise.findings import Stages
     from stagewise.findings.batch_familiarity import BatchFamiliarity
-    from stagewise.findings.stages import Stages
 
 
 def stages(

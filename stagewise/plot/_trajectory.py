@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from stagewise.findings.stages import Stages
+from stagewise.findings import Stages
 from stagewise.plot.axes import GREY, check_one_run, new_axes, step_label
 from stagewise.table import select
 

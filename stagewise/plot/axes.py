@@ -13,7 +13,7 @@ from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from stagewise.findings.stages import Stages
+from stagewise.findings import Stages
 from stagewise.statistics import monotone
 from stagewise.table import Head, heads_in
 from stagewise.token_axis import Time

@@ -7,10 +7,10 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from stagewise.findings import Stages
 from stagewise.findings import scores as scores
 from stagewise.findings.crossings import Crossing
 from stagewise.findings.scores import quantities_of
-from stagewise.findings.stages import Stages
 from stagewise.plot import axes as step_axis
 from stagewise.plot.axes import marker, ordered_colours
 from stagewise.table import Quantity, families, head_label, select

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from stagewise.findings.stages import Stages
+from stagewise.findings import Stages
 from stagewise.plot import axes as step_axis
 from stagewise.plot.curves import BLACK, axes_of, escaped, labels_in_words, prepared, quantity_of, set_value_axis
 from stagewise.plot.strips import SCALE, cells, over_cells

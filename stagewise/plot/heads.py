@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from stagewise.event import HEAD_KINDS
-from stagewise.findings.stages import Stages
+from stagewise.findings import Stages
 from stagewise.plot import axes as step_axis
 from stagewise.plot.axes import panels
 from stagewise.plot.curves import BLACK, axes_of, family, finish, prepared, quantity_of, set_value_axis, theory_curves

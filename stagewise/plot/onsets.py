@@ -5,8 +5,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from stagewise.event import labels_of
+from stagewise.findings import Stages
 from stagewise.findings.scores import curves_of
-from stagewise.findings.stages import Stages
 from stagewise.plot import axes as step_axis
 from stagewise.plot.axes import GREY, head_colours, marker
 from stagewise.plot.curves import escaped, quantity_of, set_value_axis

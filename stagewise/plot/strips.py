@@ -13,7 +13,7 @@ from matplotlib.colors import ListedColormap, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from stagewise.findings.stages import Stages
+from stagewise.findings import Stages
 from stagewise.plot import axes as step_axis
 from stagewise.plot.axes import head_colours, ink, ordered_colours
 from stagewise.plot.curves import quantity_of

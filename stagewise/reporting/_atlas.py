@@ -10,9 +10,8 @@ import numpy as np
 import pandas as pd
 
 from stagewise.checkpoints.run_folder import table_file, write, write_json
-from stagewise.findings import head_labels
+from stagewise.findings import Stages, head_labels
 from stagewise.findings.replicates import Replicates, replicates_of
-from stagewise.findings.stages import Stages
 from stagewise.plot import seeds as plot
 from stagewise.reporting._figure import Plot, figure_html
 from stagewise.reporting._html import AbstractShown, wording

@@ -14,10 +14,9 @@ import numpy as np
 import pandas as pd
 
 from stagewise.checkpoints import TableFile, chosen, read_json, read_parquet, run_folder
-from stagewise.findings import names_of
+from stagewise.findings import Stages, names_of
 from stagewise.findings.batch_familiarity import LOSSES, BatchFamiliarity, familiarity_of_run
 from stagewise.findings.lineage import Lineage
-from stagewise.findings.stages import Stages
 from stagewise.reporting._html import write_text
 from stagewise.table import families
 from stagewise.token_axis import TokenAxis, token_axis

@@ -12,11 +12,10 @@ from matplotlib.axes import Axes
 
 from stagewise import plot
 from stagewise.checkpoints.run_folder import table_file
-from stagewise.findings import head_roles, with_roles
+from stagewise.findings import Stages, head_roles, with_roles
 from stagewise.findings.batch_familiarity import BatchFamiliarity
 from stagewise.findings.replicates import Replicates, replicates_of
 from stagewise.findings.scores import evidence, quantities_of
-from stagewise.findings.stages import Stages
 from stagewise.plot.curves import quantity_of
 from stagewise.plot.seeds import bands_of
 from stagewise.reporting._figure import LOOK, Plot, figure_html, identifier

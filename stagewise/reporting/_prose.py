@@ -8,8 +8,8 @@ from typing import Any
 
 import pandas as pd
 
+from stagewise.findings import Stages
 from stagewise.findings.batch_familiarity import BatchFamiliarity
-from stagewise.findings.stages import Stages
 from stagewise.plain_text import shortened
 from stagewise.table import LOGGED
 from stagewise.words import answer, at, axis_in_force, capital, count, headed, written

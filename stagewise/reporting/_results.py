@@ -7,8 +7,8 @@ import pandas as pd
 
 from stagewise.checkpoints.findings import Audit
 from stagewise.checkpoints.series import CheckpointSeries
+from stagewise.findings import Stages
 from stagewise.findings.batch_familiarity import BatchFamiliarity
-from stagewise.findings.stages import Stages
 from stagewise.reporting._html import AbstractShown
 from stagewise.words import caution, qualified
 from stagewise.words.stages import NO_STAGES

@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from stagewise.findings.stages import Stages
+from stagewise.findings import Stages
 from stagewise.reporting._figure import Plot, identifier
 from stagewise.reporting._measured import Measured
 

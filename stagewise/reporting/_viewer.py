@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from stagewise.findings.stages import Stages
+from stagewise.findings import Stages
 from stagewise.plain_text import plain_name
 from stagewise.plot.axes import evenly
 from stagewise.plot.maps import patterns

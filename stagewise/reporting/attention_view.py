@@ -11,7 +11,7 @@ import numpy as np
 from stagewise import models
 from stagewise.checkpoints.run_folder import EXAMPLE
 from stagewise.checkpoints.series import CheckpointSeries
-from stagewise.findings.stages import Stages
+from stagewise.findings import Stages
 from stagewise.measurement.engine import measure
 from stagewise.plot.maps import patterns
 from stagewise.probe import pattern_hooks

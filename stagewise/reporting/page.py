@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import matplotlib.style
 
 from stagewise.checkpoints.run_folder import REPORT
-from stagewise.findings.stages import Stages
+from stagewise.findings import Stages
 from stagewise.plain_text import plain_name, shortened, visible, visible_lines
 from stagewise.processes import readers
 from stagewise.reporting._figure import LOOK, drawings_in, figure_html

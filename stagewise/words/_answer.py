@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from stagewise.event import Context, labels_of
-from stagewise.findings.stages import Stages
+from stagewise.findings import Stages
 from stagewise.statistics import FACTOR, OFTEN, PLACES
 from stagewise.table import Quantity, Role
 from stagewise.words._grammar import capital, count, numeral

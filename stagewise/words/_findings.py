@@ -1,10 +1,10 @@
 """Each kind of finding in sentences."""
 
+from stagewise.findings import Stages
 from stagewise.findings.batch_familiarity import BatchFamiliarity
 from stagewise.findings.delays import Comparison
 from stagewise.findings.lineage import Lineage
 from stagewise.findings.replicates import Replicates
-from stagewise.findings.stages import Stages
 from stagewise.words import _delays, seeds, stages
 from stagewise.words._answer import answer
 from stagewise.words._familiarity import familiarity

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from stagewise.event import DIFFUSE, HEAD_KINDS, Causes, Context
-from stagewise.findings.stages import Stages
+from stagewise.findings import Stages
 from stagewise.statistics import DEFAULT, StageCriteria, TurnVerdict
 from stagewise.table import head_label
 from stagewise.words._grammar import count, more

@@ -15,8 +15,8 @@ from stagewise.checkpoints.run_folder import RUN, read_table
 from stagewise.checkpoints.series import open_series
 from stagewise.cli._replays import clamps_of
 from stagewise.cli.app import app
+from stagewise.findings import Stages
 from stagewise.findings._windows import Window
-from stagewise.findings.stages import Stages
 from stagewise.measurement._provenance import recorded_dtype, recorded_sequences
 from stagewise.plan import ClampHead
 from stagewise.probe import AbstractProbe, Reading, View

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import torch
 
-from stagewise.findings.stages import Stages
+from stagewise.findings import Stages
 from stagewise.measurement._rows import bootstrap_weights, rows
 from stagewise.probe import Reading
 from stagewise.table import tidy

@@ -13,8 +13,8 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 from stagewise import plot
+from stagewise.findings import Stages
 from stagewise.findings.crossings import Crossing
-from stagewise.findings.stages import Stages
 from stagewise.plot.axes import _step_ticks
 from stagewise.plot.curves import (
     _KL_FLOOR,

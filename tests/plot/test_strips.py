@@ -10,7 +10,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 from stagewise import plot
-from stagewise.findings.stages import Stages
+from stagewise.findings import Stages
 from stagewise.plot.axes import ordered_colours
 
 

@@ -9,7 +9,7 @@ import pytest
 from stagewise import answer
 from stagewise.checkpoints.logged_curves import read_log
 from stagewise.checkpoints.run_folder import TABLE, write
-from stagewise.findings.stages import Stages
+from stagewise.findings import Stages
 from stagewise.saved_findings import save_stages
 from stagewise.table import select, tidy
 

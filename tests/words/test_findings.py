@@ -1,8 +1,8 @@
 """Every kind of finding is printed by the words that the package has for it."""
 
 from stagewise import answer, in_words
+from stagewise.findings import Stages
 from stagewise.findings.batch_familiarity import BatchFamiliarity, Familiarity
-from stagewise.findings.stages import Stages
 from stagewise.token_axis import TokenAxis
 from stagewise.words._familiarity import familiarity
 from stagewise.words.stages import stages as lines

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 import pandas as pd
 
 from stagewise import plot
-from stagewise.findings.stages import Stages
+from stagewise.findings import Stages
 from stagewise.measurement.unsettled import unsettled, unsettled_in_words
 from stagewise.plot.curves import axes_of, quantity_of
 from stagewise.plot.generic import COLOURED, GREYS, PANELS, finite_rows, kind_of, lines_in, long_axis

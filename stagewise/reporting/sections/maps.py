@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from stagewise import plot
-from stagewise.findings.stages import Stages
+from stagewise.findings import Stages
 from stagewise.plot.axes import head_colours
 from stagewise.plot.heads import moved_most
 from stagewise.plot.maps import patterns

@@ -8,8 +8,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from stagewise import plot
+from stagewise.findings import Stages
 from stagewise.findings.scores import UNIT, curves_of
-from stagewise.findings.stages import Stages
 from stagewise.plot.axes import panels
 from stagewise.plot.curves import scalar
 from stagewise.plot.onsets import kinds_shown, onset_curves

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from stagewise.findings import Stages
 from stagewise.findings.lineage import find_lineage
-from stagewise.findings.stages import Stages
 from stagewise.reporting._figure import Plot
 from stagewise.reporting._html import wording
 from stagewise.reporting._measured import Measured

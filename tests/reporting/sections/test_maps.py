@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stagewise.findings.stages import Stages
+from stagewise.findings import Stages
 from stagewise.reporting._figure import Plot
 from stagewise.reporting._measured import Measured
 from stagewise.reporting.sections.maps import (
