@@ -8,8 +8,8 @@ import numpy as np
 from evidence.calibration.cases import Generator, correlated, logistic
 from evidence.calibration.onsets import Job, generator
 from evidence.calibration.rows import Row, share
-from stagewise.findings._windows import Window
 from stagewise.replay.densifying import steps_within
+from stagewise.replay.windows import Window
 from stagewise.statistics import Curve, turning_point
 
 LAST, DEVIATION, BEFORE = 900, 0.005, 300

@@ -17,10 +17,10 @@ from stagewise.cli._sources import print_report
 if TYPE_CHECKING:
     import pandas as pd
 
-    from stagewise.findings import Window
     from stagewise.plan import ClampHead
     from stagewise.recipe import Recipe
     from stagewise.replay import Branch
+    from stagewise.replay.windows import Window
 
 
 RunOf = Annotated[Path, typer.Argument(help="a run folder")]
@@ -270,9 +270,10 @@ def _sequences(recipe: "Recipe", folder: Path, requested: int | None, checkpoint
 def _windows(folder: Path, between: tuple[int, int] | None = None) -> "Sequence[Window]":
     """Return the window that is given, else those that the stages of a run propose, the widest first."""
     from stagewise.replay.densifying import window_of
+    from stagewise.replay.windows import windows
     from stagewise.saved_findings import load_stages
 
     if between:
         return [window_of(folder, between)]
     stages = load_stages(folder)
-    return [] if stages is None else stages.windows
+    return [] if stages is None else windows(stages)

@@ -10,5 +10,4 @@ from ._roles import head_labels as head_labels
 from ._roles import head_roles as head_roles
 from ._roles import paired_roles as paired_roles
 from ._roles import with_roles as with_roles
-from ._windows import Window as Window
 from .stages import Stages as Stages

@@ -22,7 +22,6 @@ from stagewise.findings._from_references import (
 from stagewise.findings._known_causes import causes_in, known
 from stagewise.findings._roles import head_events
 from stagewise.findings._transitions import NEVER, RunTransition, stage_rows, transitions_of, with_stages
-from stagewise.findings._windows import Window, windows
 from stagewise.findings.crossings import taken_over
 from stagewise.findings.onsets import TIMES, onsets_of
 from stagewise.findings.scores import Curve, followed, has_scores, of_whole_model, quantities_of, rows_of_evidence
@@ -123,11 +122,6 @@ class Stages(InWords):
 
     def __len__(self) -> int:
         return len(self.table)
-
-    @property
-    def windows(self) -> list[Window]:
-        """The intervals in which its boundaries lie, the widest first: where finer checkpoints would tell most."""
-        return windows(self.table)
 
     def counted(self, axis: TokenAxis) -> "Stages":
         """Return the same with tokens in place of steps, as runs with batches of different sizes are compared."""

@@ -10,8 +10,8 @@ from tqdm.auto import tqdm
 from stagewise import models, tasks
 from stagewise.checkpoints import State, rewind, run_folder, save_weights, state_steps
 from stagewise.checkpoints.series import CheckpointSeries, open_series
-from stagewise.findings import Window
 from stagewise.recipe import Recipe, rebuild
+from stagewise.replay.windows import Window
 from stagewise.schedules import linear
 from stagewise.training import Dtype, Training, prepare
 

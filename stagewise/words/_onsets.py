@@ -95,11 +95,6 @@ def onsets(frame: pd.DataFrame, context: Context) -> list[str]:
     return [onset(row, context.quantity(row), context.criteria) for row in frame.to_dict("records")]
 
 
-def reasons(frame: pd.DataFrame, context: Context) -> list[str]:
-    """Say of each row of `find_onsets` that has no onset why."""
-    return [no_onset(row, context.criteria, context.causes) for row in frame.to_dict("records")]
-
-
 def onset(row: Row, quantity: Quantity, criteria: StageCriteria = DEFAULT) -> str:
     """Return the onset in a row in words, with its levels, and the one offset of all keys, if there is one."""
     labels, after, size = labels_of(row), row["after"], abs(row["after"] - row["before"])
@@ -211,9 +206,8 @@ def no_onsets(onsets: pd.DataFrame, context: Context) -> list[str]:
     if onsets.empty or onsets["onset"].any():
         return []
     order = (onsets["after"] - onsets["before"]).abs().sort_values(ascending=False, kind="stable").index
-    shown = onsets.loc[order[:SHOWN]]
-    rows = zip(shown.to_dict("records"), reasons(shown, context), strict=True)
-    lines = [f"{_score(row)} {reason}" for row, reason in rows]
+    rows = onsets.loc[order[:SHOWN]].to_dict("records")
+    lines = [f"{_score(row)} {no_onset(row, context.criteria, context.causes)}" for row in rows]
     return [*lines, *_others(len(onsets))]
 
 

@@ -15,13 +15,12 @@ from stagewise.checkpoints.run_folder import RUN, read_table
 from stagewise.checkpoints.series import open_series
 from stagewise.cli._replays import clamps_of
 from stagewise.cli.app import app
-from stagewise.findings import Stages
-from stagewise.findings._windows import Window
 from stagewise.measurement._provenance import recorded_dtype, recorded_sequences
 from stagewise.plan import ClampHead
 from stagewise.probe import AbstractProbe, Reading, View
 from stagewise.probes import LogitLens, Loss, QKOffset
 from stagewise.recipe import Recipe
+from stagewise.replay.windows import Window
 
 pytestmark = pytest.mark.usefixtures("few_sequences", "undrawn", "unchecked")
 
@@ -243,7 +242,7 @@ def test_only_and_without_choose_of_the_table_and_the_default_probes(run: Path, 
 
 
 def test_the_boundaries_of_the_stages_are_proposed(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Stages, "windows", property(lambda stages: [Window(2, 4, 2)]))
+    monkeypatch.setattr("stagewise.replay.windows.windows", lambda stages: [Window(2, 4, 2)])
     status, printed = call_of_densify(str(run), "--dry-run")
     assert (status, "stage 2 begins between 2 and 4" in printed) == (0, True)
 

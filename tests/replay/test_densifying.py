@@ -13,10 +13,10 @@ from stagewise.checkpoints._checksums import faults
 from stagewise.checkpoints._training_state import save_weights, state_steps
 from stagewise.checkpoints.run_folder import STATES, checkpoint_file, read_checkpoint
 from stagewise.checkpoints.series import open_series
-from stagewise.findings._windows import Window
 from stagewise.plan import ClampHead, TrainPlan
 from stagewise.recipe import Recipe
 from stagewise.replay.densifying import _planned, cost, densify, densify_steps, steps_within
+from stagewise.replay.windows import Window
 from stagewise.tasks import MarkovChain
 from stagewise.training import train
 

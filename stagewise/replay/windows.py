@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-import pandas as pd
+from stagewise.findings.stages import Stages
 
 BESIDE = 0.5
 """Part of an interval's width by which finer checkpoints reach beyond it on each side: a minimum has a valley."""
@@ -32,8 +32,11 @@ class Window(NamedTuple):
         return f"stage {self.stage} begins between {self.start} and {self.stop}, {self.width} steps"
 
 
-def windows(stages: pd.DataFrame) -> list[Window]:
-    """Return the intervals in which the stages of a stage table begin, all but the first's, the widest first."""
-    rows = stages.iloc[1:].to_dict("records")
+def windows(stages: Stages) -> list[Window]:
+    """Return the intervals in which stages begin, all but the first's, the widest first: finer checkpoints tell most.
+
+    Those of a step need no finer ones.
+    """
+    rows = stages.table.iloc[1:].to_dict("records")
     found = [Window(int(row["start_lo"]), int(row["start_hi"]), int(row["stage"])) for row in rows]
     return sorted((window for window in found if window.width > 1), key=lambda window: -window.width)
