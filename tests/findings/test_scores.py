@@ -154,9 +154,9 @@ def test_a_curve_ends_before_it_is_lost(step_up: Curves) -> None:
 
 def test_a_change_by_two_answers_of_a_curve_that_counts_is_none() -> None:
     answers = np.arange(20) / 50
-    table = read_log({"step": np.arange(20), "accuracy": answers, "loss": answers + np.sqrt(np.arange(20)) / 100})
+    table = read_log({"step": np.arange(20), "score": answers, "loss": answers + np.sqrt(np.arange(20)) / 100})
     smallest = {curve.quantity: curve.criteria.smallest for curve in followed(table)}
-    assert smallest["accuracy"] == pytest.approx(3 / 50)
+    assert smallest["score"] == pytest.approx(3 / 50)
     assert smallest["loss"] == pytest.approx(0.01 * (answers[-1] + np.sqrt(19) / 100))
 
 
