@@ -7,9 +7,9 @@
 set -euo pipefail
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-constraints=$(cd "$(dirname "$0")/.." && pwd)/constraints.txt
 "${PYTHON:-python3}" -m venv "$work/venv"
-"$work/venv/bin/pip" install --quiet --constraint "$constraints" torch==2.13.0 transformers==5.23.0 tensorizer==2.12.1
+# constraints.txt is left out: its python-dateutil is too new for boto3, which tensorizer needs.
+"$work/venv/bin/pip" install --quiet torch==2.13.0 numpy==2.4.6 transformers==5.23.0 tensorizer==2.12.1
 cd "$work"
 "$work/venv/bin/python" - <<'EOF'
 import sys
