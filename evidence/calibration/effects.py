@@ -15,8 +15,8 @@ from evidence.calibration.cases import LAST, NOISES, PLANTED, SMOOTH, checkpoint
 from evidence.calibration.onsets import RISE, RISES, Job, compared, generator
 from evidence.calibration.rows import Row, share
 from evidence.calibration.specials import HELD_OUT, SPECIALS
+from evidence.effects import CurveModel, find_effects
 from stagewise.findings.onsets import TIMES
-from stagewise.statistics import CurveModel, find_effects
 
 SMALLEST = 0.1
 """The least change of a score that counts, as in `StageCriteria.smallest`."""

@@ -13,10 +13,6 @@ from ._crossings import crossing as crossing
 from ._crossings import crossing_step as crossing_step
 from ._crossings import emergence_interval as emergence_interval
 from ._crossings import overtaking as overtaking
-from ._effects import CurveModel as CurveModel
-from ._effects import Effect as Effect
-from ._effects import EffectSettings as EffectSettings
-from ._effects import find_effects as find_effects
 from ._moderated import half_widths as half_widths
 from ._noise.differences import median_noise as median_noise
 from ._noise.differences import monotone as monotone

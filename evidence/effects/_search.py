@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.special import logsumexp
 
-from stagewise.statistics._effects._fits import Fits, Problem, joined
+from evidence.effects._fits import Fits, Problem, joined
 
 HELD = 0.01
 """Posterior of an atom in some effect from which a screening keeps it."""

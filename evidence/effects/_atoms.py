@@ -7,7 +7,7 @@ import itertools
 
 import numpy as np
 
-from stagewise.statistics._effects._settings import EffectSettings
+from evidence.effects._settings import EffectSettings
 
 PARTS = np.array([0.1, 0.5, 0.9])
 """The parts of the way whose times are told."""

@@ -4,10 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stagewise.statistics._effects._atoms import PARTS, Kind
-from stagewise.statistics._effects._covariances import Setting
-from stagewise.statistics._effects._fits import Fits, Problem
-from stagewise.statistics._effects._selection import Selection
+from evidence.effects._atoms import PARTS, Kind
+from evidence.effects._covariances import Setting
+from evidence.effects._fits import Fits, Problem
+from evidence.effects._selection import Selection
 
 
 class Effect(NamedTuple):

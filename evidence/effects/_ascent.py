@@ -9,7 +9,7 @@ import dataclasses
 import numpy as np
 from scipy.special import gammaln
 
-from stagewise.statistics._effects._fits import Fits, Problem, joined
+from evidence.effects._fits import Fits, Problem, joined
 
 PART = 32
 """Fits that are held in the processor's cache together."""

@@ -5,6 +5,9 @@
 Each s_l is one shape of a dictionary, with a posterior over place, width and shape (Wang, Sarkar, Carbonetto and
 Stephens (2020), JRSS-B 82, 1273); f is a Gaussian process in the step or its logarithm, e is AR(1) noise beside the
 errors that are given. `EffectSettings` has all numbers that decide.
+
+It may take the place of the search in `stagewise.statistics`: `python -m evidence.calibration.effects` judges it by the
+rows of that one.
 """
 
 from collections.abc import Sequence
@@ -12,16 +15,16 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.ndimage import median_filter
 
-from stagewise.statistics._effects._atoms import atoms_of
-from stagewise.statistics._effects._covariances import covariances_of
-from stagewise.statistics._effects._fits import Problem
-from stagewise.statistics._effects._model import CurveModel as CurveModel
-from stagewise.statistics._effects._model import Effect as Effect
-from stagewise.statistics._effects._model import told
-from stagewise.statistics._effects._pooling import PooledCurve, averaged
-from stagewise.statistics._effects._selection import selected
-from stagewise.statistics._effects._settings import DEFAULT
-from stagewise.statistics._effects._settings import EffectSettings as EffectSettings
+from evidence.effects._atoms import atoms_of
+from evidence.effects._covariances import covariances_of
+from evidence.effects._fits import Problem
+from evidence.effects._model import CurveModel as CurveModel
+from evidence.effects._model import Effect as Effect
+from evidence.effects._model import told
+from evidence.effects._pooling import PooledCurve, averaged
+from evidence.effects._selection import selected
+from evidence.effects._settings import DEFAULT
+from evidence.effects._settings import EffectSettings as EffectSettings
 
 
 def find_effects(

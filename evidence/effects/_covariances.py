@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stagewise.statistics._effects._settings import EffectSettings
+from evidence.effects._settings import EffectSettings
 
 JITTER = 1e-9
 """Added to the diagonal, in variances of the noise, where rounding makes a covariance indefinite."""

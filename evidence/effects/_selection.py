@@ -4,10 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stagewise.statistics._effects._ascent import ascended
-from stagewise.statistics._effects._covariances import Setting
-from stagewise.statistics._effects._fits import Fits, Problem, blank, joined
-from stagewise.statistics._effects._search import evidence_of, leading, levels, screened, suited
+from evidence.effects._ascent import ascended
+from evidence.effects._covariances import Setting
+from evidence.effects._fits import Fits, Problem, blank, joined
+from evidence.effects._search import evidence_of, leading, levels, screened, suited
 
 FIRST, FURTHER = 3, 4
 """Sweeps from a start, and from a fit under another setting."""

@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stagewise.statistics._effects._atoms import Atoms
-from stagewise.statistics._effects._covariances import Covariances
-from stagewise.statistics._effects._settings import EffectSettings
+from evidence.effects._atoms import Atoms
+from evidence.effects._covariances import Covariances
+from evidence.effects._settings import EffectSettings
 
 
 class Problem(NamedTuple):

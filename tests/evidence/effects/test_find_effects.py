@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from stagewise.statistics import find_effects
-from stagewise.statistics._effects import binomial_errors
+from evidence.effects import binomial_errors, find_effects
 
 STEPS = np.linspace(0, 3000, 60).round()
 U = np.log1p(STEPS)
