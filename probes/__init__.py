@@ -1,6 +1,6 @@
 """The catalogue of probes: one idea a file; installed packages add theirs by entry points `stagewise.probes`."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from stagewise.entry_points import added as _added
 from stagewise.probes.accuracy import Accuracy as Accuracy
@@ -37,8 +37,9 @@ from stagewise.probes.value_alignment import ValueAlignment as ValueAlignment
 
 if not TYPE_CHECKING:  # a checker knows the names above alone
 
-    def __getattr__(name: str) -> Any:
+    def __getattr__(name: str) -> type:
         """Return a probe that an installed package adds."""
         if (entry := _added("probes").get(name)) is None:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return entry.load()
+        probe: type = entry.load()
+        return probe

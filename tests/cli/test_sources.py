@@ -172,12 +172,13 @@ def test_seeds_that_are_measured_are_taken_as_they_are(tmp_path: Path, monkeypat
         taken.append(given)
         return SimpleNamespace(report="page")
 
-    monkeypatch.setattr("stagewise.reporting._measured_runs.report_seeds", report_seeds)
+    monkeypatch.setattr("stagewise.reporting.report_seeds", report_seeds)
     for name in ("a", "b"):
         (tmp_path / name / TABLE).parent.mkdir(parents=True)
         (tmp_path / name / TABLE).touch()
     seeds = [str(tmp_path / "a"), str(tmp_path / "b")]
-    assert CliRunner().invoke(app, ["report", *seeds]).exit_code == 0
+    result = CliRunner().invoke(app, ["report", *seeds])
+    assert result.exit_code == 0, result.output
     assert taken == [([tmp_path / "a", tmp_path / "b"], Path("runs", "a-and-1-more"), "steps", None)]
     # Other data are given: the sources are opened, and hold no checkpoints.
     refused = CliRunner().invoke(app, ["report", *seeds, "--tokens", "mine.npy"])
