@@ -59,6 +59,15 @@ def _foreign_names(path: Path) -> list[str]:
     return list(dict.fromkeys(names))
 
 
+FSDP2 = "DTensor"
+"""The class of FSDP2's tensors, of which a process has a part."""
+
+FSDP2_ADVICE = (
+    "which FSDP2 leaves in parts, one a process: torch.save(get_model_state_dict(model, "
+    "options=StateDictOptions(full_state_dict=True)), path)"
+)
+
+
 def refusal(path: Path) -> str | None:
     """Return why a file is not loaded although it is whole, None if it names nothing but weights."""
     names = _foreign_names(path)
@@ -68,9 +77,10 @@ def refusal(path: Path) -> str | None:
             "loaded and nothing in it was run. Delete it"
         )
     if names:
+        advice = FSDP2_ADVICE if any(name.endswith(FSDP2) for name in names) else "torch.save(model.state_dict(), path)"
         return (
             f"{path} holds Python objects beside or instead of weights ({', '.join(names[:3])}), which only running "
-            "their code could load: it was not loaded. Save the weights alone, torch.save(model.state_dict(), path)"
+            f"their code could load: it was not loaded. Save the weights alone, {advice}"
         )
     return None
 

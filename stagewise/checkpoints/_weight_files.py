@@ -5,6 +5,7 @@ import os
 import re
 import warnings
 import zipfile
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from pickle import UnpicklingError
@@ -17,6 +18,8 @@ from stagewise.checkpoints import _checksums as checksums
 from stagewise.checkpoints import _formats as formats
 from stagewise.checkpoints._digest import check_file
 from stagewise.checkpoints._pickles import (
+    FSDP2,
+    FSDP2_ADVICE,
     UNREADABLE,
     NotOnlyWeightsError,
     Stub,
@@ -58,6 +61,9 @@ HEADS = re.compile(
     r"|lora_[A-Za-z_]+|lora_magnitude_vector|adapters?|prompt_encoder|prompt_embeddings)(?:\.|$)"
 )
 """Names of weights that others put beside a model's own: heads for a value or a class, adapters, prompts."""
+
+OPTIMISER = re.compile(r"optim|momentum|grad", re.IGNORECASE)
+"""In the keys of an optimiser's state, which may have a tensor a weight too."""
 
 BASE_LAYER = ".base_layer"
 """The part that peft puts into the names of weights that an adapter changes."""
@@ -160,8 +166,22 @@ def contents_of(saved: Any, path: Path) -> Contents:
     weights = {name.replace(BASE_LAYER, ""): weight for name, weight in weights.items() if name not in heads}
     objects = {**beside, **loaded} if loaded is not saved else loaded
     aside = [f"{key} ({kind})" for key, value in objects.items() if (kind := _object_in(value))]
+    aside += [f"{key} (other weights of the same shapes)" for key in _other_sets(beside, loaded)]
     aside += dict.fromkeys(re.sub(r"\.(\d+\.)?(weight|bias)$", "", name) for name in heads)
     return Contents(as_gpt2(weights) if is_nanogpt(weights) else weights, steps[0] if steps else None, tuple(aside))
+
+
+def _other_sets(beside: Mapping[str, Any], read: State) -> list[str]:
+    """Return the keys beside the weights that hold as many others of the same shapes, as averages of them."""
+    own, shapes = {id(one) for one in _tensors(read)}, _shapes(read)
+    held = {key: value for key, value in beside.items() if isinstance(value, Mapping | list | Stub)}
+    others = [key for key, value in held.items() if not any(id(one) in own for one in _tensors(value))]
+    return [key for key in others if not OPTIMISER.search(str(key)) and _shapes(held[key]) == shapes]
+
+
+def _shapes(held: Any) -> Counter[tuple[int, ...]]:
+    """Count the shapes of the tensors in a value, those of single numbers apart."""
+    return Counter(tuple(one.shape) for one in _tensors(held) if one.ndim)
 
 
 def _object_in(value: Any, depth: int = 4) -> str:
@@ -238,6 +258,9 @@ def described_in(saved: Any) -> dict[str, Any] | None:
 
 def _unusable(weight: Tensor) -> str:
     """Return in which form a weight is that nothing can be computed with as it is; empty if it is in none."""
+    if type(weight) not in (Tensor, torch.nn.Parameter):
+        kind = type(weight).__name__
+        return f"as a {kind}, {FSDP2_ADVICE}" if kind == FSDP2 else f"as a {kind}, a tensor of a class of its own"
     if weight.is_meta:
         return "without its numbers, on torch's meta device"
     if weight.is_quantized or weight.layout != torch.strided:

@@ -3,6 +3,8 @@
 import json
 import random
 import re
+import subprocess
+import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -195,3 +197,54 @@ def test_an_index_that_points_out_of_its_folder_is_named_and_nothing_read(name: 
 def test_a_step_of_hundreds_of_digits_is_none(tmp_path: Path) -> None:
     torch.save({"model": {"w": torch.zeros(1)}, "step": 10**600}, tmp_path / "a.pt")
     assert read([tmp_path / "a.pt"]).step is None
+
+
+@pytest.mark.parametrize("key", ["ema", "current_model_state", "averaged"])
+def test_other_weights_of_the_same_shapes_in_the_file_are_named(key: str, tmp_path: Path) -> None:
+    model = torch.nn.Linear(3, 2)
+    averaged = torch.optim.swa_utils.AveragedModel(model).module.state_dict()
+    torch.save({"model": model.state_dict(), key: averaged}, tmp_path / "step-3.pt")
+    with pytest.warns(UserWarning, match=rf"left aside beside the weights: {key} \(other weights of the same shapes\)"):
+        assert read([tmp_path / "step-3.pt"]).aside == (f"{key} (other weights of the same shapes)",)
+
+
+def test_averages_that_are_a_list_of_tensors_are_named(tmp_path: Path) -> None:
+    model = torch.nn.Linear(3, 2)
+    shadow = {"decay": 0.9, "shadow_params": [one.detach().clone() for one in model.parameters()]}
+    torch.save({"model": model.state_dict(), "ema": shadow}, tmp_path / "step-3.pt")
+    with pytest.warns(UserWarning, match="ema"):
+        assert read([tmp_path / "step-3.pt"]).aside == ("ema (other weights of the same shapes)",)
+
+
+def test_an_optimisers_state_and_a_tensor_of_another_shape_are_no_other_weights(tmp_path: Path) -> None:
+    model = torch.nn.Linear(3, 2)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
+    model(torch.ones(1, 3)).sum().backward()
+    optimizer.step()
+    beside = {"optimizer": optimizer.state_dict(), "rng": [torch.zeros(5)], "step": 3}
+    torch.save({"model": model.state_dict(), **beside}, tmp_path / "step-3.pt")
+    assert read([tmp_path / "step-3.pt"]).aside == ()
+
+
+MADE_BY_FSDP2 = """
+import os, sys, torch, torch.distributed as dist
+from torch.distributed.tensor import Shard, distribute_tensor, init_device_mesh
+dist.init_process_group("gloo", init_method=f"file://{sys.argv[1]}.store", rank=0, world_size=1)
+part = distribute_tensor(torch.randn(4, 3), init_device_mesh("cpu", (1,)), [Shard(0)])
+torch.save({"model": {"weight": part, "bias": torch.zeros(3)}}, sys.argv[1])
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.parametrize("imported", [False, True])
+def test_parts_of_processes_by_fsdp2_are_refused_with_what_saves_their_whole(imported: bool, tmp_path: Path) -> None:
+    path = tmp_path / "step-3.pt"
+    subprocess.run([sys.executable, "-c", MADE_BY_FSDP2, str(path)], check=True, capture_output=True)
+    reading = "import torch.distributed.tensor;" if imported else ""
+    reading += (
+        "import sys, pathlib; from stagewise.checkpoints._weight_files import read; read([pathlib.Path(sys.argv[1])])"
+    )
+    done = subprocess.run([sys.executable, "-c", reading, str(path)], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "DTensor" in done.stderr.splitlines()[-1]
+    assert "full_state_dict=True" in done.stderr.splitlines()[-1]
