@@ -25,8 +25,10 @@ from typer.testing import CliRunner
 import stagewise
 from stagewise import models
 from stagewise.checkpoints.hub import Hub
+from stagewise.checkpoints.run_folder import ANALYSIS, TABLE, write, write_json
 from stagewise.cli.app import app
 from stagewise.probes import AttentionTo, Loss
+from stagewise.table import Quantity, declare
 from tests.own_model import as_here, own_config, own_model
 
 pytestmark = pytest.mark.usefixtures("few_sequences", "undrawn", "unchecked", "no_workers")
@@ -77,7 +79,10 @@ def blocks(page: Path) -> list[Block]:
     return [Block(found[1], found[2]) for found in BLOCK.finditer(text) if found[1]]
 
 
-WITH_BLOCKS = [page for page in PAGES if blocks(page)]
+WHOLE_PAGES = {"other-tools.md": "reporting/test_other_tools.py"}
+"""Page -> the test file of its own that runs all its blocks, on a run that they suit."""
+
+WITH_BLOCKS = [page for page in PAGES if blocks(page) and page.name not in WHOLE_PAGES]
 
 
 @functools.cache
@@ -115,6 +120,11 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, one_onset: Any) -> It
     for seed in range(3):
         Path(f"runs/seed-{seed}/tables").mkdir(parents=True)
         one_onset.assign(run=f"seed-{seed}", nested=0).to_parquet(f"runs/seed-{seed}/tables/measurements.parquet")
+    margins = one_onset.assign(run="mine", probe="AnswerMargin", quantity="margin", n=8)
+    declare(margins, {"AnswerMargin": {"margin": Quantity("answer margin", "nats", progress="up")}})
+    write(Path("runs/mine", TABLE), lambda partial: margins.to_parquet(partial, index=False))
+    record = {"format": 1, "series": {"name": "mine"}, "recipe": {"architecture": {"config": {"d_vocab": 8}}}}
+    write_json(Path("runs/mine", ANALYSIS), record)
     yield tmp_path
     sys.modules.pop("mine", None)
 
@@ -216,6 +226,8 @@ def test_every_block_of_a_page_runs_with_all_probes(page: Path) -> None:
 
 
 def test_what_another_file_runs_is_there() -> None:
+    for page, file in WHOLE_PAGES.items():
+        assert page in (ROOT / "tests" / file).read_text(encoding="utf8")
     for page, (beginning, file) in ELSEWHERE.items():
         assert beginning in (ROOT / page).read_text(encoding="utf8")
         assert f'"{page}"' in (ROOT / "tests" / file).read_text(encoding="utf8")

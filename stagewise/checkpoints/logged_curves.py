@@ -231,12 +231,22 @@ def _curves(frame: pd.DataFrame, at: Any, run: str) -> Iterator[tuple[str, pd.Da
     for name, values, rows in parts:
         if name in roles.aside or not (_is_curve(name) and values.notna().any()):
             continue
-        curve = pd.DataFrame({"step": rows[at], "value": values.astype(float)}).assign(**roles.interval_of(name, rows))
+        finite = _without_infinite(values.astype(float), rows[at], name)
+        curve = pd.DataFrame({"step": rows[at], "value": finite}).assign(**roles.interval_of(name, rows))
         ended = _ends(curve, rows.drop(columns=at)) if runs is None and not several else False
         kept = curve["value"].notna() | ended
         curve = curve[kept].dropna(subset="step")
         curve["step"] = _whole(curve["step"], at)
         yield name, curve.assign(run=run if runs is None else rows.loc[curve.index, runs])
+
+
+def _without_infinite(values: pd.Series, steps: pd.Series, name: str) -> pd.Series:
+    """Return values without the infinite ones, which are as those that are no numbers; a warning names the first."""
+    infinite = np.isinf(values)
+    if infinite.any():
+        more = f", and {infinite.sum() - 1} more values" if infinite.sum() > 1 else ""
+        warnings.warn(f"{name} is infinite at step {steps[infinite].iloc[0]}{more}: left out", stacklevel=4)
+    return values.mask(infinite)
 
 
 def _ends(curve: pd.DataFrame, columns: pd.DataFrame) -> np.ndarray:

@@ -55,7 +55,7 @@ def answer(found: Stages) -> list[str]:
         return [f"{capital(too_few(*found.unknown))}."]
     transitions = found.table.iloc[1:].to_dict("records")
     if not transitions:
-        return ["No transition was found.", *_gradual(found), *_beside(found), _power(found)]
+        return ["No transition was found.", *_gradual(found), *_beside(found), *_power(found)]
     lead = "One transition was" if len(transitions) == 1 else f"{numeral(len(transitions))} transitions were"
     return [f"{lead} found.", *(_transition(row, found) for row in transitions), *_beside(found), _uncertain(found)]
 
@@ -245,11 +245,14 @@ def _gradual(found: Stages) -> list[str]:
     return [f"Gradually, or too unlike a step to be told: {'; '.join(parts)}."] if parts else ["Nothing moved by much."]
 
 
-def _power(found: Stages) -> str:
+def _power(found: Stages) -> list[str]:
     """Say which change would have been seen: such as were put into the curves themselves, at several times."""
     criteria, (first, last) = found.context.criteria, found.visible
-    if not first < last or found.power.empty:
-        return f"With so few checkpoints no transition can be seen: it takes {criteria.preceding} on either side of it."
+    if not first < last:
+        few = f"With so few checkpoints no transition can be seen: it takes {criteria.preceding} on either side of it."
+        return [few]
+    if found.power.empty:  # no curve moves at all
+        return []
     seen, missed = [], []
     for row in found.power.to_dict("records"):
         label = found.context.quantity(row).label
@@ -259,7 +262,7 @@ def _power(found: Stages) -> str:
             missed.append(f"one of {row['size']:.2g} in {label} is missed at {PLACES - row['found']} of {PLACES} times")
     parts = [*([f"would be seen if it were {', '.join(seen)}"] if seen else []), *missed]
     planted = f"Planted, a change within a factor of {FACTOR:g} in {unit()}, between {span(first, last, ' and ')},"
-    return f"{planted} {'; '.join(parts) if seen else 'may be missed: ' + '; '.join(parts)}."
+    return [f"{planted} {'; '.join(parts) if seen else 'may be missed: ' + '; '.join(parts)}."]
 
 
 def _uncertain(found: Stages) -> str:

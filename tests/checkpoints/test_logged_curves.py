@@ -153,11 +153,6 @@ def test_a_column_that_is_left_out_for_a_word_in_it_is_named(tmp_path: Path) -> 
     assert table["quantity"].unique().tolist() == ["accuracy"]
 
 
-def test_a_curve_that_is_not_finite_is_said_to_be_left_out_of_the_stages() -> None:
-    found = find_stages(read_log(LOG.assign(accuracy=np.where(STEPS == 400, np.inf, RISE))))
-    assert str(found).splitlines()[-1] == "Logged accuracy cannot be judged: it is not finite at step 400"
-
-
 def test_what_lines_of_json_hold_within_each_other_are_curves(tmp_path: Path) -> None:
     lines = [{"step": int(step), "eval": {"accuracy": value}} for step, value in zip(STEPS, RISE, strict=True)]
     for name, text in (("log.jsonl", "\n".join(map(json.dumps, lines))), ("log.json", json.dumps(lines))):
@@ -366,3 +361,14 @@ def test_a_real_log_of_llm_c_is_read_line_by_line(logs: Path) -> None:
     last = table[table["quantity"] == "trl"]
     assert 19_000 < last["step"].max() < 19_561
     assert last["value"].iloc[-1] < 3.5
+
+
+def test_an_infinite_value_is_left_out_and_named_and_the_jump_is_told() -> None:
+    steps, generator = np.arange(0, 800, 20), np.random.default_rng(0)
+    reward = 0.1 + 0.8 / (1 + np.exp(-(steps - 400) / 15)) + 0.01 * generator.standard_normal(len(steps))
+    reward[[5, 9]] = np.inf, -np.inf
+    with pytest.warns(UserWarning, match="reward is infinite at step 100, and 1 more values: left out"):
+        table = read_log({"step": steps, "reward": reward})
+    assert len(table) == len(steps) - 2
+    [half_way] = find_onsets(table)["t50"]
+    assert 380 < half_way < 420

@@ -144,3 +144,8 @@ def test_the_loss_is_told_where_other_curves_change_more() -> None:
     ]
     _, gradual, *_ = answer(find_stages(tidy(rows)))
     assert re.search(r"accuracy from 0.\d+ to 0.\d+; loss from 4.\d+ to 3.\d+;", gradual)
+
+
+def test_few_checkpoints_are_said_of_few_checkpoints_alone() -> None:
+    flat = find_stages(read_log({"step": range(0, 800, 20), "loss": [2.0] * 40}))
+    assert answer(flat) == ["No transition was found.", "Nothing moved by much."]
