@@ -70,6 +70,7 @@ def test_names_of_another_kind_count_where_there_are_no_others(names: list[str],
     assert open_series(tmp_path, architecture=CONFIG).steps == (20, 40)
 
 
+@pytest.mark.hooked_only("a native model in a module has other names")
 def test_folders_that_accelerate_numbers_by_its_saves_are_told_and_a_second_model_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

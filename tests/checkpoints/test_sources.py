@@ -156,6 +156,7 @@ def test_hooks_that_stay_with_a_model_in_memory_are_left_aside_with_a_line() -> 
         open_series([(0, hooked)])
 
 
+@pytest.mark.hooked_only("the state of a compiled bridge keeps the names of what it wraps")
 def test_weights_of_a_compiled_model_have_the_names_of_the_model() -> None:
     compiled: Any = torch.compile(native(0))
     series = open_series({0: compiled.state_dict()}, architecture=CONFIG)

@@ -6,6 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from stagewise.cli.app import app
+from stagewise.models import has_hooked_transformer
 from tests.golden.goldens import GOLDENS, changes, differences, read_output, record_of, recorded
 
 README = Path(__file__).parents[2] / "README.md"
@@ -16,6 +17,8 @@ pytestmark = pytest.mark.usefixtures("unchecked")
 
 @pytest.mark.parametrize(("kind", "name"), OUTPUTS, ids=[name for _, name in OUTPUTS])
 def test_a_golden_output_is_the_one_committed(kind: str, name: str) -> None:
+    if kind != "findings" and not has_hooked_transformer():
+        pytest.skip("readings and coefficients are of HookedTransformers, whose sums round otherwise")
     if kind == "coefficients":
         pytest.importorskip("devinterp")
     assert changes(kind, name, GOLDENS[kind].outputs[name]()) == []

@@ -225,6 +225,7 @@ def test_a_probe_that_edits_in_place_what_others_read_is_refused_by_its_name(edi
         measure(series, [InPlace(edited), probes.Loss()], TASK.probe_batch(4, seed=0), progress=False)
 
 
+@pytest.mark.hooked_only("hook_attn_scores of a native model holds the pattern, and is refused")
 def test_a_slice_without_a_key_to_follow_does_not_stop_a_growth_factor() -> None:
     made = Architecture({**SIZES, "act_fn": "relu"}, GaussianInit(0.4))
     series = CheckpointSeries("run", made, (3,), lambda step: models.weights(models.build(made, seed=step)))

@@ -31,7 +31,9 @@ from stagewise.table import VALUES
 from stagewise.task import Batch
 from stagewise.tasks import MarkovChain, RepeatedTokens
 
-OF_A_PAPER: list[type[AbstractProbe]] = [AttentionByToken, AttentionFreezing, GrowthFactor, TokenEntropy, TokenRecall]
+OF_A_PAPER: list[type[AbstractProbe]] = [AttentionByToken, AttentionFreezing, TokenEntropy, TokenRecall]
+if models.has_hooked_transformer():  # scores of a native model hold the pattern, and are refused
+    OF_A_PAPER.append(GrowthFactor)
 CATALOGUE = [cls for cls in vars(probes).values() if isinstance(cls, type) and issubclass(cls, AbstractProbe)]
 PROBES: dict[str, type[AbstractProbe]] = {cls.__name__: cls for cls in [*CATALOGUE, *OF_A_PAPER]}
 PLAIN = sorted(name for name, cls in PROBES.items() if cls.__dataclass_params__.eq)  # type: ignore[attr-defined]

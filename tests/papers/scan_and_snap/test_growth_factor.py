@@ -42,6 +42,7 @@ def test_every_token_has_its_own_growth_since_the_first_checkpoint() -> None:
     assert growth.loc[task.distinct_tokens[0].tolist()].tolist() == pytest.approx([1.0] * 10)
 
 
+@pytest.mark.hooked_only("hook_attn_scores of a native model holds the pattern, and is refused")
 def test_it_runs_on_any_model(two_layers: Architecture) -> None:
     tokens = torch.tensor([[0, 1, 2, 3]])
     relation = {"before": torch.ones(1, 4, 4).tril(-1).bool()}
