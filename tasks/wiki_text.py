@@ -19,8 +19,7 @@ from stagewise.presets import Preset, text_architecture, text_plan
 from stagewise.recipe import Recipe
 from stagewise.task import EVALUATION, TRAINING, AbstractTask, Batch, derive_seed
 from stagewise.tasks.repeated_tokens import RepeatedTokens
-from stagewise.text import BYTES, Corpus, TokenizerKind, byte_text, corpus
-from stagewise.text import n_grams as n_grams
+from stagewise.text import BYTES, Corpus, TokenizerKind, byte_text, corpus, n_grams
 from stagewise.text.token_relations import token_relations
 
 EMBEDDED = "embedded"

@@ -201,8 +201,7 @@ def _without_points(column: pd.Series) -> pd.Series:
 def read_json_log(text: str, *, lines: bool) -> pd.DataFrame:
     """Read curves in JSON by rows, lines, columns or steps; lines may be cut off, as where a run is killed."""
     held = _of_lines(text) if lines else _rows(json.loads(text))
-    rows = [flat(row) for row in held] if _holds(held, Mapping) else held
-    frame = pd.DataFrame(held) if isinstance(held, Mapping) else pd.json_normalize(rows, sep="/")
+    frame = pd.DataFrame([flat(row) for row in held] if _holds(held, Mapping) else held)
     return frame.apply(from_text)
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 from stagewise.checkpoints import _log_columns
 from stagewise.checkpoints._digest import check_file
 from stagewise.checkpoints._log_layout import place
-from stagewise.checkpoints._log_lines import KEYS, read_lines, text_of
+from stagewise.checkpoints._log_lines import STEPS, read_lines, text_of
 from stagewise.fields import MEMORY
 
 FILES = (".csv", ".tsv", ".parquet", ".jsonl", ".json")
@@ -22,7 +22,7 @@ def is_arrays(path: Path) -> bool:
     if path.suffix != ".npz" or not (path.is_file() and zipfile.is_zipfile(path)):
         return False
     with zipfile.ZipFile(path) as archive:
-        return any(name.removesuffix(".npy").lower() in KEYS for name in archive.namelist())
+        return any(name.removesuffix(".npy").lower() in STEPS for name in archive.namelist())
 
 
 def read_arrays(path: Path) -> pd.DataFrame:
@@ -34,17 +34,17 @@ def read_arrays(path: Path) -> pd.DataFrame:
     check_file(path, MEMORY)
     with np.load(path, allow_pickle=False) as archive:
         arrays = {name: archive[name] for name in archive.files}
-    length = len(next(array for name, array in arrays.items() if name.lower() in KEYS))
-    columns = {
-        f"{name}/{place(at)}" if at else name: array[(slice(None), *at)]
-        for name, array in arrays.items()
-        if array.ndim in (1, 2, 3) and len(array) == length
-        for at in np.ndindex(*array.shape[1:])
-    }
-    left = [name for name, array in arrays.items() if not (array.ndim in (1, 2, 3) and len(array) == length)]
-    if left:
+    length = len(next(array for name, array in arrays.items() if name.lower() in STEPS))
+    curves = {name: array for name, array in arrays.items() if array.ndim in (1, 2, 3) and len(array) == length}
+    if left := [name for name in arrays if name not in curves]:
         warnings.warn(f"{path.name}: left out, as they have no row a step: {', '.join(left)}", stacklevel=4)
-    return pd.DataFrame(columns)
+    return pd.DataFrame(
+        {
+            f"{name}/{place(at)}" if at else name: array[(slice(None), *at)]
+            for name, array in curves.items()
+            for at in np.ndindex(*array.shape[1:])
+        }
+    )
 
 
 def read_file(path: Path) -> pd.DataFrame:

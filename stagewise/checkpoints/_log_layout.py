@@ -14,12 +14,14 @@ HEAD = re.compile(r"(?P<name>.+)/L(?P<layer>\d+)H(?P<head>\d+)|L(?P<layer_alone>
 AXES = ("layer", "head")
 """Columns that say of which head a row is, in lower case."""
 
-NAMES = ("metric", "name", "key", "tag", "variable", "quantity", "curve", "score", "measure")
-"""Names of the column of the curves' names, in lower case."""
+NAMES = ("metric", "name", "key", "tag", "variable", "quantity", "curve")
+"""Names of the column of the curves' names in a log with one value a row, in lower case."""
+
+OF_ALL = (*NAMES, "score", "measure")
+"""Names of the column with one name for all values, in lower case."""
 
 LARGEST = 4096
 """Numbers of a list in a row at most that are curves."""
-
 
 MOSTLY = 0.5
 """Part of the steps from which on several rows a step are several curves."""
@@ -87,6 +89,8 @@ def wide(frame: pd.DataFrame, at: Any, runs: Any, values: str) -> pd.DataFrame:
         values: the name of a column of values that has no name of its own, in lower case.
     """
     keys = [at] if runs is None else [at, runs]
+    if not frame.duplicated(keys).any():
+        return frame
     if not (frame.groupby(keys, sort=False).size() > 1).mean() > MOSTLY:  # a resumed run repeats few steps
         return frame
     named = [name for name in frame.columns.drop(keys) if _tells_curves(frame[name], str(name))]
@@ -107,7 +111,7 @@ def wide(frame: pd.DataFrame, at: Any, runs: Any, values: str) -> pd.DataFrame:
 def _names_of_all(named: Sequence[Any], varying: Sequence[Any]) -> list[Any]:
     """Return the column that has one name for all values, where nothing else names them."""
     texts = [name for name in varying if str(name).lower() not in AXES]
-    return [] if texts else [name for name in named if str(name).lower() in NAMES][:1]
+    return [] if texts else [name for name in named if str(name).lower() in OF_ALL][:1]
 
 
 def _tells_curves(column: pd.Series, name: str) -> bool:

@@ -68,6 +68,12 @@ KEYS = (
 )
 """Tools' names for the step, in lower case; those that count the optimiser's updates come first."""
 
+SHORT = ("it", "batch", "s")
+"""Those of `KEYS` that are steps in a line of text alone; in a table they may be anything."""
+
+STEPS = tuple(name for name in KEYS if name not in SHORT)
+"""Tools' names for the column of steps, in lower case."""
+
 COUNTS_BATCHES = {"iteration", "iterations", "iter", "it", "batch", "s"}
 """Those of these names that stand behind "step" where a line has both: several batches make an update."""
 

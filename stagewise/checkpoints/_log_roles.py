@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from stagewise.learning_rates import MEASURED
+from stagewise.statistics import QUANTILE
 
 SETTINGS = {
     *("_meta", "args", "cfg", "conf", "config", "configs", "hparam", "hparams", "hyperparameters", "meta", "metadata"),
@@ -28,6 +29,12 @@ TIMES = {
 }
 """Words of the names of times and speeds, in lower case."""
 
+CLOCKS = (
+    *("epoch", "total_flos", "num_input_tokens_seen", "num_tokens", "tokens_seen", "consumed samples"),
+    *("consumed tokens", "wps", "ups", "wpb", "wall", "train_wall"),
+)
+"""Columns that count what a training has read, and short names of times and speeds, in lower case: no curves."""
+
 SPEED = re.compile(r"per_?s(ec(ond)?)?\b|/s(ec)?\b|_ps\b", re.IGNORECASE)
 """In the names of speeds, as "samples_per_second" and "tok/sec"."""
 
@@ -45,16 +52,11 @@ STANDARD_ERROR = re.compile(r"std_?err|standard_error", re.IGNORECASE)
 BOUND = re.compile(r"(?P<of>.*?)[\s_./-]*(?:ci_?)?(?P<end>lo(?:w(?:er)?)?|hi(?:gh)?|upper)", re.IGNORECASE)
 """The name of an end of the interval of another column, as "acc_lo"."""
 
-WITHIN = 1.959964
-"""Standard errors on either side of a value in a normal distribution's central 95 %."""
-
 CERTAIN = 1e-9
 """Relative difference from a straight line up to which a column of whole numbers lies on it."""
 
-
 ASKED = {"n", "n_samples", "num_samples", "n_questions", "num_examples", "n_examples", "support"}
 """Names of the number of questions that the shares beside it are of, in lower case."""
-
 
 SHARES = {"acc", "accuracy", "auc", "em", "f1"}
 """Words of the names of shares of right answers, in lower case."""
@@ -81,7 +83,7 @@ class Roles(NamedTuple):
             lo, hi = (rows[end].astype(float) for end in self.bounds[name])
             return {"lo": lo, "hi": hi}
         if name in self.errors:
-            error = WITHIN * rows[self.errors[name]].astype(float)
+            error = QUANTILE * rows[self.errors[name]].astype(float)
             return {"lo": rows[name] - error, "hi": rows[name] + error}
         if name in self.asked:
             return _of_questions(rows[name].astype(float), rows[self.asked[name]].astype(float))
@@ -115,7 +117,7 @@ def _of_questions(share: pd.Series, n: pd.Series) -> dict[str, pd.Series]:
 
     Source: Wilson (1927), Probable inference, the law of succession, and statistical inference.
     """
-    square = WITHIN**2 / n
+    square = QUANTILE**2 / n
     middle = (share + square / 2) / (1 + square)
     half = np.sqrt(square * share * (1 - share) + square**2 / 4) / (1 + square)
     return {"lo": middle - half, "hi": middle + half}
@@ -155,19 +157,24 @@ def range_of(name: str, values: np.ndarray) -> tuple[int, int] | tuple[None, Non
 
 
 def is_time(name: str) -> bool:
-    """Whether a column is a time or a speed, by a word of its name."""
-    words = {word for word in re.split(r"[^a-z]+", name.lower()) if word}
-    return bool(words & TIMES) or bool(SPEED.search(name))
+    """Whether a column is a time, a speed or a count of what was read, by its name or a word of it."""
+    return name.lower() in CLOCKS or bool(_words(name) & TIMES) or bool(SPEED.search(name))
+
+
+def _words(name: str) -> set[str]:
+    return {*re.findall(r"[a-z]+", name.lower())}
 
 
 def _is_count(steps: pd.Series, column: pd.Series, name: str) -> bool:
     """Whether a column counts: a flag, a straight line of whole numbers, or what was read, which never falls."""
     if pd.api.types.is_bool_dtype(column):
         return True
-    words = {*re.split(r"[^a-z]+", re.sub(r"[\[(].*", "", name.lower()))}
+    words = _words(re.sub(r"[\[(].*", "", name))
+    if words & MEASURED:
+        return False
     both = pd.DataFrame({"x": pd.to_numeric(steps, errors="coerce"), "y": column.astype(float)}).dropna()
     x, y = both.sort_values("x", kind="stable").to_numpy(float).T
-    if words & MEASURED or len(y) < 3 or not np.isfinite(y).all() or not np.ptp(y):
+    if len(y) < 3 or not np.isfinite(y).all() or not np.ptp(y):
         return False
     if pd.api.types.is_integer_dtype(column) and {*y} == {0, 1}:
         return True

@@ -11,19 +11,14 @@ import pandas as pd
 
 from stagewise.checkpoints import _log_columns
 from stagewise.checkpoints._log_folders import is_events
-from stagewise.checkpoints._log_layout import head_of, wide
-from stagewise.checkpoints._log_lines import KEYS
+from stagewise.checkpoints._log_layout import NAMES, head_of, wide
+from stagewise.checkpoints._log_lines import STEPS
+from stagewise.checkpoints._log_pooling import averaged
 from stagewise.checkpoints._log_roles import is_setting, is_time, range_of, roles_of
 from stagewise.checkpoints.openers import curves_of
 from stagewise.learning_rates import OF_RUN, is_rate
 from stagewise.plain_text import plain_name
 from stagewise.table import LOGGED, Quantity, check_steps, declare, tidy
-
-SHORT = ("it", "batch", "s")
-"""Those of `log_lines.KEYS` that are steps in a line of text alone; in a table they may be anything."""
-
-STEPS = tuple(name for name in KEYS if name not in SHORT)
-"""Tools' names for the column of steps, in lower case."""
 
 INDEX = "Unnamed: 0"
 """pandas's name for the index of a frame that it wrote to a file."""
@@ -46,31 +41,11 @@ DENSE, ENDED = 0.9, 3
 MOSTLY = 0.5
 """Part of a run's span from which on it lies beside another, and does not continue it; of a column, that is numbers."""
 
-NAMES = ("metric", "name", "key", "tag", "variable", "quantity", "curve")
-"""Names of the column of the curves' names in a log with one value a row, in lower case."""
-
 VALUE = "value"
 """The name of the column of the values there, in lower case."""
 
-CLOCKS = (
-    *("epoch", "total_flos", "num_input_tokens_seen", "num_tokens", "tokens_seen", "consumed samples"),
-    *("consumed tokens", "wps", "ups", "wpb", "wall", "train_wall"),
-)
-"""Columns that count what a training has read, and short names of times and speeds, in lower case: no curves."""
-
 BANDS = ("__MIN", "__MAX")
 """Ends of the names of columns that Weights & Biases exports beside a curve: its smoothing's extremes."""
-
-MOST = 400
-"""Values of a curve; of one that has more, neighbouring ones are averaged."""
-
-GROWTH, FINER = 0.03, 10
-"""So many are averaged, as a part of those before them; and how many times fewer at the start than at the end: the
-deviation of their noise shrinks by the root of that, and more could be taken for an onset."""
-
-CLEARLY, OF_ALL, LEAST = 12, 0.02, 8
-"""A part of a curve moves, and is halved, if its halves lie apart by so many times what those of all parts do at the
-median, by this part of the curve's range, and hold so many values or more."""
 
 CHECKPOINT = r"checkpoint-\d+"
 """Trainer's name for the folder of a checkpoint."""
@@ -131,7 +106,7 @@ def read_log(
             part = _log_columns.resumed(part[["step", "value", "lo", "hi"]], name).sort_values("step")
             check_steps(part, name)
             ended = part[part["value"].isna()].iloc[:1]
-            whole = pd.concat([_averaged(part.dropna(subset="value"), is_rate(name)), ended])
+            whole = pd.concat([averaged(part.dropna(subset="value"), is_rate(name)), ended])
             rows.append(whole.assign(run=plain_name(str(label)), probe=LOGGED, quantity=name, **head))
         values = curve.sort_values("step", kind="stable")["value"].to_numpy()
         of_quantity.setdefault(name, []).append(values)
@@ -328,7 +303,7 @@ def _steps(frame: pd.DataFrame, asked: str | None) -> Any:
 
 def _is_curve(name: str) -> bool:
     last = name.lower().rpartition(OF_RUN)[2].rpartition("/")[2]
-    beside = last in (*CLOCKS, *STEPS, *RUNS) or is_time(last) or is_setting(name.rpartition(OF_RUN)[2])
+    beside = last in (*STEPS, *RUNS) or is_time(last) or is_setting(name.rpartition(OF_RUN)[2])
     return not beside and name != INDEX and not name.endswith(BANDS)
 
 
@@ -340,44 +315,6 @@ def _whole(steps: pd.Series, name: Any) -> pd.Series:
             "another one"
         )
     return pd.Series(values.astype(np.int64), index=steps.index)
-
-
-def _averaged(curve: pd.DataFrame, rate: bool) -> pd.DataFrame:
-    """Return means of neighbouring values where there are many; the last ones of a rate, whose jumps are to stay."""
-    n = len(curve)
-    if n <= MOST:
-        return curve
-    largest, edges = 2 * n / MOST, [0.0]
-    while edges[-1] < n:
-        edges.append(edges[-1] + min(max(largest / FINER, GROWTH * edges[-1]), largest))
-    starts = np.ceil(edges[:-1]).astype(int)
-    if not rate:
-        starts = _cut_where_it_moves(curve["value"].to_numpy(float), starts)
-    parts = curve.groupby(np.searchsorted(starts, np.arange(n), side="right"))
-    if rate:
-        return parts.last()
-    means = parts.mean()
-    return means.assign(step=means["step"].round().astype(np.int64))
-
-
-def _cut_where_it_moves(values: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """Return the starts of parts that are halved as long as a curve moves within them by far more than by chance.
-
-    How far the halves of a part lie apart by chance is told by all parts, whose noise may be correlated.
-    """
-    sums, scale = np.append(0.0, np.cumsum(values - values.mean())), None
-    while len(starts) < 2 * MOST:
-        stops = np.append(starts[1:], len(values))
-        middle = (starts + stops) // 2
-        apart = (sums[stops] - sums[middle]) / (stops - middle)
-        apart = np.abs(apart - (sums[middle] - sums[starts]) / np.maximum(middle - starts, 1))
-        lasting, whole = apart * np.sqrt(stops - starts), np.ptp((sums[stops] - sums[starts]) / (stops - starts))
-        scale = np.median(lasting) if scale is None else scale
-        moves = (middle - starts >= LEAST) & (lasting > CLEARLY * scale) & (apart > OF_ALL * whole)
-        if not moves.any():
-            break
-        starts = np.sort(np.append(starts, middle[moves]))
-    return starts
 
 
 def _range(values: np.ndarray) -> float:

@@ -97,7 +97,7 @@ def _refusal(reason: str) -> typer.Exit:
 
 def one_thread() -> None:
     """Take one thread, keep freed memory, and import what runs models: `models.process`."""
-    from stagewise.models import process as process
+    from stagewise.models import process
 
     process.one_thread()
     process.import_libraries()

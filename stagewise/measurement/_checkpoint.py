@@ -26,13 +26,13 @@ from stagewise.models import (
     Replacement,
     check_factors,
     directed,
+    gradients,
+    lean,
     read_for,
     replacement,
     rotary_hooks,
     shown_hooks,
 )
-from stagewise.models import gradients as gradients
-from stagewise.models import lean as lean
 from stagewise.probe import AbstractCircuitProbe, AbstractProbe, Reading, View
 from stagewise.task import Batch
 

@@ -23,12 +23,12 @@ from stagewise.models import (
     Model,
     Readout,
     Replacement,
+    gradients,
     last_residual,
     products_in,
     readout,
     rotary_hooks,
 )
-from stagewise.models import gradients as gradients
 from stagewise.models.lean import LeanPass
 from stagewise.probe import AbstractCircuitProbe, AbstractProbe, EditedPass
 from stagewise.task import Batch

@@ -7,8 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from stagewise.findings import Stages
-from stagewise.findings import scores as scores
+from stagewise.findings import Stages, scores
 from stagewise.findings.crossings import Crossing
 from stagewise.findings.scores import quantities_of
 from stagewise.plot import axes as step_axis

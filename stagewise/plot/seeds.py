@@ -12,8 +12,7 @@ from matplotlib.colors import TwoSlopeNorm
 from matplotlib.figure import Figure
 from scipy import stats
 
-from stagewise.findings import rows_of
-from stagewise.findings import scores as scores
+from stagewise.findings import rows_of, scores
 from stagewise.findings.delays import find_delays
 from stagewise.plot.axes import curve, marker, new_axes, ordered_colours, panels, set_step_axis
 from stagewise.plot.curves import BLACK, axes_of, finish, quantity_of, set_value_axis

@@ -8,7 +8,7 @@ import pandas as pd
 
 from stagewise.findings.delays import Comparison
 from stagewise.table import head_label
-from stagewise.words import seeds as seeds
+from stagewise.words import seeds
 from stagewise.words._grammar import capital, more
 from stagewise.words._onsets import Row, head
 from stagewise.words._times import at, unit, written

@@ -1,0 +1,53 @@
+"""Long logs: neighbouring values of a curve are averaged, and finer parts are kept where it moves."""
+
+import numpy as np
+import pandas as pd
+
+MOST = 400
+"""Values of a curve; of one that has more, neighbouring ones are averaged."""
+
+GROWTH, FINER = 0.03, 10
+"""So many are averaged, as a part of those before them; and how many times fewer at the start than at the end: the
+deviation of their noise shrinks by the root of that, and more could be taken for an onset."""
+
+CLEARLY, OF_ALL, LEAST = 12, 0.02, 8
+"""A part of a curve moves, and is halved, if its halves lie apart by so many times what those of all parts do at the
+median, by this part of the curve's range, and hold so many values or more."""
+
+
+def averaged(curve: pd.DataFrame, rate: bool) -> pd.DataFrame:
+    """Return means of neighbouring values where there are many; the last ones of a rate, whose jumps are to stay."""
+    n = len(curve)
+    if n <= MOST:
+        return curve
+    largest, edges = 2 * n / MOST, [0.0]
+    while edges[-1] < n:
+        edges.append(edges[-1] + min(max(largest / FINER, GROWTH * edges[-1]), largest))
+    starts = np.ceil(edges[:-1]).astype(int)
+    if not rate:
+        starts = _cut_where_it_moves(curve["value"].to_numpy(float), starts)
+    parts = curve.groupby(np.searchsorted(starts, np.arange(n), side="right"))
+    if rate:
+        return parts.last()
+    means = parts.mean()
+    return means.assign(step=means["step"].round().astype(np.int64))
+
+
+def _cut_where_it_moves(values: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    """Return the starts of parts that are halved as long as a curve moves within them by far more than by chance.
+
+    How far the halves of a part lie apart by chance is told by all parts, whose noise may be correlated.
+    """
+    sums, scale = np.append(0.0, np.cumsum(values - values.mean())), None
+    while len(starts) < 2 * MOST:
+        stops = np.append(starts[1:], len(values))
+        middle = (starts + stops) // 2
+        apart = (sums[stops] - sums[middle]) / (stops - middle)
+        apart = np.abs(apart - (sums[middle] - sums[starts]) / np.maximum(middle - starts, 1))
+        lasting, whole = apart * np.sqrt(stops - starts), np.ptp((sums[stops] - sums[starts]) / (stops - starts))
+        scale = np.median(lasting) if scale is None else scale
+        moves = (middle - starts >= LEAST) & (lasting > CLEARLY * scale) & (apart > OF_ALL * whole)
+        if not moves.any():
+            break
+        starts = np.sort(np.append(starts, middle[moves]))
+    return starts
