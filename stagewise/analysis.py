@@ -295,7 +295,7 @@ def measured(
     source = series.source or by_hand(series.name, series.steps, series.load)
     identity = source.identity or series.name
     run_folder.check_claim(folder, identity)
-    faults = audit(source, weights=not source.remote)
+    faults = audit(source, weights=not source.remote, architecture=series.architecture, fit=False)  # measuring tries
     given = batch is not None
     if batch is None:
         task = task or RepeatedTokens.for_model(series.architecture)

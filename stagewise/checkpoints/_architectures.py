@@ -24,6 +24,10 @@ TAKEN = (
 """Forms of a config that `architecture_from` takes, in messages."""
 
 
+class UnknownModelError(ValueError):
+    """Nothing says which model weights belong to."""
+
+
 def architecture_from(given: Any) -> Architecture:
     """Return the architecture that a config, its fields, JSON, a model, a file, a folder or a name stands for."""
     if isinstance(given, Architecture):
@@ -51,7 +55,7 @@ def read_off(weights: Mapping[str, Tensor], name: str, known: Mapping[str, Any])
     query, embed, unembed = (shapes.get(each, ()) for each in ("blocks.0.attn.W_Q", "embed.W_E", "unembed.W_U"))
     if (len(query), len(embed), len(unembed)) != (3, 2, 2) or any(".experts." in each for each in shapes):
         some = ", ".join(itertools.islice(shapes, 3))
-        raise ValueError(
+        raise UnknownModelError(
             f"{asked_for(name)}. Its weights are named {some} and so on: those of a module of your own are "
             "first renamed to a HookedTransformer's, or to a Hugging Face model's"
         )
@@ -80,7 +84,7 @@ def read_off(weights: Mapping[str, Tensor], name: str, known: Mapping[str, Any])
         asked = "; ".join(f"{each} ({why})" for each, why in missing.items())
         sizes = ", ".join(f"{each} = {fields[each]}" for each in ("n_layers", "d_model", "n_heads", "d_vocab"))
         example = json.dumps(dict.fromkeys(missing, "..."))
-        raise ValueError(
+        raise UnknownModelError(
             f"the weights of {name!r} are a HookedTransformer's with {sizes}, and do not show {asked}: give these, "
             f"`architecture={example}`, on the command line --architecture '{example}', or a whole {CONFIG}"
         )

@@ -63,9 +63,9 @@ def weight_faults(source: Source, entries: Sequence[Entry], known: set[tuple[int
     yield from faults
     recorded = {entry: one.step for entry, one in contents.items() if one.step is not None}
     yield from other_steps(recorded, "its file")
-    if aside := {entry: one.aside for entry, one in contents.items() if one.aside}:
-        words = dict.fromkeys(itertools.chain(*aside.values()))
-        yield at_entry(Kind.LEFT_ASIDE, *aside, reason=", ".join(words))
+    for words in dict.fromkeys(one.aside for one in contents.values() if one.aside):
+        alike = [entry for entry, one in contents.items() if one.aside == words]
+        yield at_entry(Kind.LEFT_ASIDE, *alike, reason=", ".join(words))
     sketches = _without_masks({entry: one.sketch for entry, one in contents.items()})
     for entry, one in sketches.items():
         if bad := [name for name, sketch in one.items() if not np.isfinite(sketch.norm)]:

@@ -6,7 +6,7 @@ import re
 import warnings
 import zipfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any, NamedTuple
@@ -24,6 +24,7 @@ from stagewise.checkpoints._pickles import (
     NotOnlyWeightsError,
     Stub,
     array_of,
+    flag_in,
     load_inertly,
     refusal,
     spoilt_record,
@@ -64,6 +65,14 @@ HEADS = re.compile(
 
 OPTIMISER = re.compile(r"optim|momentum|grad", re.IGNORECASE)
 """In the keys of an optimiser's state, which may have a tensor a weight too."""
+
+DEQUANTISE = "take `weight.dequantize()` of each"
+
+AVERAGED = {"n_averaged": "n_averaged (of torch's AveragedModel: the weights are averages, not those that are trained)"}
+"""The counter of averages that stands beside their weights, in words."""
+
+TRAIN_MODE = "train_mode"
+"""The flag of a schedule-free optimiser: whether its model holds the weights that are trained, or their averages."""
 
 BASE_LAYER = ".base_layer"
 """The part that peft puts into the names of weights that an adapter changes."""
@@ -118,7 +127,7 @@ class Contents(NamedTuple):
     aside: tuple[str, ...] = ()
 
 
-def read(paths: Iterable[Path], others: Iterable[str] = ()) -> Contents:
+def read(paths: Sequence[Path], others: Iterable[str] = ()) -> Contents:
     """Read the weights of one checkpoint from its files, on the CPU. Pickled files run no code.
 
     Args:
@@ -140,9 +149,18 @@ def read(paths: Iterable[Path], others: Iterable[str] = ()) -> Contents:
         state |= contents.weights
         steps += [] if contents.step is None else [contents.step]
         aside |= dict.fromkeys(contents.aside)
+    aside |= dict.fromkeys(filter(None, map(_schedule_free, (*paths, *sorted(path.parent.glob("optimizer.*"))))))
     if aside:
-        warnings.warn(f"{path.parent}: left aside beside the weights: {', '.join(aside)}", stacklevel=3)
+        warnings.warn(f"left aside beside the weights: {', '.join(aside)}", stacklevel=3)
     return Contents(state, steps[0] if steps else None, tuple(aside))
+
+
+def _schedule_free(path: Path) -> str:
+    """Return in words which of its two sets of weights a schedule-free optimiser left in the model."""
+    if path.suffix == ".safetensors" or (training := flag_in(path, TRAIN_MODE)) is None:
+        return ""
+    which = "those that are trained, not their averages" if training else "averages, not those that are trained"
+    return f"{TRAIN_MODE} {training} (schedule-free: the weights are {which})"
 
 
 def contents_of(saved: Any, path: Path) -> Contents:
@@ -157,8 +175,8 @@ def contents_of(saved: Any, path: Path) -> Contents:
         )
     weights = {str(name): weight for name, weight in loaded.items() if isinstance(weight, Tensor)}
     for name, weight in weights.items():
-        if kind := _unusable(weight):
-            raise formats.OtherFormError(f"{path} holds {name} {kind}: convert it to float32. Or leave its step out")
+        if kind := unusable(weight):
+            raise formats.OtherFormError(f"{path} holds {name} {kind}. Or leave its step out")
     beside = saved if isinstance(saved, Mapping) else {}
     steps = [beside[key] for key in STEPS if key in beside and is_step(beside[key])]
     weights, heads = _unwrapped(weights, LIGHTNING in beside)
@@ -167,7 +185,7 @@ def contents_of(saved: Any, path: Path) -> Contents:
     objects = {**beside, **loaded} if loaded is not saved else loaded
     aside = [f"{key} ({kind})" for key, value in objects.items() if (kind := _object_in(value))]
     aside += [f"{key} (other weights of the same shapes)" for key in _other_sets(beside, loaded)]
-    aside += dict.fromkeys(re.sub(r"\.(\d+\.)?(weight|bias)$", "", name) for name in heads)
+    aside += dict.fromkeys(AVERAGED.get(name) or re.sub(r"\.(\d+\.)?(weight|bias)$", "", name) for name in heads)
     return Contents(as_gpt2(weights) if is_nanogpt(weights) else weights, steps[0] if steps else None, tuple(aside))
 
 
@@ -256,16 +274,19 @@ def described_in(saved: Any) -> dict[str, Any] | None:
     return None
 
 
-def _unusable(weight: Tensor) -> str:
+def unusable(weight: Tensor) -> str:
     """Return in which form a weight is that nothing can be computed with as it is; empty if it is in none."""
     if type(weight) not in (Tensor, torch.nn.Parameter):
         kind = type(weight).__name__
-        return f"as a {kind}, {FSDP2_ADVICE}" if kind == FSDP2 else f"as a {kind}, a tensor of a class of its own"
+        return f"as a {kind}, {FSDP2_ADVICE if kind == FSDP2 else f'a tensor of a class of its own: {DEQUANTISE}'}"
     if weight.is_meta:
-        return "without its numbers, on torch's meta device"
-    if weight.is_quantized or weight.layout != torch.strided:
-        return "quantised" if weight.is_quantized else f"as a {str(weight.layout).removeprefix('torch.')} tensor"
-    return f"as {weight.dtype}, two numbers a byte" if str(weight.dtype).startswith("torch.float4") else ""
+        return "without its numbers, on torch's meta device: save it from where it has them"
+    if weight.is_quantized:
+        return f"quantised: {DEQUANTISE}"
+    if weight.layout != torch.strided:
+        return f"as a {str(weight.layout).removeprefix('torch.')} tensor: take `weight.to_dense()`"
+    is_packed = str(weight.dtype).startswith("torch.float4")
+    return f"as {weight.dtype}, two numbers a byte: convert it to float32" if is_packed else ""
 
 
 def _unwrapped(state: Mapping[str, Tensor], by_lightning: bool) -> tuple[dict[str, Tensor], list[str]]:

@@ -7,8 +7,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from stagewise import models
 from stagewise.architecture import Architecture
 from stagewise.checkpoints import _checksums as checksums
+from stagewise.checkpoints._architectures import UnknownModelError
 from stagewise.checkpoints._comparisons import at_entry, other_steps, read_each, unusual
 from stagewise.checkpoints._copies import FIRST_UPDATE
 from stagewise.checkpoints._step_gaps import missing_steps
@@ -18,7 +20,7 @@ from stagewise.checkpoints._weight_names import TRAINING, is_file, stem
 from stagewise.checkpoints.findings import Audit, Finding, Kind
 from stagewise.checkpoints.names import convention, is_step, read_names
 from stagewise.checkpoints.series import find
-from stagewise.checkpoints.sources import STEP, TRAINER, Entry, Source, written_backwards
+from stagewise.checkpoints.sources import STEP, TRAINER, Entry, Source, architecture_of, written_backwards
 from stagewise.task import Batch
 
 VOLATILE = {"_name_or_path", "transformers_version", "torch_dtype", "dtype", "use_cache"}
@@ -26,6 +28,8 @@ VOLATILE = {"_name_or_path", "transformers_version", "torch_dtype", "dtype", "us
 
 TRAINED_TO, SAVED_EVERY = "max_steps", "save_steps"
 """Fields of its plan that Trainer writes beside every checkpoint."""
+
+UNREAD = (Kind.NO_WEIGHTS, Kind.DAMAGED, Kind.NOT_ONLY_WEIGHTS)
 
 NO_FAULTS = (Kind.RATE_JUMP, Kind.LEFT_ASIDE)
 
@@ -42,7 +46,14 @@ class Deep(NamedTuple):
     elsewhere: Elsewhere | None = None
 
 
-def audit(source: Source | str | Path, *, weights: bool = True, deep: Deep | None = None) -> Audit:
+def audit(
+    source: Source | str | Path,
+    *,
+    weights: bool = True,
+    deep: Deep | None = None,
+    architecture: Any = None,
+    fit: bool = True,
+) -> Audit:
     """Look for faults in the checkpoints of a source.
 
     Args:
@@ -50,6 +61,8 @@ def audit(source: Source | str | Path, *, weights: bool = True, deep: Deep | Non
         weights: read the weights too, one checkpoint at a time. Without, the hashes that a hub knows find identical
             weights, and nothing is downloaded but configs.
         deep: the models and a batch on which every checkpoint is run too; None runs none.
+        architecture: of the models, as `open_series` takes it.
+        fit: load the weights of the last checkpoint into its model, where weights are read.
 
     Raises:
         OSError: the hub does not answer.
@@ -69,10 +82,39 @@ def audit(source: Source | str | Path, *, weights: bool = True, deep: Deep | Non
         of_weights = list(weight_faults(source, readable, {one.steps for one in of_files}))
         notes += [one for one in of_weights if one.kind in NO_FAULTS]
         findings += [one for one in of_weights if one.kind not in NO_FAULTS]
+    unread = {label for one in findings if one.kind in UNREAD for label in one.checkpoints}
+    readable = [entry for entry in readable if entry.label not in unread]
+    given = architecture if deep is None else deep.architecture
+    findings = _without_other_forms(source, readable, findings, given)
+    unfit = [_unfit(source, each, given) for each in readable[-1:] if weights and fit and not each.ranged()]
+    findings += [one for one, known in filter(None, unfit) if known]
+    notes += [one for one, known in filter(None, unfit) if not known]
     findings += _of_lists(source, {label for one in findings for label in one.checkpoints})
-    if deep is not None:
+    if deep is not None and not any(unfit):
         findings += function_faults(source, readable, *deep)
     return Audit(source.name, len(entries), weights, tuple(findings), source.ignored, tuple(notes), source.names)
+
+
+def _unfit(source: Source, entry: Entry, given: Any) -> tuple[Finding, bool] | None:
+    """Load a checkpoint as a measurement does; return why it cannot, and whether anything says what the model is."""
+    try:
+        models.load(models.unloaded(architecture_of(source, given)), entry.load())
+    except UnknownModelError as reason:
+        return at_entry(Kind.UNFIT, entry, reason=str(reason).partition(": ")[0]), False
+    except (ValueError, OSError) as reason:
+        return at_entry(Kind.UNFIT, entry, reason=str(reason)), True
+    return None
+
+
+def _without_other_forms(
+    source: Source, entries: Sequence[Entry], findings: Sequence[Finding], given: Any
+) -> list[Finding]:
+    """Leave out other names of weights in which the model has them too, as a mixture's experts one by one."""
+    forms = {Kind.OTHER_SHAPES, Kind.OTHER_TYPES}
+    renamed = [one for one in findings if one.kind in forms and all(None in pair for pair in one.differences.values())]
+    labels = {label for one in renamed for label in one.checkpoints}
+    fit = {each.label for each in entries if each.label in labels and _unfit(source, each, given) is None}
+    return [one for one in findings if one not in renamed or not fit.issuperset(one.checkpoints)]
 
 
 def _of_steps(source: Source) -> Iterator[Finding]:

@@ -62,6 +62,8 @@ class Kind(enum.StrEnum):
     """Files hold more than weights, which was not read. No fault."""
     UNFINISHED = "unfinished"
     """The run has not come to its last step. No fault."""
+    UNFIT = "unfit"
+    """The weights do not fit the model that the config describes. Where nothing describes one: no fault."""
     OTHER_SHAPES = "other shapes"
     """Names or shapes differ from most checkpoints'."""
     OTHER_TYPES = "other types"
@@ -195,7 +197,7 @@ def _sentence(finding: Finding) -> str:
             return f"{_some(finding.checkpoints)}: most are named as {finding.reason}. Are they of another training?"
         case Kind.EXCHANGED:
             return f"{' and '.join(finding.checkpoints)} lie on the path of the weights where the other one belongs"
-        case Kind.NO_WEIGHTS | Kind.DAMAGED | Kind.NOT_ONLY_WEIGHTS:
+        case Kind.NO_WEIGHTS | Kind.DAMAGED | Kind.NOT_ONLY_WEIGHTS | Kind.UNFIT:
             return f"{labels}: {finding.reason or 'holds no weights'}"
         case Kind.NON_FINITE_WEIGHTS:
             return f"{labels}: {_some(finding.weights)}"

@@ -12,12 +12,13 @@ from typing import Any
 from stagewise import models
 from stagewise.architecture import Architecture
 from stagewise.checkpoints import names
-from stagewise.checkpoints._architectures import architecture_from, asked_for, read_off, some_fields
+from stagewise.checkpoints._architectures import UnknownModelError, architecture_from, asked_for, read_off, some_fields
 from stagewise.checkpoints._digest import digest, short_digest
 from stagewise.checkpoints._weight_files import (
     INSIDE,
     Contents,
     State,
+    unusable,
 )
 
 TRAINER = "trainer_state.json"
@@ -157,8 +158,9 @@ def in_memory(given: Sequence[tuple[int, Any]], name: str) -> Source:
     loads = [(names.whole(step), partial(_weights_of, model)) for step, model in given]
     entries = [_loaded(f"item {number}", step, load) for number, (step, load) in enumerate(loads)]
     built = [model for _, model in given if not isinstance(model, Mapping)]
-    if any(point.fwd_hooks for model in built for point in getattr(model, "hook_dict", {}).values()):
-        warnings.warn("hooks that stay with a model are no part of a series: its weights alone are taken", stacklevel=3)
+    if extras := sorted({name for model in built for name in models.extras(model)}):
+        beside = " and ".join(extras)
+        warnings.warn(f"{beside} of a model in memory: no part of a series, its weights alone are taken", stacklevel=3)
     return Source(name, tuple(entries), models.described(built[0]) if built else None, ordered=True)
 
 
@@ -177,6 +179,9 @@ def by_hand(name: str, steps: Iterable[int], load: Callable[[int], State]) -> So
 
 def _weights_of(model: Any) -> State:
     named = model if isinstance(model, Mapping) else models.weights(model)
+    for name, weight in named.items():
+        if kind := unusable(weight):
+            raise ValueError(f"a model in memory holds {name} {kind}")
     return {INSIDE.sub("", name): weight for name, weight in named.items()}
 
 
@@ -202,7 +207,7 @@ def architecture_of(source: Source, given: Any) -> Architecture:
     if config is None and first is not None:
         config = read_off(first.load(), source.name, some or {})
     if config is None:
-        raise ValueError(asked_for(source.name))
+        raise UnknownModelError(asked_for(source.name))
     return architecture_from({**config, **(some or {})})
 
 

@@ -64,7 +64,14 @@ def command(function: Callable[..., None], *, models: bool = False) -> Callable[
 def reported_errors() -> Iterator[None]:
     """Print an error in a line or two, and a warning in one; files on disk stay, and a rerun resumes."""
     ignore_local_look()
-    usual, warnings.formatwarning = warnings.formatwarning, lambda message, *_: f"note: {message}\n"
+    notes: dict[str, None] = {}
+
+    def note(text: str) -> str:
+        known = text in notes
+        notes[text] = None
+        return "" if known else f"note: {text}\n"
+
+    usual, warnings.formatwarning = warnings.formatwarning, lambda message, *_: note(str(message))
     try:
         with safe_path(), redirect_stdout(PlainStream(sys.stdout)), redirect_stderr(PlainStream(sys.stderr)):
             yield

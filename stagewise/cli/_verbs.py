@@ -218,7 +218,7 @@ def audit(
     with executor_named(executor, jobs) as pool:
         if deep_batch is not None and pool is not None:
             deep_batch = deep_batch._replace(elsewhere=partial(map_elsewhere, cast(Executor, pool)))
-        result = audit_source(checkpoints, weights=weights, deep=deep_batch)
+        result = audit_source(checkpoints, weights=weights, deep=deep_batch, architecture=opening.architecture)
     print(result.to_json() if as_json else result)
     if not result.clean:
         raise typer.Exit(1)

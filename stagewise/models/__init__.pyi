@@ -19,6 +19,7 @@ from ._lean_reading import rotary_hooks as rotary_hooks
 from ._lean_reading import shown_hooks as shown_hooks
 from ._lean_weights import LeanWeights as LeanWeights
 from ._model import Model as Model
+from ._model import extras as extras
 from ._native import is_native as is_native
 from ._numbers import Dtype as Dtype
 from ._numbers import check_device as check_device

@@ -146,7 +146,7 @@ def described(model: Any) -> Architecture:
     if hasattr(model, "hook_dict") and not is_bridge(model):
         return Architecture(model.cfg)
     config: Any = getattr(getattr(model, "original_model", model), "config", None)
-    if not hasattr(config, "to_dict"):
+    if not getattr(type(config), "model_type", "") or not hasattr(config, "to_dict"):  # pyvene's config names no model
         raise ValueError(
             "a model in memory is a HookedTransformer, a TransformerBridge around a Hugging Face model, or a Hugging "
             f"Face model; got {type(model).__name__}. For weights by name, give `architecture` too"

@@ -1,5 +1,6 @@
 """The interface of a model: the part of TransformerLens's that everything here is built on."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, runtime_checkable
@@ -81,3 +82,18 @@ class Bridge(Model, Protocol):
 def uncompiled(model: Any) -> Any:
     """Return the model that `torch.compile` wraps; any other as it is."""
     return getattr(model, "_orig_mod", model)
+
+
+_LIBRARIES = ("torch", "transformers", "transformer_lens", "accelerate")
+"""Packages whose hooks only show what a module computes, or move it."""
+
+
+def extras(model: Any) -> list[str]:
+    """Name what a model computes with beside its weights: hooks that stay, modules in the place of hook points."""
+    points = getattr(model, "hook_dict", {})
+    modules = list(model.modules()) if isinstance(model, nn.Module) else []
+    hooks = [hook for each in modules for hook in (*each._forward_hooks.values(), *each._forward_pre_hooks.values())]
+    packages = {str(getattr(getattr(hook, "func", hook), "__module__", "")).partition(".")[0] for hook in hooks}
+    stay = any(point.fwd_hooks for point in points.values()) or not packages <= {*_LIBRARIES}
+    inside = any(re.search(r"hook_\w+\.", name) for name in points)
+    return ["hooks that stay"] * stay + ["modules in the place of hook points (sparse autoencoders, say)"] * inside

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from transformers import MixtralConfig, MixtralForCausalLM
 
 from stagewise.checkpoints import _checksums as checksums
 from stagewise.checkpoints._digest import file_sha256
@@ -143,9 +144,55 @@ def test_steps_out_of_order_are_found_in_a_list() -> None:
     assert (finding.kind, finding.steps) == ("out of order", (20,))
 
 
+def renamed_weights(folder: Path) -> None:
+    for step in STEPS:
+        rewrite(folder, step, lambda state: state.update(extra=torch.zeros(2)))
+
+
+def narrow(folder: Path) -> None:
+    for path in folder.glob("*/config.json"):
+        path.write_text(json.dumps({**json.loads(path.read_text()), "intermediate_size": 5}))
+
+
+@pytest.mark.parametrize(("change", "why"), [(renamed_weights, "extra: not a parameter"), (narrow, "in the model")])
+def test_weights_that_a_measurement_would_refuse_are_a_fault(
+    change: Change, why: str, clean: Path, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(clean, tmp_path / "copy"))
+    change(folder)
+    (finding,) = audited(folder).findings
+    assert (finding.kind, finding.steps) == ("unfit", STEPS[-1:])
+    assert why in finding.message
+
+
+def test_weights_of_which_nothing_says_the_model_are_told_as_a_note(tmp_path: Path) -> None:
+    for step in (1, 2):
+        save_file({"w": torch.full((2, 2), float(step))}, tmp_path / f"step_{step}.safetensors")
+    found = audit(tmp_path)
+    assert found.clean
+    assert [one.kind for one in found.notes] == ["unfit"]
+    assert "nothing says which model" in str(found)
+
+
+def test_a_mixture_saved_in_both_of_its_forms_is_one_series(tmp_path: Path) -> None:
+    sizes = {"vocab_size": 16, "hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1}
+    config = MixtralConfig(**sizes, num_attention_heads=2, num_key_value_heads=2, num_local_experts=2)
+    mixture: Any = MixtralForCausalLM(config)
+    for step in (1, 2, 3):
+        mixture.save_pretrained(tmp_path / f"checkpoint-{step}")
+        with torch.no_grad():
+            mixture.lm_head.weight.add_(0.01)
+    (tmp_path / "checkpoint-3" / WEIGHTS).unlink()
+    torch.save(mixture.state_dict(), tmp_path / "checkpoint-3" / "pytorch_model.bin")
+    assert not {"other shapes", "other types"} & {one.kind for one in audited(tmp_path).findings}
+    state = mixture.state_dict() | {"other.weight": torch.zeros(2)}
+    torch.save(state, tmp_path / "checkpoint-3" / "pytorch_model.bin")
+    assert "other shapes" in {one.kind for one in audited(tmp_path).findings}
+
+
 def test_every_kind_of_fault_is_planted_somewhere() -> None:
     elsewhere = {"out of order", "not only weights", "change of rate", "outlying function", "unfinished"}
-    elsewhere |= {"other order", "left aside"}
+    elsewhere |= {"other order", "left aside", "unfit"}
     assert set(Kind) == {*FAULTS, *elsewhere}
 
 

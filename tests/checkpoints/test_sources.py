@@ -152,8 +152,21 @@ def test_models_in_memory_are_a_series(kind: str, compiled: bool, hugging_face: 
 def test_hooks_that_stay_with_a_model_in_memory_are_left_aside_with_a_line() -> None:
     hooked: Any = native(0)
     hooked.hook_dict["blocks.0.attn.hook_z"].add_perma_hook(lambda z, hook: 2 * z)
-    with pytest.warns(UserWarning, match="no part of a series: its weights alone are taken"):
+    with pytest.warns(UserWarning, match="hooks that stay of a model in memory: no part of a series"):
         open_series([(0, hooked)])
+
+
+def test_hooks_of_torch_on_a_model_in_memory_are_left_aside_with_a_line_but_not_those_of_its_library(
+    hugging_face: Callable[..., Any], recwarn: pytest.WarningsRecorder
+) -> None:
+    plain = hugging_face("Llama", 0)
+    plain(torch.arange(5)[None], output_attentions=True)  # transformers hooks what it shows
+    assert any(each._forward_hooks for each in plain.modules())
+    open_series([(0, plain)])
+    assert not [each for each in recwarn if "in memory" in str(each.message)]
+    plain.model.layers[0].register_forward_hook(lambda module, given, out: 0 * out)
+    with pytest.warns(UserWarning, match="hooks that stay of a model in memory: no part of a series"):
+        open_series([(0, plain)])
 
 
 @pytest.mark.hooked_only("the state of a compiled bridge keeps the names of what it wraps")

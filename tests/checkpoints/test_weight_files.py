@@ -123,15 +123,15 @@ def test_real_numbers_of_every_type_are_read_and_asked_whether_they_are_finite(
 @pytest.mark.parametrize(
     ("weight", "form"),
     [
-        (torch.zeros(4, device="meta"), "without its numbers, on torch's meta device"),
-        (torch.eye(3).to_sparse(), "as a sparse_coo tensor"),
-        (torch.zeros(2, 2, dtype=torch.uint8).view(torch.float4_e2m1fn_x2), "two numbers a byte"),
+        (torch.zeros(4, device="meta"), "without its numbers, on torch's meta device: save it from where it has them"),
+        (torch.eye(3).to_sparse(), "as a sparse_coo tensor: take `weight.to_dense()`"),
+        (torch.zeros(2, 2, dtype=torch.uint8).view(torch.float4_e2m1fn_x2), "two numbers a byte: convert it to flo"),
     ],
     ids=["meta", "sparse", "float4"],
 )
 def test_what_nothing_can_be_computed_with_is_refused_in_a_line(weight: Tensor, form: str, tmp_path: Path) -> None:
     torch.save({"W": weight}, tmp_path / "model_1.pt")
-    with pytest.raises(ValueError, match=r"model_1\.pt holds W .*: convert it to float32") as refused:
+    with pytest.raises(ValueError, match=r"model_1\.pt holds W ") as refused:
         read([tmp_path / "model_1.pt"])
     assert form in str(refused.value)
     assert "\n" not in str(refused.value)

@@ -1,0 +1,90 @@
+"""Objects of other libraries in memory and the files that they write: measured, or refused with their name."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.optim.swa_utils import AveragedModel
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from stagewise.checkpoints.audit import audit
+from stagewise.checkpoints.series import open_series
+
+CONFIG = LlamaConfig(
+    vocab_size=16, hidden_size=32, intermediate_size=32, num_hidden_layers=2, num_attention_heads=4,
+    num_key_value_heads=4, max_position_embeddings=16,
+)  # fmt: skip
+
+
+def llama() -> nn.Module:
+    torch.manual_seed(0)
+    model: nn.Module = LlamaForCausalLM(CONFIG).eval()
+    return model
+
+
+def test_averages_of_torch_are_told_as_averages_in_files_and_refused_in_memory(tmp_path: Path) -> None:
+    averaged = AveragedModel(llama())
+    for step in (1, 2):
+        averaged.update_parameters(averaged.module)
+        torch.save(averaged.state_dict(), tmp_path / f"step_{step}.pt")
+    CONFIG.to_json_file(tmp_path / "config.json")
+    with pytest.warns(UserWarning, match="of torch's AveragedModel: the weights are averages"):
+        assert "the weights are averages" in str(audit(tmp_path))
+    with pytest.raises(ValueError, match="got AveragedModel"):
+        open_series([(0, averaged)])
+
+
+def test_a_sparse_autoencoder_in_a_model_is_left_aside_with_a_line() -> None:
+    sae_lens = pytest.importorskip("sae_lens", reason="sae-lens is not installed")
+    from transformer_lens import HookedTransformerConfig
+
+    sizes = {"n_layers": 1, "d_model": 16, "n_ctx": 16, "d_head": 8, "n_heads": 2, "d_vocab": 32, "act_fn": "gelu"}
+    model: Any = sae_lens.HookedSAETransformer(HookedTransformerConfig(**sizes, device="cpu", seed=0))
+    plain = open_series([(0, model)]).weights(0)
+    sae = sae_lens.StandardSAE(sae_lens.StandardSAEConfig(d_in=16, d_sae=32, device="cpu", dtype="float32"))
+    sae.cfg.metadata.hook_name = "blocks.0.hook_resid_post"
+    model.add_sae(sae)
+    with pytest.warns(UserWarning, match="modules in the place of hook points .* its weights alone are taken"):
+        series = open_series([(0, model)])
+    assert {name: weight.tolist() for name, weight in series.weights(0).items()} == {
+        name: weight.tolist() for name, weight in plain.items()
+    }
+
+
+def test_quantised_tensors_in_memory_are_refused_and_their_values_are_read() -> None:
+    torchao = pytest.importorskip("torchao.quantization", reason="torchao is not installed")
+    model = llama()
+    torchao.quantize_(model, torchao.Int8WeightOnlyConfig())
+    with pytest.raises(ValueError, match=r"holds model.layers.0.self_attn.q_proj.weight as a Int8Tensor.*dequantize"):
+        open_series([(0, model)])
+    plain = {name: weight.dequantize() for name, weight in model.state_dict().items()}
+    assert open_series([(0, plain)], architecture=CONFIG).model(0)(torch.arange(5)[None]).isfinite().all()
+
+
+def test_what_pyvene_wraps_is_refused_by_its_name() -> None:
+    pyvene = pytest.importorskip("pyvene", reason="pyvene is not installed")
+    plan = pyvene.IntervenableConfig(
+        representations=[{"layer": 0, "component": "block_output"}], intervention_types=pyvene.VanillaIntervention
+    )
+    with pytest.raises(ValueError, match="or a Hugging Face model; got IntervenableModel"):
+        open_series([(0, pyvene.IntervenableModel(plan, model=llama()))])
+
+
+def test_which_weights_a_schedule_free_optimiser_left_is_told_of_each_checkpoint(tmp_path: Path) -> None:
+    schedulefree = pytest.importorskip("schedulefree", reason="schedulefree is not installed")
+    model = llama()
+    optimiser = schedulefree.AdamWScheduleFree(model.parameters(), lr=0.01)
+    for step in (1, 2, 3, 4):
+        optimiser.train()
+        model(torch.arange(8)[None], labels=torch.arange(8)[None]).loss.backward()
+        optimiser.step()
+        if step % 2:
+            optimiser.eval()
+        torch.save({"model": model.state_dict(), "optimizer": optimiser.state_dict()}, tmp_path / f"step_{step}.pt")
+    CONFIG.to_json_file(tmp_path / "config.json")
+    with pytest.warns(UserWarning, match="schedule-free: the weights are averages"):
+        told = str(audit(tmp_path))
+    assert "step_1.pt, step_3.pt: train_mode False (schedule-free: the weights are averages" in told
+    assert "step_2.pt, step_4.pt: train_mode True (schedule-free: the weights are those that are trained" in told
