@@ -24,17 +24,12 @@ from .findings.onsets import find_onsets as find_onsets
 from .findings.replicates import find_replicates as find_replicates
 from .findings.stages import Stages as Stages
 from .findings.stages import find_stages as find_stages
-from .measurement._langevin import Sampler as Sampler
-from .measurement._langevin import local_learning_coefficient as local_learning_coefficient
 from .measurement._while_training import measure_on as measure_on
 from .measurement._while_training import measure_on_lightning as measure_on_lightning
 from .measurement._while_training import watched as watched
 from .measurement.engine import measure as measure
-from .measurement.learning_coefficient import measure_learning_coefficients as measure_learning_coefficients
 from .measurement.probe_batch import load_batch as load_batch
 from .measurement.relation_search import propose_relations as propose_relations
-from .measurement.trajectory import compare_checkpoints as compare_checkpoints
-from .measurement.trajectory import measure_trajectory as measure_trajectory
 from .plan import ClampHead as ClampHead
 from .presets import recipe_for as recipe_for
 from .probe import AbstractPatternProbe as AbstractPatternProbe
@@ -51,7 +46,6 @@ from .replay.branching import branch as branch
 from .replay.branching import intervene as intervene
 from .replay.certifying import certify as certify
 from .replay.densifying import densify as densify
-from .reporting._atlas import atlas as atlas
 from .reporting.attention_view import show_attention as show_attention
 from .reporting.comparison import compare as compare
 from .reporting.page import report as report

@@ -42,7 +42,6 @@ FEW: dict[str, list[str]] = {
     "cause attribute": ["--from", "2", "--transition", "loss 0.5", "--orders", "1"],
     "cause certify": ["--from", "2"],
     "watch": ["--once"],
-    "series llc": ["--checkpoints", "2", "--draws", "2", "--burn-in", "1", "--chains", "1"],
     "series sweep": ["recall", "--steps", "1", "--set", "task.n_pairs=0"],
     "run TASK": ["--steps", "1"],
     "run emergence": ["--figure", "4", "--budget", "1", "--grid", "N_pairs=", "--quiet"],
@@ -229,12 +228,11 @@ def file_links(folder: Path, written: Path) -> None:
         "stages.json",
         "lineage.json",
         "measurements.parquet",
-        "comparisons.parquet",
         "certificate.parquet",
         "batch.json",
         "example.json",
     )
-    names = ("report.html", "learning-coefficients.svg", "alignment.svg", "summary.csv", "analysis.json", "SHA256SUMS")
+    names = ("report.html", "summary.csv", "analysis.json", "SHA256SUMS")
     for number, name in enumerate((*names, LOCK, *(f"tables/{each}" for each in tables), f"tables/parts/{LOCK}")):
         (folder / name).unlink(missing_ok=True)
         link = (folder / name).hardlink_to if number % 2 else (folder / name).symlink_to

@@ -51,7 +51,6 @@ SMALL = {
     "cause branch": ["--from", "2"],
     "cause attribute": ["--from", "2", "--dry-run"],
     "cause certify": ["--from", "2", "--dry-run"],
-    "series llc": ["--quiet", "--burn-in", "1", "--draws", "2", "--chains", "2"],
 }
 """Command, or command and task -> options that make it small; those of the page stay."""
 
@@ -161,14 +160,6 @@ def trainer() -> Any:
 def call(words: list[str]) -> None:
     """Run a command line of a page, made small."""
     program, *rest = words
-    if rest[:2] == ["series", "atlas"]:  # of a family that is on no machine here: a folder and its copy take its place
-        options = dict(zip(rest[3::2], rest[4::2], strict=True)) | {"--sizes": "run,copy", "--tokens-per-step": "64"}
-        shutil.copytree("my-run", "my-copy", dirs_exist_ok=True)
-        rest = [
-            *rest[:2],
-            "my-{size}",
-            *(word for name in options.keys() - {"--seeds", "--text"} for word in (name, options[name])),
-        ]
     if program == "stagewise":
         small = [
             *SMALL.get(rest[0], []),

@@ -25,7 +25,7 @@ LISTED = {
 
 def test_the_package_offers_what_its_stub_names() -> None:
     assert set(stagewise.__all__) == set(dir(stagewise)) == LISTED.keys()
-    assert {"measure", "find_stages", "Quantity", "plot", "save_on", "Sampler"} <= LISTED.keys()
+    assert {"measure", "find_stages", "Quantity", "plot", "save_on", "StageCriteria"} <= LISTED.keys()
 
 
 def test_a_public_name_is_that_of_its_module() -> None:

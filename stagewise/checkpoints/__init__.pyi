@@ -7,7 +7,6 @@ from ._digest import SHORT as SHORT
 from ._digest import digest as digest
 from ._digest import is_told as is_told
 from ._digest import short_digest as short_digest
-from ._sketches import project as project
 from ._table_file import PROVENANCE as PROVENANCE
 from ._table_file import TableFile as TableFile
 from ._table_file import chosen as chosen

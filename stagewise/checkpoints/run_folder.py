@@ -51,13 +51,6 @@ INTERVENTIONS = "tables/interventions.parquet"
 CERTIFICATE = "tables/certificate.parquet"
 """Verdicts on what each transition needs."""
 
-COMPARISONS = "tables/comparisons.parquet"
-"""Checkpoints held against each other."""
-
-COEFFICIENTS = "tables/learning-coefficients.parquet"
-SAMPLED = "tables/sampled"
-"""Local learning coefficients of checkpoints: the table, and each one, from which an interrupted sampling resumes."""
-
 BATCH = "tables/batch.json"
 """The record of the probe batch for a report: where relations lie, which queries are scored, which references."""
 

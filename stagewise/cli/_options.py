@@ -121,7 +121,7 @@ class SeriesOptions:
     ] = None
     checkpoints: Annotated[
         int | None,
-        Option(help="only so many checkpoints, log-spaced, the first and the last one too; llc takes 24 if not given"),
+        Option(help="only so many checkpoints, log-spaced, the first and the last one too"),
     ] = None
     steps: Annotated[
         str | None,

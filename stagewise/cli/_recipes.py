@@ -173,7 +173,7 @@ def recipe_of_run(folder: Path, tasks: Sequence[str], verb: str) -> "Recipe":
     if folder.is_dir() and not (folder / RUN).exists():
         raise FileNotFoundError(
             f"{folder} is not a run folder: there is no {RUN} in it, and {verb} a training by the recipe there. Of "
-            "checkpoints trained elsewhere `stagewise report` and `stagewise series trajectory` say what they show"
+            "checkpoints trained elsewhere `stagewise report` says what they show"
         )
     return recipe_in(folder, tasks=tasks)
 

@@ -2,8 +2,6 @@
 
 import dataclasses
 import sys
-from concurrent.futures import Executor
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -15,11 +13,9 @@ from stagewise.cli._commands import command
 from stagewise.cli._findings import show
 from stagewise.cli._groups import OpenGroup
 from stagewise.cli._names import TASKS, only_task, run_folder_named, task_classes
-from stagewise.cli._options import AsJson, Device, ExecutorName, Origin, OwnTask, SeriesOptions
+from stagewise.cli._options import AsJson, Device, Origin, OwnTask, SeriesOptions
 from stagewise.cli._recipes import recipe_in, recipe_of
-from stagewise.cli._sweep import executor_named
 from stagewise.plain_text import file_part
-from stagewise.processes import map_elsewhere
 
 if TYPE_CHECKING:
     from stagewise.checkpoints.audit import Deep
@@ -188,7 +184,6 @@ def audit(
     opening: SeriesOptions,
     own_task: OwnTask = None,
     device: Device = "cpu",
-    executor: ExecutorName = None,
     as_json: AsJson = False,
 ) -> None:
     """Look for missing, repeated, damaged or outlying checkpoints.
@@ -199,26 +194,16 @@ def audit(
     from stagewise.checkpoints.audit import audit as audit_source
     from stagewise.checkpoints.series import find
 
-    if executor and not deep:
-        raise ValueError("--executor runs checkpoints elsewhere, which --deep asks for: give both")
     if own_task:
         task_classes(own_task)  # which the record may name
-    found = find(_sources.seen_by(executor, source), **opening.finding())
+    found = find(source, **opening.finding())
     checkpoints = only_chosen(found, opening.branch, opening.choice)
     weights = (deep or not checkpoints.remote) if weights is None else weights
     if weights or deep:
         whole = checkpoints.of(entry for entry in checkpoints.entries if deep or not entry.ranged())
         _sources.agree_to_cost([whole], opening.yes)
     deep_batch = deep_of(source, checkpoints, opening.architecture, own_task, device) if deep else None
-    jobs = Path()
-    if executor:  # submitit's lie beside the tables of the source, not in its own folder
-        from stagewise.analysis import folder_of
-
-        jobs = folder_of(checkpoints).absolute()
-    with executor_named(executor, jobs) as pool:
-        if deep_batch is not None and pool is not None:
-            deep_batch = deep_batch._replace(elsewhere=partial(map_elsewhere, cast(Executor, pool)))
-        result = audit_source(checkpoints, weights=weights, deep=deep_batch, architecture=opening.architecture)
+    result = audit_source(checkpoints, weights=weights, deep=deep_batch, architecture=opening.architecture)
     print(result.to_json() if as_json else result)
     if not result.clean:
         raise typer.Exit(1)

@@ -9,21 +9,21 @@ from typing import Any
 
 import typer
 
-from stagewise.cli._atlas import atlas, suites
 from stagewise.cli._commands import command
 from stagewise.cli._findings import compare, lineage, stages
 from stagewise.cli._groups import OpenGroup
+from stagewise.cli._relations import relations
 from stagewise.cli._replays import attribute, branch, certify, densify, intervene
+from stagewise.cli._suites import suites
 from stagewise.cli._sweep import sweep
-from stagewise.cli._trajectory import llc, relations, trajectory
 from stagewise.cli._verbs import audit, measure, report, run_app, train
 from stagewise.cli._watch import watch
 
 TOP = (report, stages, watch, audit, densify, train, measure)
 GROUPS: dict[str, tuple[str, tuple[Callable[..., None], ...]]] = {
     "series": (
-        "Compare runs, heads, sizes and checkpoints; sweep settings.",
-        (compare, lineage, relations, trajectory, llc, sweep, atlas, suites),
+        "Compare runs and heads; sweep settings; known suites.",
+        (compare, lineage, relations, sweep, suites),
     ),
     "cause": (
         "Continue a run changed: what each transition depends on.",

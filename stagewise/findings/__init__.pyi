@@ -1,7 +1,6 @@
 from ._frames import digest as digest
 from ._frames import names_of as names_of
 from ._frames import resamples_of as resamples_of
-from ._frames import rows_of as rows_of
 from ._kinds import OUTPUTS as OUTPUTS
 from ._kinds import PATTERNS as PATTERNS
 from ._kinds import has_patterns as has_patterns

@@ -1,5 +1,3 @@
-from ._langevin import Sampler as Sampler
-from ._langevin import check_devinterp as check_devinterp
 from ._measuring import in_words as in_words
 from ._passes import only_circuits as only_circuits
 from ._provenance import analysis_record as analysis_record

@@ -3,7 +3,7 @@
 import dataclasses
 import itertools
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -317,13 +317,6 @@ def checked_readings(probe: AbstractProbe, given: Any, sequences: int) -> list[R
                 'the axis "batch" holds one value a sequence'
             )
     return readings
-
-
-def finite_states(series: CheckpointSeries, states: Iterable[tuple[int, State]]) -> Iterator[tuple[int, State]]:
-    """Yield the steps and weights of a series that are finite, and warn of the others."""
-    for step, state in states:
-        if unmeasured(state, f"step {step} of {series.name!r}") is None:
-            yield step, state
 
 
 def unmeasured(state: State, where: str) -> pd.DataFrame | None:

@@ -5,9 +5,7 @@ from ._building import hook_point as hook_point
 from ._building import hooked_module as hooked_module
 from ._building import unloaded as unloaded
 from ._clamps import Clamps as Clamps
-from ._clamps import of_head as of_head
 from ._clamps import targets as targets
-from ._clamps import trained as trained
 from ._config_fields import named_config as named_config
 from ._edits import Replacement as Replacement
 from ._edits import check_factors as check_factors

@@ -1,4 +1,3 @@
-from ._trajectory import trajectory as trajectory
 from .curves import kl_curves as kl_curves
 from .curves import loss_curve as loss_curve
 from .curves import n_gram_curves as n_gram_curves
@@ -11,7 +10,6 @@ from .generic import quantity as quantity
 from .heads import head_curves as head_curves
 from .heads import head_masses as head_masses
 from .heads import head_scores as head_scores
-from .heads import learning_coefficients as learning_coefficients
 from .heads import specialisation as specialisation
 from .heads import value_alignment as value_alignment
 from .maps import attention_map as attention_map

@@ -1,27 +1,17 @@
-"""Curves of heads over training: attention, entropy, what they write, any score of theirs, learning coefficients."""
+"""Curves of heads over training: attention, entropy, what they write, any score of theirs."""
 
 from collections.abc import Mapping, Sequence
 
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from stagewise.event import HEAD_KINDS
 from stagewise.findings import Stages
 from stagewise.plot import axes as step_axis
-from stagewise.plot.axes import panels
-from stagewise.plot.curves import BLACK, axes_of, family, finish, prepared, quantity_of, set_value_axis, theory_curves
+from stagewise.plot.curves import axes_of, family, finish, prepared, quantity_of, set_value_axis, theory_curves
 from stagewise.statistics import DEFAULT
-from stagewise.table import Head, Quantity, head_label, select
+from stagewise.table import Head, head_label, select
 from stagewise.words import headed
-
-_PROBE = "LearningCoefficient"
-
-_HEADS = 12
-"""Heads that are drawn: those whose coefficient moved most."""
-
-_BELOW = 0.5
-"""Part of the largest coefficient to which an axis goes below 0, where a coefficient is of no minimum."""
 
 
 def head_masses(
@@ -172,38 +162,3 @@ def _check_one_a_head(rows: pd.DataFrame, name: str) -> None:
 def _name_head(ax: Axes, table: pd.DataFrame, head: Head) -> None:
     colour = step_axis.ink(step_axis.head_colours(table)[head])
     ax.set_title(head_label(*head), loc="left", color=colour, fontweight="bold", fontsize=10, pad=16)
-
-
-def learning_coefficients(table: pd.DataFrame, stages: Stages | None = None) -> Figure:
-    """Draw local learning coefficients: the model's, its drift dashed; below it those of single heads, if any.
-
-    Where some are positive the axis ends a little below 0: far from a minimum, as at the start of training, they are
-    negative by far and have no such meaning. All are in the table.
-    """
-    whole, drift = select(table, _PROBE, "whole_model"), select(table, _PROBE, "drift")
-    heads = table[(table["probe"] == _PROBE) & (table["quantity"] == "of_head")]
-    number = 2 if len(heads) else 1
-    figure, (first, *others) = panels(number, 2.6 * number)
-    prepared(first, whole, stages)
-    first.axhline(0, color=step_axis.GREY, linewidth=0.6, zorder=1)
-    step_axis.curve(first, drift, "drift", step_axis.GREY, theory=True)
-    step_axis.curve(first, whole, "whole model", BLACK, "o")
-    _finish(first, whole, quantity_of(table, _PROBE, "whole_model"))
-    for ax in others:
-        prepared(ax, heads, stages)
-        first.set_xlabel("")
-        ax.axhline(0, color=step_axis.GREY, linewidth=0.6, zorder=1)
-        colours = step_axis.head_colours(heads)
-        for number, (layer, head) in enumerate(moved_most(heads, _HEADS)):
-            rows = heads[(heads["layer"] == layer) & (heads["head"] == head)]
-            step_axis.curve(ax, rows, head_label(layer, head), colours[layer, head], step_axis.marker(number))
-        _finish(ax, heads, quantity_of(table, _PROBE, "of_head"))
-    return figure
-
-
-def _finish(ax: Axes, rows: pd.DataFrame, quantity: Quantity) -> None:
-    set_value_axis(ax, quantity)
-    ends = [rows[name].dropna() for name in ("value", "hi") if name in rows]
-    if (top := max(float(end.max()) for end in ends if len(end))) > 0 and ax.get_ylim()[0] < -_BELOW * top:
-        ax.set_ylim(-_BELOW * top, 1.1 * top)
-    finish(ax)

@@ -12,12 +12,12 @@ from matplotlib.colors import TwoSlopeNorm
 from matplotlib.figure import Figure
 from scipy import stats
 
-from stagewise.findings import rows_of, scores
+from stagewise.findings import scores
 from stagewise.findings.delays import find_delays
-from stagewise.plot.axes import curve, marker, new_axes, ordered_colours, panels, set_step_axis
+from stagewise.plot.axes import curve, new_axes, ordered_colours, panels, set_step_axis
 from stagewise.plot.curves import BLACK, axes_of, finish, quantity_of, set_value_axis
 from stagewise.statistics import FEWEST_SEEDS, LEVEL
-from stagewise.table import Role, select
+from stagewise.table import select
 from stagewise.words import branch_in_words, curve_label, end_in_words
 from stagewise.words import transition as in_words
 
@@ -132,46 +132,6 @@ def _lines(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
     lines = {curve_label(labels): line for labels, line in scores.by_labels(rows, axes_of(rows))}
     moved = {label: max(np.ptp(one["value"]) for _, one in line.groupby("run")) for label, line in lines.items()}
     return {label: lines[label] for label in sorted(lines, key=lambda label: -moved[label])[:_LINES]}
-
-
-def milestones(events: pd.DataFrame, over: str, last: int | float, ax: Axes | None = None) -> Axes:
-    """Draw a row an event, a mark a size: its mean over seeds, and each seed small."""
-    order, sizes = list(dict.fromkeys(events["event"])), list(dict.fromkeys(events["size"]))
-    ax = new_axes(ax, width=7.6, height=1.0 + _ROW * len(order))
-    if over == "time":
-        set_step_axis(ax, np.concatenate([[0], events["time"], [last]]))
-    colours, gap = ordered_colours(sizes), _APART / max(len(sizes), 1)
-    for place, size in enumerate(sizes):
-        rows = events[events["size"] == size]
-        heights = np.array([order.index(name) for name in rows["event"]]) + gap * (place - (len(sizes) - 1) / 2)
-        colour = colours[size]
-        ax.scatter(rows[over], heights, s=7, color=colour, alpha=0.5, linewidth=0, label="_seeds")
-        means = rows.assign(height=heights).groupby("event", sort=False)[[over, "height"]].mean()
-        ax.scatter(means[over], means["height"], s=26, color=colour, marker=marker(place), label=str(size), zorder=3)
-    ax.set_yticks(range(len(order)), order)
-    ax.set_ylim(len(order) - 0.5, -0.5)
-    ax.grid(axis="x", color="#e4e5ec", linewidth=0.6)
-    ax.spines[["top", "right"]].set_visible(False)
-    if over == "loss":
-        ax.set_xlabel("loss, nats")
-        ax.invert_xaxis()
-    ax.legend(frameon=False, fontsize=8.5, loc="upper left", bbox_to_anchor=(1.01, 1))
-    return ax
-
-
-def losses(table: pd.DataFrame, sizes: Mapping[str, str], ax: Axes | None = None) -> Axes:
-    """Draw the loss of every run, one colour a size; the first run of each names it."""
-    rows, ax = rows_of(table, Role.LOSS), new_axes(ax, height=2.8)
-    set_step_axis(ax, rows["step"])
-    colours, named = ordered_colours(list(dict.fromkeys(sizes.values()))), set[str]()
-    for run, line in rows.groupby("run", sort=False):
-        size = sizes[str(run)]
-        curve(
-            ax, line.drop(columns=["lo", "hi"], errors="ignore"), f"_{size}" if size in named else size, colours[size]
-        )
-        named.add(size)
-    set_value_axis(ax, quantity_of(table, str(rows["probe"].iloc[0]), str(rows["quantity"].iloc[0])))
-    return finish(ax)
 
 
 def interventions(rows: pd.DataFrame, ax: Axes | None = None) -> Axes:

@@ -1,4 +1,3 @@
-from ._atlas import atlas as atlas
 from ._logged import logged_folder as logged_folder
 from ._logged import logged_folders as logged_folders
 from ._measured import Measured as Measured

@@ -34,8 +34,6 @@ FRAMES = {
     "metrics": (run_folder.METRICS, "delete it to report without the training loss"),
     "repeated": (run_folder.REPEATED, "measure it anew"),
     "interventions": (run_folder.INTERVENTIONS, "delete it, and run `stagewise cause intervene` again"),
-    "comparisons": (run_folder.COMPARISONS, "delete it, and run `stagewise series trajectory` again"),
-    "coefficients": (run_folder.COEFFICIENTS, "delete it, and run `stagewise series llc` again"),
 }
 """Field of `Measured` -> its file in a run folder, and what to do where that is damaged."""
 
@@ -60,8 +58,6 @@ class Measured(NamedTuple):
     whole: pd.DataFrame | TableFile | None = None
     lineage: Lineage | None = None
     interventions: pd.DataFrame | None = None
-    comparisons: pd.DataFrame | None = None
-    coefficients: pd.DataFrame | None = None
     example: Mapping[str, Any] | None = None
 
     def only(

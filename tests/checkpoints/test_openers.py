@@ -168,7 +168,7 @@ TAKE_A_SOURCE = {
     if any(each.param_type_name == "argument" and each.name in ("source", "sources") for each in command.params)
 }
 
-OF_WEIGHTS = {"measure", "audit", "trajectory", "relations", "llc"}
+OF_WEIGHTS = {"measure", "audit", "relations"}
 """Last words of the commands that need weights."""
 
 

@@ -48,9 +48,7 @@ def downloaded(hub: Any) -> set[str]:
     return {asked.split()[1].split("/")[0] for asked in hub.asked if asked.startswith("GET") and WEIGHTS in asked}
 
 
-@pytest.mark.parametrize(
-    "verb", [["report"], ["measure"], ["audit", "--deep"], ["series", "llc"], ["series", "trajectory"]]
-)
+@pytest.mark.parametrize("verb", [["report"], ["measure"], ["audit", "--deep"]])
 def test_much_is_refused_in_a_script_and_no_weights_are_downloaded(
     verb: list[str], hub: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -193,20 +191,12 @@ def test_seeds_that_are_measured_are_taken_as_they_are(tmp_path: Path, monkeypat
         ("measure --dtype float16", "dtype is one of float32, bfloat16, got 'float16'"),
         ("measure --probe QKOffset --only Nothing", "none of the default probes"),
         ("measure --task recall", "the batch holds token"),
-        ("series llc --device nowhere", "torch sees no device"),
-        ("series llc --heads", "take the whole model"),
-        ("series llc --checkpoints 1", "the first and the last one at least"),
-        pytest.param("series llc --dry-run", "updates", marks=pytest.mark.slow),
-        ("series trajectory --device nowhere", "torch sees no device"),
-        ("series trajectory --task recall", "the batch holds token"),
     ],
 )
 @pytest.mark.usefixtures("unchecked")
 def test_a_command_that_is_refused_leaves_the_folder_to_other_sources(
     arguments: str, message: str, checkpoints: Path, tmp_path: Path
 ) -> None:
-    if arguments.startswith("series llc"):
-        pytest.importorskip("devinterp")
     words = [*arguments.split(), str(checkpoints), "--out", str(tmp_path / "out")]
     printed = CliRunner().invoke(app, words).output
     assert message in " ".join(printed.split())

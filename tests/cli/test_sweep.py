@@ -19,7 +19,7 @@ import pytest
 from pandas.testing import assert_frame_equal
 from typer.testing import CliRunner
 
-from stagewise.checkpoints.run_folder import COMPARISONS, table_file
+from stagewise.checkpoints.run_folder import table_file
 from stagewise.cli._sweep import JOBS, _parameters, executor_named
 from stagewise.cli.app import app
 from stagewise.recipe import Recipe
@@ -135,25 +135,6 @@ def test_checkpoints_are_measured_on_a_cluster(
     with distributed.LocalCluster(n_workers=1, processes=False, dashboard_address=None) as cluster:
         assert measured("there", "--executor", f"dask:{cluster.scheduler_address}") == 0
     assert_frame_equal(table_file(Path("here")).read(), table_file(Path("there")).read().assign(run="here"))
-
-
-@pytest.mark.usefixtures("few_sequences", "unchecked")
-def test_checkpoints_are_compared_and_audited_on_a_cluster(
-    small_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    distributed = pytest.importorskip("distributed", reason="the extra `cluster` is not installed")
-    shutil.copytree(small_folder, tmp_path / "run")
-    monkeypatch.chdir(tmp_path)
-    here = [
-        called(*each) for each in (["series", "trajectory", "run", "--quiet"], ["audit", "run", "--deep", "--json"])
-    ]
-    table = pd.read_parquet(Path("run", COMPARISONS))
-    with distributed.LocalCluster(n_workers=1, processes=False, dashboard_address=None) as cluster:
-        there = ("--executor", f"dask:{cluster.scheduler_address}")
-        assert called("audit", "run", "--deep", "--json", *there) == here[1]
-        called("series", "trajectory", "run", "--quiet", *there)
-    assert_frame_equal(pd.read_parquet(Path("run", COMPARISONS)), table)
-    assert "--executor runs checkpoints elsewhere, which --deep asks for" in called("audit", "run", *there, status=2)
 
 
 def called(*arguments: str, status: int = 0) -> str:

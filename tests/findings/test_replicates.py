@@ -10,7 +10,6 @@ import pytest
 
 from stagewise.findings.replicates import FRAMES, Replicates, _event, find_replicates, replicates_of
 from stagewise.findings.stages import Stages, find_stages
-from stagewise.reporting._atlas import milestones
 from stagewise.saved_findings import load_replicates, save_replicates
 from stagewise.words.seeds import names
 
@@ -103,19 +102,3 @@ def test_two_runs_of_one_name_are_refused(references: pd.DataFrame) -> None:
     stages: Stages = find_stages(references)
     with pytest.raises(ValueError, match="runs of different names, got run, run"):
         replicates_of([stages, stages])
-
-
-def test_the_first_of_the_heads_that_do_the_same_stands_for_all(one_onset: pd.DataFrame) -> None:
-    early = one_onset[one_onset["head"] == 0]
-    late = early.assign(head=3, step=3 * early["step"])
-    one, other = find_stages(early), find_stages(pd.concat([late, early.assign(head=2)]).assign(run="larger"))
-    assert (other.onsets["onset"].sum(), len(milestones(other).onsets)) == (2, 1)
-    found = replicates_of([milestones(one), milestones(other)])
-    assert names(found, lambda _: "the first head") == ["the first head attends more to the previous token"]
-    (event,) = found.events.to_dict("records")
-    assert (event["seeds"], event["step"]) == (2, pytest.approx(one.onsets["t50"].iloc[0], rel=0.01))
-
-
-def test_stages_without_onsets_stay_as_they_are(one_onset: pd.DataFrame) -> None:
-    flat = find_stages(one_onset[one_onset["head"] == 1])
-    assert milestones(flat).onsets.empty

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from stagewise import saved_findings
 from stagewise.checkpoints._digest import digest
-from stagewise.measurement import _earlier, _langevin
+from stagewise.measurement import _earlier
 from tests.golden import findings, readings
 
 DATA = Path(__file__).parent / "data"
@@ -39,9 +39,6 @@ GOLDENS: Mapping[str, Golden] = {
     ),
     "readings": Golden(
         _earlier.VERSION, "stagewise/measurement/_earlier.py", {"readings": readings.find_readings}, FLOAT32
-    ),
-    "coefficients": Golden(
-        _langevin.VERSION, "stagewise/measurement/_langevin.py", {"coefficients": readings.find_coefficients}, FLOAT32
     ),
 }
 

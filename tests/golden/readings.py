@@ -1,4 +1,4 @@
-"""What the catalogue of probes reads out of a model of random weights, and its learning coefficient, as plain data."""
+"""What the catalogue of probes reads out of a model of random weights, as plain data."""
 
 from typing import Any
 
@@ -9,8 +9,6 @@ from stagewise import measure, models, probes
 from stagewise.architecture import Architecture
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.init import GaussianInit
-from stagewise.measurement._langevin import Sampler
-from stagewise.measurement.learning_coefficient import measure_learning_coefficients
 from stagewise.probe import AbstractProbe
 from stagewise.task import AbstractTask
 from stagewise.tasks import MarkovChain, RepeatedTokens
@@ -22,7 +20,6 @@ TASKS: dict[str, AbstractTask] = {
 }
 SIZES = {"n_layers": 2, "n_heads": 3, "d_model": 12, "d_head": 4, "d_mlp": 8, "act_fn": "relu", "d_vocab": D_VOCAB}
 FEATURES = {"copy": torch.eye(D_VOCAB), "next": torch.eye(D_VOCAB).roll(1, 0)}
-SHORT = Sampler(draws=8, burn_in=2, chains=2, step_size=0.01)
 
 
 def _series(task: AbstractTask) -> CheckpointSeries:
@@ -53,10 +50,3 @@ def find_readings() -> dict[str, Any]:
         name: _summed(measure(_series(TASKS[name]), _catalogue(), batch, progress=False))
         for name, batch in batches.items()
     }
-
-
-def find_coefficients() -> dict[str, Any]:
-    """Return the learning coefficients of the whole model and of its heads."""
-    task = TASKS["Markov chain"]
-    batch = task.probe_batch(16, seed=0)
-    return _summed(measure_learning_coefficients(_series(task), batch, SHORT, heads=True, progress=False))

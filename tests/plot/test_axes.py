@@ -62,7 +62,6 @@ ONE_A_STEP: dict[str, Callable[[pd.DataFrame], object]] = {
     "PatternClusters.cluster": plot.clusters,
     "PatternClusters.centroid": plot.centroids,
     "MeanPattern.attention": lambda table: plot.attention_map(table, 3),
-    "Trajectory.position": plot.trajectory,
     "Other.score": lambda table: plot.quantity(table, "Other", "score"),
 }
 """Figures by a quantity that they draw."""

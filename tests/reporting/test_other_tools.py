@@ -1,20 +1,29 @@
 """The recipes of `docs/other-tools.md` hold the table's scores and the answer, as each tool itself reads them."""
 
+import dataclasses
 import re
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
+import torch
 
-from stagewise import answer
+import stagewise
+from stagewise import answer, recipe_for, schedules, train
 from stagewise.checkpoints.logged_curves import read_log
 from stagewise.checkpoints.run_folder import TABLE, write
+from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.findings import Stages
 from stagewise.saved_findings import save_stages
 from stagewise.table import select, tidy
+from stagewise.tasks import MarkovChain
 
 PAGE = Path(__file__).parents[2] / "docs" / "other-tools.md"
-BEGINNING, WANDB, TENSORBOARD, XARRAY = re.findall(r"```py\n(.*?)```", PAGE.read_text(encoding="utf8"), re.DOTALL)
+BEGINNING, WANDB, TENSORBOARD, XARRAY, DEVINTERP, PATH = re.findall(
+    r"```py\n(.*?)```", PAGE.read_text(encoding="utf8"), re.DOTALL
+)
 HEAD = "AttentionTo/mass/induction/1/1"
 
 pytestmark = pytest.mark.docs
@@ -67,3 +76,30 @@ def test_wandb_gets_a_run_that_stays_here(
     (table,) = (folder / "wandb").rglob("*.table.json")
     starts = [row[0] for row in pd.read_json(table, typ="series")["data"]]
     assert starts == stages_of_both.table["start"].tolist()[1:]
+
+
+@pytest.fixture
+def run(folder: Path) -> CheckpointSeries:
+    recipe = recipe_for(MarkovChain)
+    plan = dataclasses.replace(recipe.plan, steps=16, batch_size=8, save=schedules.linear(every=8, stop=16))
+    return train(dataclasses.replace(recipe, plan=plan), folder / "runs" / "markov", progress=False)
+
+
+def test_devinterp_samples_each_checkpoint_of_a_run(run: CheckpointSeries) -> None:
+    pytest.importorskip("devinterp")
+    short = DEVINTERP.replace('"num_chains": 4, "num_draws": 200', '"num_chains": 2, "num_draws": 4')
+    names: dict[str, Any] = {}
+    exec(BEGINNING + short, names)
+    batch, found = names["batch"], names["coefficients"]
+    for step in found:
+        logits = run.model(step)(batch.tokens)[:, :-1].flatten(0, 1)
+        loss = torch.nn.functional.cross_entropy(logits, batch.tokens[:, 1:].flatten())
+        assert float(found[step].init_loss) == pytest.approx(loss.item(), rel=0.05)  # of batches that are drawn
+
+
+def test_the_path_of_three_checkpoints_keeps_their_distances(run: CheckpointSeries) -> None:
+    names: dict[str, Any] = {"stagewise": stagewise, "series": run}
+    exec(PATH, names)
+    for i, j in ((0, 1), (1, 2), (0, 2)):
+        expected = np.linalg.norm(names["weights"][i] - names["weights"][j])
+        assert np.linalg.norm(names["path"][i] - names["path"][j]) == pytest.approx(expected, rel=1e-3)

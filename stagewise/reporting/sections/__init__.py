@@ -25,8 +25,6 @@ SECTIONS: tuple[Section, ...] = (
     maps.PROFILES,
     heads.WEIGHTS,
     heads.SCORES,
-    generic.COMPARED,
-    generic.DEGENERACY,
 )
 """Sections on the table."""
 

@@ -1,4 +1,4 @@
-"""The sections of probes that have none of their own, a figure a quantity; and of interventions and comparisons."""
+"""The sections of probes that have none of their own, a figure a quantity; and of interventions."""
 
 import dataclasses
 import functools
@@ -9,18 +9,15 @@ import pandas as pd
 
 from stagewise import plot
 from stagewise.findings import Stages
-from stagewise.measurement.unsettled import unsettled, unsettled_in_words
 from stagewise.plot.curves import axes_of, quantity_of
 from stagewise.plot.generic import COLOURED, GREYS, PANELS, finite_rows, kind_of, lines_in, long_axis
 from stagewise.reporting._figure import Plot, identifier
-from stagewise.reporting._html import texts, wording
+from stagewise.reporting._html import wording
 from stagewise.reporting._measured import Measured
 from stagewise.reporting._prose import in_words
 from stagewise.reporting._section import Blocks, Section, never_missing
 from stagewise.table import LOGGED, Quantity, select
 from stagewise.words import capital
-
-LAST = "last checkpoint"
 
 
 def generic_sections(measured: Measured, elsewhere: Iterable[str]) -> list[Section]:
@@ -121,41 +118,6 @@ def _listed(names: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
-def _compared(measured: Measured) -> Blocks:
-    """Return a figure a quantity of the checkpoints' comparisons, and the way of the run."""
-    table = measured.comparisons
-    if table is None or table.empty:
-        return []
-    blocks: Blocks = []
-    for probe, name in table[["probe", "quantity"]].drop_duplicates().itertuples(index=False):
-        if probe == "Trajectory":
-            continue
-        rows, what = select(table, probe, name), quantity_of(table, probe, name)
-        if "compared" in rows:  # of all comparisons those with the last checkpoint
-            rows = rows[rows["compared"] == LAST].drop(columns="compared")
-        rows.attrs = table.attrs
-        look_for = [wording("further", probe)] if probe in texts()["further"] else []
-        words = " ".join([html.escape(caption(rows, what)), *look_for])
-        file = f"compared-{identifier(in_words(probe)).lower()}-{identifier(name)}"
-        blocks.append(Plot(file, {"": plot.quantity(rows, probe, name, measured.stages)}, rows, words))
-    way = table[table["probe"] == "Trajectory"]
-    if len(way):
-        blocks.append(
-            Plot("trajectory", {"": plot.trajectory(way, measured.stages)}, way, wording("further", "trajectory"))
-        )
-    return blocks
-
-
-def _coefficients(measured: Measured) -> Blocks:
-    """Return the coefficients over training."""
-    rows = measured.coefficients
-    if rows is None or rows.empty:
-        return []
-    heads = ["of-heads"] if (rows["quantity"] == "of_head").any() else []
-    words = f"{wording('further', 'coefficients', *heads)} {unsettled_in_words(unsettled(rows))}".strip()
-    return [Plot("learning-coefficients", {"": plot.learning_coefficients(rows, measured.stages)}, rows, words)]
-
-
 def _delays(measured: Measured) -> Blocks:
     """Return the matrix of transitions, and of heads and changes."""
     rows = measured.interventions
@@ -165,5 +127,3 @@ def _delays(measured: Measured) -> Blocks:
 
 
 INTERVENTIONS: Section = Section("interventions", "What a stage needs", _delays, applies=never_missing)
-COMPARED: Section = Section("compared", "Checkpoints held against each other", _compared, applies=never_missing)
-DEGENERACY: Section = Section("degeneracy", "How degenerate the loss is", _coefficients, applies=never_missing)
