@@ -35,7 +35,6 @@ from stagewise.training import train
 pytestmark = pytest.mark.usefixtures("few_sequences", "unchecked", "undrawn")
 
 FEW: dict[str, list[str]] = {
-    "audit": ["--deep"],
     "densify": ["--between", "2", "4"],
     "cause branch": ["--from", "2", "--set", "plan.learning_rate=0.1", "--no-controls"],
     "cause intervene": ["--from", "2", "--hold", "L0H0", "--no-controls"],

@@ -275,7 +275,7 @@ ARGUMENTS = st.lists(
                     "--only",
                     "--without",
                 ),
-                *("--probe", "--memory", "--workers", "--json", "--quiet", "--text", "--tokenizer", "--task", "--deep"),
+                *("--probe", "--memory", "--workers", "--json", "--quiet", "--text", "--tokenizer", "--task"),
                 *("--architecture", "--contexts", "--device", "--dtype", "--figure", "--out", "-h", "--"),
                 *("nonsense", "no:where", "os:system", "plan.steps=x", "=", "task=3", "3", "-1", "1e9", "cpu", "nan"),
             ]

@@ -15,7 +15,6 @@ from pathlib import Path
 
 from evidence.calibration.apart import jobs as of_apart
 from evidence.calibration.bumps import jobs as of_bumps
-from evidence.calibration.deep_audit import jobs as of_deep_audit
 from evidence.calibration.densified import jobs as of_densified
 from evidence.calibration.drawn import jobs as of_drawn
 from evidence.calibration.emergence import jobs as of_emergence
@@ -33,37 +32,32 @@ from evidence.calibration.seeds import jobs as of_seeds
 FOLDER = Path("runs/calibration")
 NO_DECISION = {
     *("_frames.py", "stages.py", "__main__.py"),
-    *("early_warning.py", "deep_audit.py", "tables.py", "densified_bound.py", "ablation.py", "ranks.py", "rivals.py"),
+    *("early_warning.py", "tables.py", "densified_bound.py", "ablation.py", "ranks.py", "rivals.py"),
 }
 """Modules that decide nothing about transitions; early warning and the bound for densified runs have their commands."""
-
-AUDIT = ("stagewise/checkpoints/*.py", "evidence/calibration/deep_audit.py", "evidence/calibration/audit/*.py")
-"""What decides the cases of the audit."""
 
 
 def jobs() -> dict[str, Job]:
     """Return every case by its name."""
     areas = (
         *(of_onsets, of_findings, of_homes, of_seeds, of_lineages, of_emergence, of_laws, of_null_table),
-        *(of_deep_audit, of_apart, of_densified, of_periods, of_bumps, of_drawn),
+        *(of_apart, of_densified, of_periods, of_bumps, of_drawn),
     )
     return {name: job for area in areas for name, job in area()}
 
 
 @functools.cache
-def code(audit: bool) -> str:
-    """Return a hash of the code that audits, or that finds transitions: another one is calibrated anew."""
+def code() -> str:
+    """Return a hash of the code that finds transitions: another one is calibrated anew."""
     rooms = (*map(Path, ("stagewise/statistics", "stagewise/findings")), Path(__file__).parent)
     found = [path for room in rooms for path in room.rglob("*.py")]
     paths = [path for path in found if path.name not in NO_DECISION]
-    if audit:
-        paths = [path for pattern in AUDIT for path in Path().glob(pattern)]
     return hashlib.sha256(b"".join(path.read_bytes() for path in sorted(paths))).hexdigest()[:12]
 
 
 def run(name: str, repetitions: int) -> list[Row]:
     """Run one case, or read what it gave."""
-    path = FOLDER / code("deep audit" in name) / f"{re.sub('[^a-zA-Z0-9.]+', '-', name)}.{repetitions}.json"
+    path = FOLDER / code() / f"{re.sub('[^a-zA-Z0-9.]+', '-', name)}.{repetitions}.json"
     if path.exists():
         return [Row(**row) for row in json.loads(path.read_text(encoding="utf8"))]
     rows = jobs()[name](repetitions)

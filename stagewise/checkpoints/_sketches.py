@@ -17,29 +17,11 @@ NUMBERS = 256
 PERIOD = 64 * NUMBERS
 """Entries after which the signs repeat, up to a sign of each repetition."""
 
-SAMPLE = 4096
-"""Entries of a weight whose precision is looked at."""
-
-ROUNDED = 0.99
-"""Part of the entries that a type holds exactly, of a weight that was rounded to it; of others it is about 0."""
-
-ENOUGH_VALUES = 64
-"""Non-zero entries from which on their rounding is looked at."""
-
-LEVELS = 256
-"""Values that a weight of eight bits has at most."""
-
 SMALL = 64
 """Weights of fewer entries are left out of the common path where there are larger ones: their directions are few."""
 
 PRECISION = {"torch.float64": 1e-4, "torch.float32": 1e-4, "torch.float16": 2e-3}
 """Relative changes of a weight that are not taken for changes, by its type; others have bfloat16's."""
-
-ENOUGH = 4
-"""Checkpoints from which on an end, or an exchange, can be judged: of three, the reverse order is as short."""
-
-MANY = 256
-"""Entries of a weight whose direction, rounding or standing still is judged."""
 
 COARSE = 1e-2
 """The same of bfloat16 and coarser types, whose rounding changes a weight by up to 0.4 %."""
@@ -47,16 +29,14 @@ COARSE = 1e-2
 
 class Sketch(NamedTuple):
     """The part of a weight that the audit keeps. `numbers` is a linear map that keeps distances, of a small weight its
-    entries; `bits` is a hash of the entries as float32; `rounding` says what they were rounded to, if anything.
+    entries; `bits` is a hash of the entries as float32.
     """
 
     numbers: np.ndarray
     norm: float
     size: int
-    zeros: int
     bits: int
     uniform: bool
-    rounding: str
     kind: str
     shape: tuple[int, ...]
 
@@ -73,7 +53,6 @@ def sketched(state: Mapping[str, Tensor]) -> dict[str, Sketch]:
 def _sketch(weight: Tensor, numbers: np.ndarray) -> Sketch:
     real = torch.view_as_real(weight) if weight.is_complex() else weight
     flat = real.to("cpu", torch.float32).reshape(-1).contiguous()
-    sample = flat[:: max(1, len(flat) // SAMPLE)]
     norm = float(torch.linalg.vector_norm(flat))
     if not math.isfinite(norm):  # an entry is not, or the squares of large ones are too large
         norm = float(torch.linalg.vector_norm(flat.double()))
@@ -83,23 +62,11 @@ def _sketch(weight: Tensor, numbers: np.ndarray) -> Sketch:
         kept,
         norm,
         len(flat),
-        len(flat) - int(torch.count_nonzero(flat)),
         xxhash.xxh3_64_intdigest(flat.numpy().data),
         len(flat) == 0 or bool((flat == flat[0]).all()),
-        _rounding(sample[sample != 0]),
         str(weight.dtype),
         tuple(weight.shape),
     )
-
-
-def _rounding(sample: Tensor) -> str:
-    """Return the type that non-zero entries were rounded to; empty where nothing tells."""
-    if len(sample) < ENOUGH_VALUES:
-        return ""
-    for kind in (torch.bfloat16, torch.float16):
-        if float((sample.to(kind).float() == sample).float().mean()) > ROUNDED:
-            return str(kind).removeprefix("torch.")
-    return f"{LEVELS} values" if len(sample) >= 4 * LEVELS >= 4 * len(torch.unique(sample)) else ""
 
 
 def project(flat: Tensor) -> np.ndarray:
@@ -141,7 +108,6 @@ class WeightPath:
     rows: np.ndarray
     numbers: np.ndarray
     norms: np.ndarray
-    zeros: np.ndarray
     size: int
     precision: float
 
@@ -152,13 +118,13 @@ class WeightPath:
         """Return the distances between each row and the `of`-th next one."""
         return norm(self.numbers[of:] - self.numbers[:-of])
 
-    def beside(self, row: int) -> list[int]:
-        """Return the rows next to one: two, at an end one."""
-        return [k for k in (row - 1, row + 1) if 0 <= k < len(self)]
-
     def moves(self) -> bool:
-        """Whether the weight ever changes by more than rounding does."""
-        return len(self) > 1 and bool(self.strides().max() > self.precision * self.norms.max())
+        """Whether the weight usually changes by more than rounding does."""
+        return len(self) > 1 and self.usual_stride() > self.precision * float(self.norms.max())
+
+    def usual_stride(self) -> float:
+        """Return the median distance between neighbours."""
+        return float(np.median(self.strides()))
 
     def cosines(self) -> np.ndarray:
         """Return the cosine between each row and the next one; 1 where one of them is zero."""
@@ -177,20 +143,8 @@ class WeightPath:
         chosen = np.isin(self.rows, checkpoints)
         if chosen.all():
             return self
-        parts = {name: getattr(self, name)[chosen] for name in ("rows", "numbers", "norms", "zeros")}
+        parts = {name: getattr(self, name)[chosen] for name in ("rows", "numbers", "norms")}
         return dataclasses.replace(self, **parts)
-
-
-class Deviation(NamedTuple):
-    """A checkpoint that is not where its neighbours let one expect it. `other` is the one whose weights it has, or at
-    the other end of a jump; no names stand for all weights together.
-    """
-
-    checkpoint: int
-    weights: tuple[str, ...] = ()
-    times: float | None = None
-    other: int | None = None
-    scale: float | None = None
 
 
 def norm(differences: np.ndarray) -> np.ndarray:
@@ -218,7 +172,6 @@ def _path(name: str, sketches: Sequence[Sketch | None]) -> WeightPath:
         np.array(list(chosen), dtype=int),
         np.array([sketch.numbers for sketch in chosen.values()]),
         np.array([sketch.norm for sketch in chosen.values()]),
-        np.array([sketch.zeros for sketch in chosen.values()]),
         next((sketch.size for sketch in chosen.values()), 0),
         max((PRECISION.get(kind, COARSE) for kind in kinds), default=COARSE),
     )
@@ -226,7 +179,7 @@ def _path(name: str, sketches: Sequence[Sketch | None]) -> WeightPath:
 
 def common_path(paths: Sequence[WeightPath]) -> WeightPath | None:
     """Join the weights that move into one path of the checkpoints with all, each in units of its usual stride."""
-    moving = [path for path in paths if len(path) > 1 and _usual_stride(path) > path.precision * path.norms.max()]
+    moving = [path for path in paths if path.moves()]
     longest = max((len(path) for path in moving), default=0)
     moving = [path for path in moving if 2 * len(path) > longest]
     moving = [path for path in moving if path.size >= SMALL] or moving
@@ -235,12 +188,8 @@ def common_path(paths: Sequence[WeightPath]) -> WeightPath | None:
     rows = moving[0].rows
     for path in moving:
         rows = np.intersect1d(rows, path.rows)
-    units = [_usual_stride(path) * math.sqrt(len(moving)) for path in moving]
+    units = [path.usual_stride() * math.sqrt(len(moving)) for path in moving]
     parts = [path.at(rows).numbers / unit for path, unit in zip(moving, units, strict=True)]
     numbers = np.concatenate(parts, axis=1)
     size, precision = sum(path.size for path in moving), max(path.precision for path in moving)
-    return WeightPath("", rows, numbers, norm(numbers), np.zeros(len(rows), dtype=int), size, precision)
-
-
-def _usual_stride(path: WeightPath) -> float:
-    return float(np.median(path.strides()))
+    return WeightPath("", rows, numbers, norm(numbers), size, precision)

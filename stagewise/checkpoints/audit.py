@@ -5,23 +5,21 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from stagewise import models
-from stagewise.architecture import Architecture
 from stagewise.checkpoints import _checksums as checksums
 from stagewise.checkpoints._architectures import UnknownModelError
 from stagewise.checkpoints._comparisons import at_entry, other_steps, read_each, unusual
-from stagewise.checkpoints._copies import FIRST_UPDATE
+from stagewise.checkpoints._path_rules import FIRST_UPDATE
 from stagewise.checkpoints._step_gaps import missing_steps
 from stagewise.checkpoints._table_file import read_json
-from stagewise.checkpoints._weight_faults import Elsewhere, function_faults, weight_faults
+from stagewise.checkpoints._weight_faults import weight_faults
 from stagewise.checkpoints._weight_names import TRAINING, is_file, stem
 from stagewise.checkpoints.findings import Audit, Finding, Kind
 from stagewise.checkpoints.names import convention, is_step, read_names
 from stagewise.checkpoints.series import find
 from stagewise.checkpoints.sources import STEP, TRAINER, Entry, Source, architecture_of, written_backwards
-from stagewise.task import Batch
 
 VOLATILE = {"_name_or_path", "transformers_version", "torch_dtype", "dtype", "use_cache"}
 """Fields of a config that may change without changing the model."""
@@ -31,28 +29,12 @@ TRAINED_TO, SAVED_EVERY = "max_steps", "save_steps"
 
 UNREAD = (Kind.NO_WEIGHTS, Kind.DAMAGED, Kind.NOT_ONLY_WEIGHTS)
 
-NO_FAULTS = (Kind.RATE_JUMP, Kind.LEFT_ASIDE)
-
 MOST_DUE = 1000
 """Steps that a trainer still meant to save and that are named one by one."""
 
 
-class Deep(NamedTuple):
-    """Inputs of every checkpoint's run: the models of the series, one batch, a device; and where, if not here."""
-
-    architecture: Architecture
-    batch: Batch
-    device: str = "cpu"
-    elsewhere: Elsewhere | None = None
-
-
 def audit(
-    source: Source | str | Path,
-    *,
-    weights: bool = True,
-    deep: Deep | None = None,
-    architecture: Any = None,
-    fit: bool = True,
+    source: Source | str | Path, *, weights: bool = True, architecture: Any = None, fit: bool = True
 ) -> Audit:
     """Look for faults in the checkpoints of a source.
 
@@ -60,13 +42,11 @@ def audit(
         source: what `open_series` opens, or from `series.find`.
         weights: read the weights too, one checkpoint at a time. Without, the hashes that a hub knows find identical
             weights, and nothing is downloaded but configs.
-        deep: the models and a batch on which every checkpoint is run too; None runs none.
         architecture: of the models, as `open_series` takes it.
         fit: load the weights of the last checkpoint into its model, where weights are read.
 
     Raises:
         OSError: the hub does not answer.
-        ValueError: the batch does not fit the models.
     """
     source = source if isinstance(source, Source) else find(source)
     entries = source.entries
@@ -80,18 +60,15 @@ def audit(
     readable = [entry for entry in entries if (entry.label,) not in lost]
     if weights:
         of_weights = list(weight_faults(source, readable, {one.steps for one in of_files}))
-        notes += [one for one in of_weights if one.kind in NO_FAULTS]
-        findings += [one for one in of_weights if one.kind not in NO_FAULTS]
+        notes += [one for one in of_weights if one.kind is Kind.LEFT_ASIDE]
+        findings += [one for one in of_weights if one.kind is not Kind.LEFT_ASIDE]
     unread = {label for one in findings if one.kind in UNREAD for label in one.checkpoints}
     readable = [entry for entry in readable if entry.label not in unread]
-    given = architecture if deep is None else deep.architecture
-    findings = _without_other_forms(source, readable, findings, given)
-    unfit = [_unfit(source, each, given) for each in readable[-1:] if weights and fit and not each.ranged()]
+    findings = _without_other_forms(source, readable, findings, architecture)
+    unfit = [_unfit(source, each, architecture) for each in readable[-1:] if weights and fit and not each.ranged()]
     findings += [one for one, known in filter(None, unfit) if known]
     notes += [one for one, known in filter(None, unfit) if not known]
     findings += _of_lists(source, {label for one in findings for label in one.checkpoints})
-    if deep is not None and not any(unfit):
-        findings += function_faults(source, readable, *deep)
     return Audit(source.name, len(entries), weights, tuple(findings), source.ignored, tuple(notes), source.names)
 
 
@@ -216,7 +193,7 @@ def _of_hashes(source: Source) -> Iterator[Finding]:
             by_hash.setdefault(digest, []).append(entry)
     for same in by_hash.values():
         copies = len({(entry.at.branch, entry.at.step) for entry in same}) > 1
-        if copies and {entry.at.step for entry in same} != set(FIRST_UPDATE):
+        if copies and {entry.at.step for entry in same} != FIRST_UPDATE:
             yield at_entry(Kind.IDENTICAL_WEIGHTS, *same)
 
 

@@ -4,7 +4,6 @@ import dataclasses
 import enum
 import html
 import json
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -36,8 +35,6 @@ class Kind(enum.StrEnum):
     """The step that the trainer wrote beside the weights differs from the one in the name."""
     IDENTICAL_WEIGHTS = "identical weights"
     """Two steps have the same weights."""
-    NEARLY_IDENTICAL_WEIGHTS = "nearly identical weights"
-    """Two steps' weights differ by next to nothing, though the series moves."""
     WEIGHTS_OF_ANOTHER_STEP = "weights of another step"
     """A part of the weights, a shard or a layer, is another step's."""
     EXCHANGED = "exchanged steps"
@@ -52,12 +49,8 @@ class Kind(enum.StrEnum):
     """Nan or infinity among the weights."""
     OUTLYING_WEIGHTS = "outlying weights"
     """Weights lie far from their path at this checkpoint alone: changed, or of another training."""
-    OUTLYING_FUNCTION = "outlying function"
-    """The model's output lies far from the others' at this checkpoint alone, whatever its weights look like."""
     OTHER_RUN = "other run"
     """From this checkpoint on the series continues from unrelated weights."""
-    RATE_JUMP = "change of rate"
-    """From here on weights move faster or slower, as where the learning rate jumps. No fault."""
     LEFT_ASIDE = "left aside"
     """Files hold more than weights, which was not read. No fault."""
     UNFINISHED = "unfinished"
@@ -87,7 +80,6 @@ class Finding:
         differences: name -> this checkpoint's value and the usual one, None where there is none.
         reason: the message of the error when reading it, or where the fault was found.
         times: how many times longer than usual the way to the neighbours is.
-        scale: the weights' norm in units of the neighbours', where all of them have about the same.
     """
 
     kind: Kind
@@ -99,7 +91,6 @@ class Finding:
     differences: Mapping[str, tuple[Any, Any]] = dataclasses.field(default_factory=dict)
     reason: str = ""
     times: float | None = None
-    scale: float | None = None
 
     @property
     def message(self) -> str:
@@ -121,8 +112,7 @@ class Audit:
         weights: whether the weights were read, or only names, hashes and configs.
         findings: the faults, kind by kind.
         ignored: names that were not recognised as checkpoints.
-        notes: what is no fault, and may be of interest: where the weights' rate of change jumps, how far a run that is
-            not finished has come.
+        notes: what is no fault, and may be of interest: how far a run that is not finished has come.
         names: lines that say how names were read, where anything in them was ignored or left out.
     """
 
@@ -211,24 +201,12 @@ def _sentence(finding: Finding) -> str:
 
 def _of_path(finding: Finding) -> str:
     """Describe where weights lie on their path."""
-    weights, other = _some(finding.weights) or "all weights", finding.other_step
-    times = "" if finding.times is None or math.isinf(finding.times) else f"{finding.times:.3g} times "
-    match finding.kind:
-        case Kind.NEARLY_IDENTICAL_WEIGHTS:
-            return f"differs from step {other} by {finding.times:.1g} of the usual way between checkpoints"
-        case Kind.WEIGHTS_OF_ANOTHER_STEP:
-            return f"{weights} are those of step {other}, the other weights are not"
-        case Kind.OTHER_RUN:
-            return f"its weights have nothing in common with those of step {other}, {times}the usual way before it"
-        case Kind.OUTLYING_FUNCTION:
-            far = f"{times}as far from its neighbours' as theirs are apart" if times else "worse than its neighbours'"
-            return f"its predictions are {far} ({finding.reason})"
-        case Kind.RATE_JUMP:
-            return f"from here on weights move {times}as far between checkpoints as before"
-        case _ if finding.times is not None and math.isinf(finding.times):
-            return f"{weights}: a part, or all, is zero, not so at the neighbours"
-    scale = "" if finding.scale is None else f", with {finding.scale:.2g} times their norm"
-    return f"{weights}: away from both neighbours, {times}the usual way{scale}"
+    times = "" if finding.times is None else f", {finding.times:.3g} times the usual way"
+    if finding.kind is Kind.WEIGHTS_OF_ANOTHER_STEP:
+        return f"{_some(finding.weights)} are those of step {finding.other_step}, the other weights are not"
+    if finding.kind is Kind.OTHER_RUN:
+        return f"its weights have nothing in common with those of step {finding.other_step}{times} before it"
+    return f"{_some(finding.weights) or 'all weights'}: away from both neighbours{times}"
 
 
 def _some(names: Sequence[str]) -> str:

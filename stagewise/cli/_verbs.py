@@ -12,14 +12,13 @@ from stagewise.cli import _sources
 from stagewise.cli._commands import command
 from stagewise.cli._findings import show
 from stagewise.cli._groups import OpenGroup
-from stagewise.cli._names import TASKS, only_task, run_folder_named, task_classes
-from stagewise.cli._options import AsJson, Device, Origin, OwnTask, SeriesOptions
+from stagewise.cli._names import TASKS, run_folder_named, task_classes
+from stagewise.cli._options import AsJson, Origin, OwnTask, SeriesOptions
 from stagewise.cli._recipes import recipe_in, recipe_of
 from stagewise.plain_text import file_part
 
 if TYPE_CHECKING:
-    from stagewise.checkpoints.audit import Deep
-    from stagewise.checkpoints.sources import Source
+    pass
 
 ANY = "TASK"
 """The command that stands for every name that is not a command itself."""
@@ -179,11 +178,9 @@ def audit(
     weights: Annotated[
         bool | None, typer.Option("--weights/--no-weights", help="read the weights too; from a hub only if asked for")
     ] = None,
-    deep: Annotated[bool, typer.Option("--deep", help="run each checkpoint on one batch too, and compare")] = False,
     *,
     opening: SeriesOptions,
     own_task: OwnTask = None,
-    device: Device = "cpu",
     as_json: AsJson = False,
 ) -> None:
     """Look for missing, repeated, damaged or outlying checkpoints.
@@ -198,31 +195,11 @@ def audit(
         task_classes(own_task)  # which the record may name
     found = find(source, **opening.finding())
     checkpoints = only_chosen(found, opening.branch, opening.choice)
-    weights = (deep or not checkpoints.remote) if weights is None else weights
-    if weights or deep:
-        whole = checkpoints.of(entry for entry in checkpoints.entries if deep or not entry.ranged())
+    weights = not checkpoints.remote if weights is None else weights
+    if weights:
+        whole = checkpoints.of(entry for entry in checkpoints.entries if not entry.ranged())
         _sources.agree_to_cost([whole], opening.yes)
-    deep_batch = deep_of(source, checkpoints, opening.architecture, own_task, device) if deep else None
-    result = audit_source(checkpoints, weights=weights, deep=deep_batch, architecture=opening.architecture)
+    result = audit_source(checkpoints, weights=weights, architecture=opening.architecture)
     print(result.to_json() if as_json else result)
     if not result.clean:
         raise typer.Exit(1)
-
-
-def deep_of(
-    source: str, checkpoints: "Source", architecture: str | None, own_task: list[str] | None, device: str = "cpu"
-) -> "Deep":
-    """Return the task whose batch checkpoints are run on: their run's own, the named one, or repeated random tokens."""
-    from stagewise.checkpoints.audit import Deep
-    from stagewise.checkpoints.run_folder import RUN
-    from stagewise.checkpoints.sources import architecture_of
-    from stagewise.measurement.probe_batch import usable
-    from stagewise.tasks import RepeatedTokens
-
-    models = architecture_of(checkpoints, architecture)
-    if Path(source, RUN).exists():
-        task = recipe_in(Path(source), tasks=own_task or ()).task
-    else:
-        task = only_task(own_task) or RepeatedTokens.for_model(models)
-    n = max(2, min(64, 2**22 // (task.n_ctx * models.n_outputs)))
-    return Deep(models, usable(task.probe_batch(n, seed=0)), device)

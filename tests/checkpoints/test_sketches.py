@@ -52,15 +52,11 @@ def test_half_precision_weights_that_change_by_single_digits_never_have_one_hash
     assert len({sketched({"w": weight})["w"].bits for weight in moved}) == 200
 
 
-def test_norm_zeros_and_precision_are_told() -> None:
+def test_norm_and_size_are_told() -> None:
     weight = torch.randn(20, 30)
-    weight[:5] = 0
     sketch = sketched({"w": weight})["w"]
-    assert (sketch.zeros, sketch.size, sketch.shape, sketch.uniform) == (150, 600, (20, 30), False)
+    assert (sketch.size, sketch.shape, sketch.uniform) == (600, (20, 30), False)
     assert sketch.norm == pytest.approx(float(weight.norm()))
-    assert sketch.rounding == ""
-    for kind in (torch.bfloat16, torch.float16):
-        assert sketched({"w": weight.to(kind).float()})["w"].rounding == str(kind).removeprefix("torch.")
     assert sketched({"w": torch.ones(9)})["w"].uniform
 
 

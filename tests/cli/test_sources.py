@@ -48,7 +48,7 @@ def downloaded(hub: Any) -> set[str]:
     return {asked.split()[1].split("/")[0] for asked in hub.asked if asked.startswith("GET") and WEIGHTS in asked}
 
 
-@pytest.mark.parametrize("verb", [["report"], ["measure"], ["audit", "--deep"]])
+@pytest.mark.parametrize("verb", [["report"], ["measure"], ["audit", "--weights"]])
 def test_much_is_refused_in_a_script_and_no_weights_are_downloaded(
     verb: list[str], hub: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,4 +18,4 @@ def test_a_cases_rows_are_the_same_when_read_again(tmp_path: Path, monkeypatch: 
 
 def test_every_area_has_cases_with_names_of_their_own() -> None:
     areas = {name.split()[0] for name in calibration.jobs()}
-    assert {"null", "planted", "held", "lineage", "seeds", "emergence", "laws", "deep", "periods"} <= areas
+    assert {"null", "planted", "held", "lineage", "seeds", "emergence", "laws", "periods"} <= areas
