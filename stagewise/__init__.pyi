@@ -26,7 +26,6 @@ from .findings.stages import Stages as Stages
 from .findings.stages import find_stages as find_stages
 from .measurement._while_training import measure_on as measure_on
 from .measurement._while_training import measure_on_lightning as measure_on_lightning
-from .measurement._while_training import watched as watched
 from .measurement.engine import measure as measure
 from .measurement.probe_batch import load_batch as load_batch
 from .measurement.relation_search import propose_relations as propose_relations

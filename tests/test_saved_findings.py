@@ -121,7 +121,7 @@ def test_a_measured_table_has_one_digest_in_memory_and_on_disk(
     probes = [Loss(), KLToReference(), AttentionTo()]
     table = measure(small_run, probes, small_task.probe_batch(8, 0), save=tmp_path / TABLE, progress=False)
     stored = pd.read_parquet(tmp_path / TABLE)
-    mapped = join([tmp_path / TABLE], mapped_rows=0)
+    mapped = join([tmp_path / TABLE], rows_in_memory=0)
     mapped.attrs = stored.attrs
     assert digest(table) == digest(stored) == digest(mapped)
     file = table_file(tmp_path)

@@ -1,13 +1,12 @@
 """The cost of public suites on a cluster from measured parts: `python -m evidence.bench.scaling` prints
 docs/records/scaling.md.
 
-Times are those of the line that `stagewise report` says before it measures, scaled to one measured checkpoint.
+Times are those of products of matrices, scaled to one measured checkpoint.
 """
 
 from typing import NamedTuple
 
 from stagewise.architecture import Architecture
-from stagewise.cli._sources import products_a_checkpoint
 from stagewise.measurement.probe_batch import _NUMBERS, _SEQUENCES, _sequences
 from stagewise.probes.default_probes import default_probes
 from stagewise.tasks import RepeatedTokens
@@ -22,6 +21,9 @@ REVISIONS, BYTES = 154, 2
 """Revisions of a repository, and bytes of a parameter in its files."""
 
 WORKERS = 1, 8, 64
+
+PASSES = 10
+"""Passes of a checkpoint beside those of the edits: the clean one, gradients, restricted contexts."""
 
 
 class Size(NamedTuple):
@@ -85,7 +87,11 @@ def products(size: Size) -> float:
     model = size.architecture()
     task = RepeatedTokens.for_model(model)
     batch = task.probe_batch(_sequences(model, task.n_ctx, _SEQUENCES, _NUMBERS), 0)
-    return products_a_checkpoint(model, batch, default_probes(model, batch, task))
+    edits = {edit for probe in default_probes(model, batch, task) for edit in probe.edits(model)}
+    width, positions = model.config["d_model"], len(batch) * batch.tokens.shape[1]
+    parameters = 12 * model.n_layers * width**2 + width * model.n_outputs
+    # An edited pass begins at its edit: half a pass on average.
+    return float(2 * parameters * positions * (PASSES + len(edits) / 2))
 
 
 def cost(sizes: tuple[str, ...], seeds: int) -> Cost:

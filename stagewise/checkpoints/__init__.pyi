@@ -10,6 +10,7 @@ from ._digest import short_digest as short_digest
 from ._table_file import PROVENANCE as PROVENANCE
 from ._table_file import TableFile as TableFile
 from ._table_file import chosen as chosen
+from ._table_file import nameless_file as nameless_file
 from ._table_file import parquet_faults as parquet_faults
 from ._table_file import read_json as read_json
 from ._table_file import read_parquet as read_parquet

@@ -3,7 +3,7 @@
 import dataclasses
 import itertools
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -13,9 +13,8 @@ from stagewise.checkpoints._architectures import CONFIG
 from stagewise.checkpoints._choice import joined
 from stagewise.checkpoints._digest import file_sha256
 from stagewise.checkpoints._folders import of_path
-from stagewise.checkpoints._ranges import Fetch, first_rows, part_without_mlps, without_mlps
 from stagewise.checkpoints._table_file import read_json
-from stagewise.checkpoints._weight_files import Contents, State, contents_of, read
+from stagewise.checkpoints._weight_files import Contents, read
 from stagewise.checkpoints._weight_names import chosen_files, is_file, missing_shard, names_of
 from stagewise.checkpoints.hub import Hub, RemoteFile
 from stagewise.checkpoints.names import FEW, GIVE_PARSE, REPOSITORY, Coordinates, Parse, read_names, told
@@ -161,25 +160,6 @@ class _Downloads:
             )
         return names
 
-    def ranged(self, revision: str) -> bool:
-        names = chosen_files(self._files(revision))
-        return bool(names) and all(name.endswith(".safetensors") for name in names)
-
-    def part(self, revision: str) -> Contents:
-        return self._ranges(revision, first_rows)
-
-    def heads(self, revision: str) -> Contents:
-        return self._ranges(revision, without_mlps)
-
-    def heads_part(self, revision: str) -> float:
-        sizes = {name: self._files(revision)[name].size for name in chosen_files(self._files(revision))}
-        parts = {name: part_without_mlps(partial(self._hub.read_range, revision, name)) for name in sizes}
-        return sum(parts[name] * sizes[name] for name in sizes) / max(sum(sizes.values()), 1)
-
-    def _ranges(self, revision: str, read_rows: Callable[[Fetch], State]) -> Contents:
-        rows = [read_rows(partial(self._hub.read_range, revision, name)) for name in self._weights(revision)]
-        return contents_of({name: weight for each in rows for name, weight in each.items()}, Path(revision))
-
     def digest(self, revision: str) -> str | None:
         return "+".join(self._files(revision)[name].hash for name in self._weights(revision)) or None
 
@@ -196,9 +176,6 @@ class _Downloads:
     def download(self, revision: str) -> int:
         missing = [name for name in chosen_files(self._files(revision)) if not self._hub.is_cached(revision, name)]
         return sum(self._files(revision)[name].size for name in missing)
-
-    def speed(self, revision: str) -> float:
-        return self._hub.speed(revision, chosen_files(self._files(revision))[0])
 
     def read(self, revision: str) -> Contents:
         """Read a revision's weights, and start to fetch the next one, if they are read one after the other."""

@@ -56,7 +56,7 @@ def weight_faults(source: Source, entries: Sequence[Entry], known: set[tuple[int
 
 
 def _read(entry: Entry) -> _Read:
-    contents = entry.part() if entry.ranged() else entry.read()
+    contents = entry.read()
     return _Read(sketched(models.without_constants(contents.weights)), contents.step, contents.aside)
 
 

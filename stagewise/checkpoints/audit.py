@@ -65,7 +65,7 @@ def audit(
     unread = {label for one in findings if one.kind in UNREAD for label in one.checkpoints}
     readable = [entry for entry in readable if entry.label not in unread]
     findings = _without_other_forms(source, readable, findings, architecture)
-    unfit = [_unfit(source, each, architecture) for each in readable[-1:] if weights and fit and not each.ranged()]
+    unfit = [_unfit(source, each, architecture) for each in readable[-1:] if weights and fit]
     findings += [one for one, known in filter(None, unfit) if known]
     notes += [one for one, known in filter(None, unfit) if not known]
     findings += _of_lists(source, {label for one in findings for label in one.checkpoints})

@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import os
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,14 +13,8 @@ CACHE = Path(os.path.expanduser("~/.cache/stagewise/hub"))
 CACHE_BYTES = 20 * 10**9
 """The cache is emptied, the longest unused revision first, until it is below this size; two revisions always stay."""
 
-PEEK_BYTES = 8 * 10**6
-"""Bytes that are read, at most, to see how fast the line is."""
-
 ANSWER_SECONDS = 10
 """Seconds without data after which the hub counts as unreachable; huggingface_hub's own limit for downloads."""
-
-PARTIAL = 206
-"""Status of an answer that has the range that was asked for, and no more."""
 
 
 class RemoteFile(NamedTuple):
@@ -100,39 +93,6 @@ class Hub:
                 self.repository, self._path(name), revision=revision, cache_dir=self.cache, endpoint=self.endpoint
             )
             return Path(path)
-
-    def read_range(self, revision: str, name: str, start: int, stop: int) -> bytes:
-        """Return some bytes of a file, from the cache where it is there; else nothing is kept."""
-        if self.is_cached(revision, name):
-            with self.fetch(revision, name).open("rb") as file:
-                file.seek(start)
-                return file.read(stop - start)
-        with self._stream(revision, name, start, stop) as answer:
-            content: bytes = answer.read()
-            return content if answer.status_code == PARTIAL else content[start:stop]
-
-    def speed(self, revision: str, name: str) -> float:
-        """Return the bytes a second of this line, from the first second or 8 MB of a file, which are not kept."""
-        with self._stream(revision, name, 0, PEEK_BYTES) as answer:
-            start, read = time.perf_counter(), 0
-            for part in answer.iter_raw():
-                read += len(part)
-                if read >= PEEK_BYTES or time.perf_counter() - start > 1:
-                    break
-            return read / max(time.perf_counter() - start, 1e-6)
-
-    @contextlib.contextmanager
-    def _stream(self, revision: str, name: str, start: int, stop: int) -> Iterator[Any]:
-        """Ask for some bytes of a file; a server that knows no ranges sends all."""
-        from huggingface_hub import hf_hub_url
-        from huggingface_hub.utils import build_hf_headers, get_session
-
-        url = hf_hub_url(self.repository, self._path(name), revision=revision, endpoint=self.endpoint)
-        headers = {**build_hf_headers(), "Range": f"bytes={start}-{stop - 1}"}
-        stream = get_session().stream("GET", url, headers=headers, follow_redirects=True)
-        with self._explained(f"download {name} of revision {revision!r} of"), stream as answer:
-            answer.raise_for_status()
-            yield answer
 
     def _path(self, name: str) -> str:
         return f"{self.folder}/{name}" if self.folder else name

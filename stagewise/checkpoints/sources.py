@@ -1,7 +1,6 @@
 """Where checkpoints come from: the checkpoints of a folder or a list, before any weights are read."""
 
 import dataclasses
-import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
@@ -41,11 +40,6 @@ class Entry:
         time: says when it was written, seconds since 1970, where that is known.
         within: reads the config that is saved in the file of the weights, which takes as long as the weights.
         download: says how many bytes have to be downloaded before the weights can be read.
-        speed: says how many bytes a second the line to them has, from their first ones.
-        ranged: says whether `part` can read the first rows of each weight alone, by ranges of bytes.
-        part: reads these.
-        heads: reads what `ranged` entries hold of heads and embeddings: the weights of MLPs are zeros.
-        heads_part: says which part of the bytes that reads.
     """
 
     label: str
@@ -58,11 +52,6 @@ class Entry:
     within: Callable[[], Mapping[str, Any] | None] = dataclasses.field(repr=False, default=lambda: None)
     time: Callable[[], float | None] = dataclasses.field(repr=False, default=lambda: None)
     download: Callable[[], int] = dataclasses.field(repr=False, default=lambda: 0)
-    speed: Callable[[], float] = dataclasses.field(repr=False, default=lambda: math.inf)
-    ranged: Callable[[], bool] = dataclasses.field(repr=False, default=lambda: False)
-    part: Callable[[], Contents] = dataclasses.field(repr=False, default=lambda: Contents({}))
-    heads: Callable[[], Contents] = dataclasses.field(repr=False, default=lambda: Contents({}))
-    heads_part: Callable[[], float] = dataclasses.field(repr=False, default=lambda: 1.0)
 
     def load(self) -> State:
         """Read the weights alone."""

@@ -1,8 +1,7 @@
 """Callbacks with which other libraries' trainers save on stagewise's schedules, counting optimiser steps."""
 
-import dataclasses
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -16,38 +15,8 @@ from stagewise.checkpoints.sources import TRAINER
 LIGHTNING = ("lightning.pytorch", "pytorch_lightning")
 """The two names of one library; a program uses one of them."""
 
-Numbers = Callable[[Any], Mapping[str, float]]
-"""The watched quantities: a function of the model as it is, as `measurement._while_training.watched` makes."""
 
-
-@dataclasses.dataclass
-class _Watch:
-    """Says when a number has moved by so much, of a score or in nats, so that training is saved finer while an onset is
-    under way.
-    """
-
-    numbers: Numbers | None
-    every: int = 10
-    by: float = 0.1
-    last: Mapping[str, float] | None = dataclasses.field(default=None, init=False)
-
-    def __post_init__(self) -> None:
-        if self.every < 1 or self.by <= 0:
-            got = f"every={self.every}, by={self.by}"
-            raise ValueError(f"looks are one update apart or more, moves larger than 0; got {got}")
-
-    def moved(self, model: Any, step: int) -> bool:
-        """Look at the model, if it is time to, and say whether any number has moved."""
-        if self.numbers is None or step % self.every:
-            return False
-        now, before = self.numbers(model), self.last
-        far = before is not None and any(abs(now[name] - before.get(name, now[name])) >= self.by for name in now)
-        if far or before is None:
-            self.last = now
-        return far
-
-
-def save_on(steps: Iterable[int], watch: Numbers | None = None, every: int = 10, by: float = 0.1) -> Any:
+def save_on(steps: Iterable[int]) -> Any:
     """Return a callback for `transformers.Trainer` that saves `checkpoint-N` folders at these optimiser steps.
 
     Step 0, the initialisation, and the last step are always saved. Use it with `save_strategy="no"`, and without
@@ -55,17 +24,13 @@ def save_on(steps: Iterable[int], watch: Numbers | None = None, every: int = 10,
 
     Args:
         steps: a schedule, as in `linear(100, 10_000) | logarithmic(8, 100)`.
-        watch: numbers of the model: it is saved besides whenever one of them has moved since the last such save.
-        every: updates between two looks at these.
-        by: how far one of them moves between two such saves.
 
     Raises:
-        ValueError: `every` or `by` is too small; or (when training starts) the arguments limit how many checkpoints
-            are kept.
+        ValueError: (when training starts) the arguments limit how many checkpoints are kept.
     """
     from transformers import TrainerCallback
 
-    schedule, watched = frozenset(steps), _Watch(watch, every, by)
+    schedule = frozenset(steps)
 
     class SaveOn(TrainerCallback):  # type: ignore[misc]  # untyped base
         """Saves at chosen optimiser steps."""
@@ -79,24 +44,15 @@ def save_on(steps: Iterable[int], watch: Numbers | None = None, every: int = 10,
                 folder = Path(args.output_dir) / "checkpoint-0"
                 model.save_pretrained(folder)
                 state.save_to_json(str(folder / TRAINER))
-                watched.moved(model, 0)
 
-        def on_step_end(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> Any:
-            step = state.global_step
-            control.should_save = watched.moved(model, step) or step in schedule or step >= state.max_steps
+        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> Any:
+            control.should_save = state.global_step in schedule or state.global_step >= state.max_steps
             return control
 
     return SaveOn()
 
 
-def save_on_lightning(
-    steps: Iterable[int],
-    folder: str | Path,
-    part: str | None = None,
-    watch: Numbers | None = None,
-    every: int = 10,
-    by: float = 0.1,
-) -> Any:
+def save_on_lightning(steps: Iterable[int], folder: str | Path, part: str | None = None) -> Any:
     """Return a callback for Lightning's Trainer that saves `checkpoint-N` folders at these optimiser steps.
 
     Step 0, the initialisation, and the last step are always saved. Steps are `trainer.global_step`: updates of the
@@ -108,15 +64,11 @@ def save_on_lightning(
         steps: a schedule, as in `linear(100, 10_000) | logarithmic(8, 100)`.
         folder: where the checkpoints go.
         part: the attribute of the LightningModule that holds the model; None saves the whole module.
-        watch: numbers of the model: it is saved besides whenever one of them has moved since the last such save.
-        every: updates between two looks at these.
-        by: how far one of them moves between two such saves.
 
     Raises:
-        ValueError: `every` or `by` is too small.
         ImportError: there is no Lightning.
     """
-    schedule, root, watched = frozenset(steps), Path(folder), _Watch(watch, every, by)
+    schedule, root = frozenset(steps), Path(folder)
 
     class SaveOn(lightning().Callback):  # type: ignore[misc]  # untyped base
         """Saves at chosen optimiser steps."""
@@ -128,11 +80,9 @@ def save_on_lightning(
             self.saved = trainer.global_step - 1
             if trainer.global_step == 0:
                 self.save(trainer, pl_module)
-                watched.moved(part_of(pl_module, part), 0)
 
         def on_train_batch_end(self, trainer: Any, pl_module: Any, *_: Any) -> None:
-            moved = watched.moved(part_of(pl_module, part), trainer.global_step)
-            if moved or any(self.saved < step <= trainer.global_step for step in schedule):
+            if any(self.saved < step <= trainer.global_step for step in schedule):
                 self.save(trainer, pl_module)
 
         def on_train_end(self, trainer: Any, pl_module: Any) -> None:

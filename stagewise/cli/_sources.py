@@ -2,9 +2,7 @@
 
 import os
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_EXCEPTION, CancelledError, ThreadPoolExecutor, wait
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,90 +18,39 @@ from stagewise.processes import cores, readers, several
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stagewise.architecture import Architecture
     from stagewise.checkpoints.findings import Audit
     from stagewise.checkpoints.series import CheckpointSeries
     from stagewise.checkpoints.sources import Source
-    from stagewise.probe import AbstractProbe
     from stagewise.recipe import Recipe
     from stagewise.reporting import Analysis
     from stagewise.task import AbstractTask, Batch
 
 
-MUCH_BYTES, MUCH_SECONDS = 20 * 10**9, 3600
-"""A download, and a time, above which a person is asked."""
-
-TIMED_BYTES = 10**9
-"""A download above which the line is timed for it."""
-
-PASSES = 10
-"""Passes of a checkpoint beside those of the edits: the clean one, gradients, restricted contexts."""
+MUCH_BYTES = 20 * 10**9
+"""A download above which a person is asked."""
 
 
-def agree_to_cost(
-    sources: "Sequence[Source]", yes: bool, measuring: float = 0.0, heads: "Sequence[Source]" = ()
-) -> None:
-    """Print the cost of downloading and measuring remote sources; where it is high, ask, or refuse in a script."""
+def agree_to_cost(sources: "Sequence[Source]", yes: bool) -> None:
+    """Print the size of the download of remote sources; where it is much, ask, or refuse in a script."""
     remote = [source for source in sources if source.remote and source.entries]
     if not remote:
         return
-    from stagewise.measurement import in_words
-
     entries = [entry for source in remote for entry in source.entries]
-    size = sum(_download(source, any(source is each for each in heads)) for source in remote)
+    size = sum(entry.download() for entry in entries)
     name = remote[0].name + (f" and {len(remote) - 1} more" if len(remote) > 1 else "")
-    told, seconds = f"{name}: {len(entries)} checkpoints, {size / 1e9:.2f} GB to download", measuring
-    nobody = not (yes or _person_is_there())
-    if size > TIMED_BYTES and not (nobody and size > MUCH_BYTES):
-        loading = size / entries[0].speed()
-        told, seconds = f"{told} (about {in_words(max(loading, 60))} on this line)", seconds + loading
-    told += f", about {in_words(max(measuring, 60))} of measuring here" if measuring else ""
-    much = size > MUCH_BYTES or seconds > MUCH_SECONDS
-    if much and nobody:
+    told = f"{name}: {len(entries)} checkpoints, {size / 1e9:.2f} GB to download"
+    if size > MUCH_BYTES and not (yes or _person_is_there()):
         raise ValueError(
             f"{told}. No weights were downloaded. --yes starts it; --checkpoints 20 takes 20 of them, log-spaced with "
             "the first and the last one, and --steps 0:10000:1000 those of these steps"
         )
     print(told, file=sys.stderr)
-    if much and not yes:
+    if size > MUCH_BYTES and not yes:
         typer.confirm("Go on?", abort=True)
-
-
-def _download(source: "Source", heads: bool) -> int:
-    """Return the bytes that are missing here; of heads by the share of them in the first checkpoint."""
-    share = source.entries[0].heads_part() if heads and all(entry.ranged() for entry in source.entries) else 1.0
-    return round(share * sum(entry.download() for entry in source.entries))
 
 
 def _person_is_there() -> bool:
     return sys.stdin.isatty()
-
-
-def seconds_a_checkpoint(model: "Architecture", batch: "Batch", probes: "Sequence[AbstractProbe]") -> float:
-    """Estimate the time of a checkpoint's passes from the architecture and the speed of this machine's products."""
-    return products_a_checkpoint(model, batch, probes) / _products_a_second(model.config["d_model"])
-
-
-def products_a_checkpoint(model: "Architecture", batch: "Batch", probes: "Sequence[AbstractProbe]") -> float:
-    """Return the products of a checkpoint's passes; an edited one begins at its edit: half a pass on average."""
-    edits = {edit for probe in probes for edit in probe.edits(model)}
-    width = model.config["d_model"]
-    parameters = 12 * model.n_layers * width**2 + width * model.n_outputs
-    positions = len(batch) * batch.tokens.shape[1]
-    return float(2 * parameters * positions * (PASSES + len(edits) / 2))
-
-
-def _products_a_second(width: int) -> float:
-    """Return how many multiplications and additions a second a product of this width makes here."""
-    import torch
-
-    left, right = torch.ones(512, width), torch.ones(width, 4 * width)
-    left @ right  # the first one takes its memory
-    start, times = time.perf_counter(), 0
-    while (passed := time.perf_counter() - start) < 0.1:
-        left @ right
-        times += 1
-    return 2 * 512 * width * 4 * width * times / passed
 
 
 def each_run(sources: Sequence[str], out: Path | None = None, steps: str | None = None) -> list[str]:
@@ -149,7 +96,7 @@ def measured_first(
     if missing:
         one_thread()
         opened = [opened_source(source, data, out, measurement, agree=False) for source in missing]
-        agree_to_measure(opened, data, measurement)
+        _agree_to_open(opened, data)
     audits = zip(opened, measure_each(opened, measurement), strict=True)
     for source in sources:
         yield _concluded(*next(audits), measurement) if source in missing else (Path(source), None)
@@ -243,7 +190,7 @@ def opened_source(
     check_claim(folder, _identity(series))
     opened = OpenedSource(series, folder, None, task)
     if agree:
-        agree_to_measure([opened], data, measurement)
+        _agree_to_open([opened], data)
     return opened
 
 
@@ -252,21 +199,9 @@ def seen_by(executor: str | None, source: str) -> str:
     return source if executor is None or not Path(source).exists() else str(Path(source).absolute())
 
 
-def agree_to_measure(sources: Sequence[OpenedSource], data: DataOptions, measurement: Measurement | None) -> None:
+def _agree_to_open(sources: Sequence[OpenedSource], data: DataOptions) -> None:
     """Print the cost of remote sources, as `agree_to_cost`."""
-    from stagewise.measurement import only_circuits
-    from stagewise.probes.default_probes import chosen_probes
-
-    remote = [(one, one.series.source) for one in sources if one.series.source is not None and one.series.source.remote]
-    seconds, heads = 0.0, list["Source"]()
-    for one, source in remote:
-        if measurement is None:
-            continue
-        model, batch, chosen = one.series.architecture, one.batch, measurement.arguments()
-        probes = chosen_probes(chosen["probes"], chosen["extra_probes"], model, batch, one.task)
-        seconds += len(one.series) * seconds_a_checkpoint(model, batch, probes)
-        heads += [source] if only_circuits(probes) else []
-    agree_to_cost([source for _, source in remote], data.yes, seconds, heads)
+    agree_to_cost([one.series.source for one in sources if one.series.source is not None], data.yes)
 
 
 def _concluded(opened: OpenedSource, audit: "Audit | None", measurement: Measurement) -> "tuple[Path, Analysis | None]":
@@ -284,40 +219,13 @@ def _concluded(opened: OpenedSource, audit: "Audit | None", measurement: Measure
 
 
 def measure_each(opened: Sequence[OpenedSource], measurement: Measurement) -> "Iterator[Audit | None]":
-    """Measure the sources; yield each one's audit, None of a run. An executor gets the checkpoints of all at once."""
+    """Measure the sources one after the other; yield each one's audit, None of a run."""
     if measurement.executor is None or not opened:
         with several(measurement.workers) as pool:
             yield from (_measured(one, measurement, pool) for one in opened)
         return
-    with executor_named(measurement.executor, opened[0].folder) as there, ThreadPoolExecutor(len(opened)) as threads:
-        shared = _Shared(there)
-        audits = [threads.submit(_measured, one, measurement, shared) for one in opened]
-        try:
-            for each in wait(audits, return_when=FIRST_EXCEPTION).done:
-                each.result()  # raises what went wrong
-        except BaseException:
-            shared.cancel()  # else the threads would wait for what nobody needs
-            raise
-        yield from (each.result() for each in audits)
-
-
-class _Shared:
-    """An executor for several threads, whose tasks are cancelled together."""
-
-    def __init__(self, executor: Any) -> None:
-        self._executor, self._futures, self._ended = executor, list[Any](), False
-
-    def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Any:
-        if self._ended:
-            raise CancelledError
-        future = self._executor.submit(function, *arguments)
-        self._futures.append(future)
-        return future
-
-    def cancel(self) -> None:
-        self._ended = True
-        for future in self._futures:
-            future.cancel()
+    with executor_named(measurement.executor, opened[0].folder) as pool:
+        yield from (_measured(one, measurement, pool) for one in opened)
 
 
 def _measured(opened: OpenedSource, measurement: Measurement, pool: Any) -> "Audit | None":

@@ -197,8 +197,7 @@ def audit(
     checkpoints = only_chosen(found, opening.branch, opening.choice)
     weights = not checkpoints.remote if weights is None else weights
     if weights:
-        whole = checkpoints.of(entry for entry in checkpoints.entries if not entry.ranged())
-        _sources.agree_to_cost([whole], opening.yes)
+        _sources.agree_to_cost([checkpoints], opening.yes)
     result = audit_source(checkpoints, weights=weights, architecture=opening.architecture)
     print(result.to_json() if as_json else result)
     if not result.clean:

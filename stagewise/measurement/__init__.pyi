@@ -1,5 +1,3 @@
-from ._measuring import in_words as in_words
-from ._passes import only_circuits as only_circuits
 from ._provenance import analysis_record as analysis_record
 from ._provenance import made_anew as made_anew
 from ._provenance import provenance as provenance

@@ -9,17 +9,15 @@ import dataclasses
 import inspect
 import itertools
 import json
-import mmap
 import pickle
 import secrets
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import cloudpickle
 import numpy as np
@@ -28,16 +26,25 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from stagewise.checkpoints import PROVENANCE, SHORT, TableFile, is_told, parquet_faults, read_json, short_digest
+from stagewise.checkpoints import (
+    PROVENANCE,
+    SHORT,
+    TableFile,
+    is_told,
+    nameless_file,
+    parquet_faults,
+    read_json,
+    short_digest,
+)
 from stagewise.checkpoints.run_folder import write_json
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.models import Dtype
 from stagewise.probe import AbstractProbe
-from stagewise.table import ARRAYS, Quantities, conformed, declare, in_order, type_of
+from stagewise.table import ARRAYS, Quantities, conformed, declare, in_order
 from stagewise.task import Batch
 
-_MAPPED_ROWS = 20_000
-"""A table of more rows is mapped from a file; a smaller one fits into a few megabytes."""
+_ROWS_IN_MEMORY = 20_000
+"""A table of more rows has its arrays in files; those of a smaller one fit into a few megabytes."""
 
 PASSES = "edited passes"
 """Key in that of a checkpoint's rows: the way of its edited passes, as in `_checkpoint._Readings`."""
@@ -69,12 +76,25 @@ _PROCESS = secrets.token_hex()
 """This process's part in the identity of code and objects that no other process is sure to share."""
 
 
-def join(parts: Sequence[Path], mapped_rows: int = _MAPPED_ROWS) -> pd.DataFrame:
-    """Return the rows of all parts as one table; a large one's columns are mapped from files without a name."""
+def join(parts: Sequence[Path], rows_in_memory: int = _ROWS_IN_MEMORY) -> pd.DataFrame:
+    """Return the rows of all parts as one table; the arrays of a large one are mapped from files without a name."""
     columns = _columns(parts)
-    if sum(pq.read_metadata(part).num_rows for part in parts) > mapped_rows:
-        return _mapped(parts, columns)
-    return _together(parts, columns)
+    if sum(pq.read_metadata(part).num_rows for part in parts) <= rows_in_memory:
+        return _together(parts, columns)
+    frames, lengths = list[pd.DataFrame](), {name: list[np.ndarray]() for name in columns if name in ARRAYS}
+    with contextlib.ExitStack() as stack:
+        files = {name: stack.enter_context(nameless_file()) for name in lengths}
+        for frame in _frames(parts, columns):
+            for name, file in files.items():
+                arrays = frame[name].dropna()
+                lengths[name].append(arrays.map(len).reindex(frame.index, fill_value=_ABSENT).to_numpy("i8"))
+                file.write(np.concatenate([np.empty(0, "f4"), *arrays]).astype("f4").tobytes())
+            frames.append(frame.drop(columns=[*files]))
+        table = pd.concat(frames, ignore_index=True)
+        for name, file in files.items():
+            cells = np.memmap(file, "f4", "c") if file.tell() else np.empty(0, "f4")  # what is empty cannot be mapped
+            table[name] = _views(np.asarray(cells), np.concatenate(lengths[name]))
+    return table[columns]
 
 
 def join_into(
@@ -138,80 +158,6 @@ def _frames(parts: Sequence[Path], columns: Sequence[str]) -> Iterator[pd.DataFr
     starts = np.cumsum([0, *sizes])[:-1]
     for _, group in itertools.groupby(zip(starts // _AT_ONCE, parts, strict=True), key=lambda each: each[0]):
         yield _together([part for _, part in group], columns)
-
-
-def _mapped(parts: Sequence[Path], columns: Sequence[str]) -> pd.DataFrame:
-    """Write all rows into files and map them: pandas would copy the pieces of Arrow's columns into memory."""
-    kinds = _kinds(columns)
-    with contextlib.ExitStack() as stack:
-        file, *files = (stack.enter_context(tempfile.TemporaryFile()) for _ in ("text", *kinds))
-        _write(_frames(parts, columns), file, dict(zip(kinds, files, strict=True)))
-        numbers = {name: _numbers_in(each, kind) for (name, kind), each in zip(kinds.items(), files, strict=True)}
-        file.flush()
-        text = pa.ipc.open_stream(pa.py_buffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))).read_all()
-    return pd.DataFrame({name: _column(name, text, numbers) for name in columns}, copy=False)
-
-
-def _kinds(columns: Sequence[str]) -> dict[str, str]:
-    """Return the type of each array of numbers, of where they are missing, and of how many cells a row has."""
-    arrays = [name for name in columns if name in ARRAYS]
-    values = {name: "f8" if type_of(name) == "float64" else "i8" for name in columns if _is_number(name)}
-    lengths, cells = dict.fromkeys(map(_length, arrays), "i8"), dict.fromkeys(arrays, "f4")
-    return values | lengths | cells | {_missing(name): "?" for name in columns if type_of(name) == "Int64"}
-
-
-def _is_number(name: str) -> bool:
-    return type_of(name) not in ("str", "string", "object")
-
-
-def _missing(name: str) -> str:
-    return f"{name}: missing"
-
-
-def _length(name: str) -> str:
-    return f"{name}: cells of a row"
-
-
-def _write(frames: Iterator[pd.DataFrame], file: IO[bytes], files: Mapping[str, IO[bytes]]) -> None:
-    """Write frame after frame, the numbers of each column into a file of their own."""
-    with contextlib.ExitStack() as stack:
-        stream = None
-        for frame in frames:
-            names = [name for name in map(str, frame) if name not in ARRAYS and not _is_number(name)]
-            text = pa.table({name: pa.array(frame[name], pa.large_string()) for name in names})
-            stream = stream or stack.enter_context(pa.ipc.new_stream(file, text.schema))
-            stream.write_table(text)
-            for name, array in _numbers(frame):
-                files[name].write(array.tobytes())
-
-
-def _numbers(frame: pd.DataFrame) -> Iterator[tuple[str, np.ndarray]]:
-    """Return the numbers of a frame, by the names of `_kinds`."""
-    for name in map(str, frame):
-        if name in ARRAYS:
-            arrays = frame[name].dropna()
-            yield _length(name), arrays.map(len).reindex(frame.index, fill_value=_ABSENT).to_numpy("i8")
-            yield name, np.concatenate([np.empty(0, "f4"), *arrays]).astype("f4")
-        elif type_of(name) == "Int64":
-            yield _missing(name), frame[name].isna().to_numpy()
-            yield name, frame[name].to_numpy(dtype="i8", na_value=0)
-        elif _is_number(name):
-            yield name, frame[name].to_numpy()
-
-
-def _numbers_in(file: IO[bytes], kind: str) -> np.ndarray:
-    """Map a file of numbers; what is empty cannot be mapped."""
-    return np.asarray(np.memmap(file, kind, "c")) if file.tell() else np.empty(0, kind)
-
-
-def _column(name: str, text: pa.Table, numbers: Mapping[str, np.ndarray]) -> Any:
-    """Return the type of a column in pandas: nothing of it is read yet, but for the lengths of arrays."""
-    if name in ARRAYS:
-        return _views(numbers[name], numbers[_length(name)])
-    if type_of(name) == "Int64":
-        return pd.arrays.IntegerArray(numbers[name], numbers[_missing(name)])
-    kind: Any = pd.api.types.pandas_dtype(type_of(name))
-    return numbers[name] if _is_number(name) else kind.__from_arrow__(text[name])
 
 
 def _views(cells: np.ndarray, lengths: np.ndarray) -> np.ndarray:

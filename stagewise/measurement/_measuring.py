@@ -30,7 +30,7 @@ from stagewise.checkpoints.run_folder import write
 from stagewise.checkpoints.series import CheckpointSeries, State
 from stagewise.measurement._checkpoint import HOOKS, Checkpoint, Plan, readings
 from stagewise.measurement._earlier import OF_PROBES, PASSES, Earlier, Rows, together
-from stagewise.measurement._passes import asks_for_passes, only_circuits
+from stagewise.measurement._passes import asks_for_passes
 from stagewise.measurement._rows import bootstrap_weights, checkpoint_labels, columns, tidy_columns, unmeasured
 from stagewise.models import Model
 from stagewise.models.process import threads
@@ -128,18 +128,9 @@ class Measurement:
     def read(self, step: int) -> _Weights:
         """Read a checkpoint's weights, and name the file of its rows by them."""
         start = time.perf_counter()
-        state = self._weights(step)
+        state = self.series.load(step)
         part = self.folder / f"step-{step:08d}-{short_digest(state)}.parquet"
         return _Weights(step, state, part, time.perf_counter() - start)
-
-    def _weights(self, step: int) -> State:
-        """Load a checkpoint, without its MLPs where only heads' weights are measured and ranges can be read."""
-        source = self.series.source
-        if source is not None and only_circuits(self.plan.probes):
-            entry = next((one for one in source.entries if one.at.step == step and one.ranged()), None)
-            if entry is not None:
-                return entry.heads().weights
-        return self.series.load(step)
 
     def rows_of(self, weights: _Weights) -> _Part:
         """Measure a checkpoint, but for the rows that are there already."""

@@ -30,7 +30,7 @@ from stagewise.models import (
     rotary_hooks,
 )
 from stagewise.models.lean import LeanPass
-from stagewise.probe import AbstractCircuitProbe, AbstractProbe, EditedPass
+from stagewise.probe import AbstractProbe, EditedPass
 from stagewise.task import Batch
 
 _ENOUGH = 5 * 2**25
@@ -93,11 +93,6 @@ def cut(batch: Batch, number: int) -> list[Batch]:
 def predicted(probes: Sequence[AbstractProbe], architecture: Architecture) -> bool:
     """Whether a probe reads predictions, by itself or by edited passes or gradients, which are compared with them."""
     return any(probe.reads_predictions or asks_for_passes(probe, architecture) for probe in probes)
-
-
-def only_circuits(probes: Sequence[AbstractProbe]) -> bool:
-    """Whether all that is read of a checkpoint is the weights of its heads and embeddings."""
-    return all(isinstance(probe, AbstractCircuitProbe) for probe in probes)
 
 
 def asks_for_passes(probe: AbstractProbe, architecture: Architecture) -> bool:

@@ -7,7 +7,7 @@ import pandas as pd
 import torch
 
 from stagewise.checkpoints.series import open_series
-from stagewise.checkpoints.trainer_callbacks import Numbers, lightning, part_of
+from stagewise.checkpoints.trainer_callbacks import lightning, part_of
 from stagewise.measurement.engine import measure
 from stagewise.probe import AbstractProbe
 from stagewise.table import KEYS, VALUES, head_label
@@ -17,30 +17,15 @@ _Log = Callable[[dict[str, float]], Any]
 """A function that takes numbers by name: `trainer.log` of transformers' Trainer, `wandb.log`."""
 
 
-def measured_now(
-    model: Any, step: int, probes: Sequence[AbstractProbe], batch: Batch, architecture: Any = None
-) -> dict[str, float]:
+def measured_now(model: Any, step: int, probes: Sequence[AbstractProbe], batch: Batch) -> dict[str, float]:
     """Return numbers as "AttentionTo/mass/L0H1/induction"; neither model nor torch's random numbers change."""
     training = model.training
     with torch.random.fork_rng():
-        table = measure(
-            open_series([(step, model)], architecture=architecture), list(probes), batch, resamples=1, progress=False
-        )
+        table = measure(open_series([(step, model)]), list(probes), batch, resamples=1, progress=False)
     model.train(training)
     rows = table[table["value"].notna()]
     labels = rows.drop(columns=[*VALUES, "tokens", "nested"], errors="ignore")
     return {_name(row): float(value) for row, value in zip(labels.to_dict("records"), rows["value"], strict=True)}
-
-
-def watched(probes: Sequence[AbstractProbe], batch: Batch, architecture: Any = None) -> Numbers:
-    """Return the numbers of a model that `trainer_callbacks.save_on` and `save_on_lightning` may watch.
-
-    Args:
-        probes: few, and quick ones: training waits at each look.
-        batch: the fixed probe batch.
-        architecture: of the model, where it does not say it itself.
-    """
-    return lambda model: measured_now(model, 0, probes, batch, architecture)
 
 
 def _name(row: Mapping[Any, Any]) -> str:

@@ -91,37 +91,6 @@ def test_any_other_module_is_saved_whole(tmp_path: Path) -> None:
     assert open_series(tmp_path, architecture=CONFIG).weights(2).keys() >= model.weights(module.net).keys()
 
 
-def climbing(at: int, rate: float) -> Callable[[Any], dict[str, float]]:
-    """A score that begins to rise at a look, by so much from one look to the next."""
-    looks = iter(range(1000))
-    return lambda model: {"still": 0.5, "score": rate * max(next(looks) - at, 0)}
-
-
-def test_while_a_number_moves_every_look_saves(tmp_path: Path) -> None:
-    watch = climbing(at=3, rate=0.2)
-    fit(hooked, save_on_lightning({5}, tmp_path, "net", watch, every=1), max_epochs=2)
-    assert open_series(tmp_path).steps == (0, 4, 5, 6, 7, 8, 9, 10)
-
-
-@pytest.mark.parametrize(("rate", "saved"), [(0.2, {4, 6, 8}), (0.06, {6}), (0.0, set())])
-def test_trainer_saves_besides_whenever_a_number_has_moved(rate: float, saved: set[int], tmp_path: Path) -> None:
-    from transformers import TrainerControl, TrainerState, TrainingArguments
-
-    callback = callbacks.save_on({3}, climbing(at=1, rate=rate), every=2)
-    state = TrainerState(max_steps=9)
-    arguments, control = TrainingArguments(str(tmp_path), use_cpu=True, report_to=[]), TrainerControl()
-    asked = set()
-    for state.global_step in range(0, 9):
-        if callback.on_step_end(arguments, state, control, model=None).should_save:
-            asked.add(state.global_step)
-    assert asked == saved | {3}
-
-
-def test_looks_that_would_never_be_are_refused() -> None:
-    with pytest.raises(ValueError, match="looks are one update apart or more, moves larger than 0; got every=0"):
-        callbacks.save_on({1}, lambda model: {}, every=0)
-
-
 def test_without_lightning_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(callbacks, "LIGHTNING", ("no_such_library",))
     with pytest.raises(ImportError, match=r"there is no Lightning: `pip install 'stagewise\[lightning\]'`"):

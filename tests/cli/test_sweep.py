@@ -1,7 +1,6 @@
 """`stagewise series sweep`: a run folder a setting, a table of all, nothing done twice."""
 
 import concurrent.futures
-import contextlib
 import glob
 import logging
 import os
@@ -10,9 +9,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -192,53 +189,6 @@ def test_what_is_not_installed_is_named_with_its_extra(tmp_path: Path, monkeypat
     missing = executor_named("submitit", tmp_path)
     with pytest.raises(ValueError, match=r"submitit is not installed: pip install 'stagewise\[cluster\]'"), missing:
         pass
-
-
-@pytest.mark.usefixtures("few_sequences", "unchecked")
-def test_several_sources_share_the_workers_of_one_executor(
-    small_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Tasks of one source are done only once those of the other are there too."""
-    sources, steps = [tmp_path / "a", tmp_path / "b"], 4
-    for source in sources:
-        shutil.copytree(small_folder, source)
-    monkeypatch.chdir(tmp_path)
-    waiting, opened = threading.Barrier(2 * steps, timeout=60), list[str | None]()
-
-    @contextlib.contextmanager
-    def threads(name: str | None, _: Path) -> Iterator[concurrent.futures.Executor]:
-        opened.append(name)
-        with concurrent.futures.ThreadPoolExecutor(2 * steps, initializer=waiting.wait) as pool:
-            yield pool
-
-    monkeypatch.setattr("stagewise.cli._sources.executor_named", threads)
-    called("report", "a", "b", "--only", "Loss", "--quiet", "--executor", "mine")
-    assert opened == ["mine"]
-    assert [len(table_file(each).read()["step"].unique()) for each in sources] == [steps, steps]
-
-
-@pytest.mark.usefixtures("few_sequences", "unchecked")
-def test_the_tasks_of_other_sources_are_cancelled_where_one_fails(
-    small_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked = list[concurrent.futures.Future[Any]]()
-
-    class FirstFails(concurrent.futures.Executor):
-        """Runs nothing; once the tasks of both sources are there, the first one fails."""
-
-        def submit(self, *_: Any, **__: Any) -> concurrent.futures.Future[Any]:
-            asked.append(concurrent.futures.Future())
-            if len(asked) == 8:
-                asked[0].set_exception(ValueError("the worker was not right"))
-            return asked[-1]
-
-    monkeypatch.setattr("stagewise.cli._sources.executor_named", lambda *_: contextlib.nullcontext(FirstFails()))
-    for name in ("a", "b"):
-        shutil.copytree(small_folder, tmp_path / name)
-    monkeypatch.chdir(tmp_path)
-    refused = called("report", "a", "b", "--only", "Loss", "--quiet", "--executor", "mine", status=2)
-    assert "the worker was not right" in refused
-    assert [future.cancelled() for future in asked] == [False, *[True] * 7]
 
 
 def test_parameters_of_submitit_are_numbers_or_text() -> None:

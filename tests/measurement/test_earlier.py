@@ -2,7 +2,6 @@
 
 import dataclasses
 import importlib
-import resource
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -321,9 +320,9 @@ def assert_same_of_parts(one: pd.DataFrame, other: pd.DataFrame) -> None:
             np.testing.assert_array_equal(own, its)
 
 
-@pytest.mark.parametrize("mapped_rows", [0, 10**6], ids=["mapped", "in memory"])
-def test_a_joined_table_is_that_of_all_rows(mapped_rows: int, parts: list[Path]) -> None:
-    assert_same_of_parts(join(parts, mapped_rows), tidy(rows(step) for step in range(5)))
+@pytest.mark.parametrize("in_memory", [0, 10**6], ids=["mapped", "in memory"])
+def test_a_joined_table_is_that_of_all_rows(in_memory: int, parts: list[Path]) -> None:
+    assert_same_of_parts(join(parts, in_memory), tidy(rows(step) for step in range(5)))
 
 
 def test_a_saved_table_reads_back_as_it_is(parts: list[Path], tmp_path: Path) -> None:
@@ -332,7 +331,7 @@ def test_a_saved_table_reads_back_as_it_is(parts: list[Path], tmp_path: Path) ->
 
 
 def test_a_mapped_table_outlives_its_parts_and_survives_parquet(parts: list[Path], tmp_path: Path) -> None:
-    table = join(parts, mapped_rows=0)
+    table = join(parts, rows_in_memory=0)
     for part in parts:
         part.unlink()
     table.to_parquet(tmp_path / "again.parquet", index=False)
@@ -340,7 +339,7 @@ def test_a_mapped_table_outlives_its_parts_and_survives_parquet(parts: list[Path
 
 
 def test_a_mapped_table_can_be_changed_like_any_other(parts: list[Path]) -> None:
-    table = join(parts, mapped_rows=0)
+    table = join(parts, rows_in_memory=0)
     table.loc[table["probe"] == "Map", "value"] = -1.0
     assert set(table.query("probe == 'Map'")["value"]) == {-1.0}
     assert set(join(parts).query("probe == 'Loss'")["value"]) == {1.0, 2.0, 3.0}
@@ -348,27 +347,3 @@ def test_a_mapped_table_can_be_changed_like_any_other(parts: list[Path]) -> None
 
 def test_the_rows_of_one_probe_are_read_alone(parts: list[Path]) -> None:
     assert_same_of_parts(rows_of(parts, "Loss"), join(parts).query("probe == 'Loss'").reset_index(drop=True))
-
-
-@pytest.mark.slow
-def test_pages_that_nobody_reads_cost_no_memory(tmp_path: Path) -> None:
-    n, copies = 30_000, 80
-    cells = {"run": "r", "step": 0, "probe": "Map", "quantity": "q", "query": 3, "value": np.ones(n)}
-    tidy([pd.DataFrame(cells)]).to_parquet(tmp_path / "one.parquet", index=False)
-    # What reading takes is there from the first one on, which stays, so that a second one finds no room of its.
-    first = join([tmp_path / "one.parquet"] * copies, mapped_rows=0)
-    before = _resident()
-    table = join([tmp_path / "one.parquet"] * copies, mapped_rows=0)
-    grown = _resident() - before
-    held = sum(column.nbytes for name, column in table.items() if name != "resamples")
-    assert grown < held / 4
-    assert len(first) == len(table) == table["value"].sum() == n * copies
-
-
-def _resident() -> int:
-    """Bytes of this process that are in memory."""
-    try:
-        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
-    except FileNotFoundError:
-        pytest.skip("this system has no /proc to read the memory of a process from")
-    return pages * resource.getpagesize()

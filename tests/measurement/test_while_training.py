@@ -9,7 +9,7 @@ import torch
 from stagewise import models
 from stagewise.architecture import Architecture
 from stagewise.checkpoints.series import open_series
-from stagewise.measurement._while_training import measure_on, measure_on_lightning, measured_now, watched
+from stagewise.measurement._while_training import measure_on, measure_on_lightning, measured_now
 from stagewise.measurement.engine import measure
 from stagewise.probes import AttentionTo, Loss
 from stagewise.task import Batch
@@ -56,7 +56,6 @@ def test_the_numbers_are_those_of_a_measurement_and_no_random_number_is_drawn() 
     table = measure(open_series([(7, model)]), [Loss()], BATCH, progress=False)
     (expected,) = table.loc[table["quantity"] == "cross_entropy", "value"]
     assert values["Loss/cross_entropy"] == pytest.approx(expected)
-    assert watched([Loss()], BATCH)(model) == values
 
 
 def test_lightning_logs_to_its_loggers() -> None:
