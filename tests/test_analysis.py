@@ -91,8 +91,8 @@ def test_three_lines_audit_measure_and_report_a_trainers_checkpoints(
     assert analysis.stages is not None
     assert len(analysis.stages) >= 1
     page = analysis.report.read_text(encoding="utf8")
-    sections = ("The stages", "What is copied from the context", "What each head attends to", "What began when")
-    for title in (*sections, "Where in the sequence, and how far back", "What the weights alone show"):
+    sections = ("The stages", "Copying", "What each head attends to", "What began when")
+    for title in (*sections, "Loss by position", "OV copying"):
         assert f">{title}</h2>" in page
     assert "What is wrong with the checkpoints" not in page
     assert (analysis.report.parent / TABLE).exists()

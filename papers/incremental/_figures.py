@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.patches import Patch
 
@@ -15,6 +16,8 @@ from stagewise.papers.incremental._summary import title_of
 from stagewise.papers.incremental.published import LOOKED_AT
 from stagewise.papers.incremental.recipes import FIGURES
 from stagewise.plot.axes import HEADS
+from stagewise.plot.curves import family, finish, quantity_of
+from stagewise.plot.heads import name_head
 from stagewise.reporting import Measured, read_measured
 from stagewise.saved_findings import load_stages
 from stagewise.table import Head, families, heads_in, select
@@ -113,8 +116,22 @@ def _heads(runs: Mapping[str, Measured]) -> Figure:
         axes = part.subplots(2, number, squeeze=False)
         for column, (layer, head) in enumerate(heads_in(run.table)):
             plot.head_masses(run.table, layer, head, run.stages, axes[0, column])
-            plot.value_alignment(run.table, layer, head, "projection", run.stages, axes[1, column])
+            _draw_projections(run, (layer, head), axes[1, column])
     return figure
+
+
+def _draw_projections(run: Measured, head: Head, ax: Axes) -> None:
+    """Draw one head's value map against each feature over training; the y axis is the same for all heads."""
+    everything = select(run.table, "ValueAlignment", "projection")
+    rows = select(run.table, "ValueAlignment", "projection", layer=head[0], head=head[1])
+    family(ax, rows, "feature", everything["feature"].unique().tolist(), run.stages, small=True)
+    ax.axhline(0, color="#888888", linewidth=0.7, label="_zero")
+    name_head(ax, run.table, head)
+    ax.set_ylabel(quantity_of(run.table, "ValueAlignment", "projection").axis)
+    low, high = everything["value"].min(), everything["value"].max()
+    margin = 0.05 * (high - low or 1)
+    ax.set_ylim(min(low, 0) - margin, max(high, 0) + margin)
+    finish(ax)
 
 
 def _parts(names: Iterable[str], width: int | float, height: int | float) -> tuple[Figure, list[SubFigure]]:

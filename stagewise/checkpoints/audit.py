@@ -33,9 +33,7 @@ MOST_DUE = 1000
 """Steps that a trainer still meant to save and that are named one by one."""
 
 
-def audit(
-    source: Source | str | Path, *, weights: bool = True, architecture: Any = None, fit: bool = True
-) -> Audit:
+def audit(source: Source | str | Path, *, weights: bool = True, architecture: Any = None, fit: bool = True) -> Audit:
     """Look for faults in the checkpoints of a source.
 
     Args:

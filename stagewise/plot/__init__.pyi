@@ -2,16 +2,12 @@ from .curves import kl_curves as kl_curves
 from .curves import loss_curve as loss_curve
 from .curves import n_gram_curves as n_gram_curves
 from .curves import restricted_context as restricted_context
-from .curves import scalars as scalars
 from .curves import training_loss as training_loss
-from .generic import loss_by_position as loss_by_position
-from .generic import offset_profiles as offset_profiles
 from .generic import quantity as quantity
 from .heads import head_curves as head_curves
 from .heads import head_masses as head_masses
 from .heads import head_scores as head_scores
 from .heads import specialisation as specialisation
-from .heads import value_alignment as value_alignment
 from .maps import attention_map as attention_map
 from .onsets import onset_curves as onset_curves
 from .seeds import compared as compared

@@ -95,15 +95,6 @@ def loss_curve(
     return finish(ax, bottom=0.0 if name == "excess" and rows["value"].min() >= 0 else None)
 
 
-def scalars(table: pd.DataFrame, quantities: Sequence[tuple[str, str]], stages: Stages | None = None) -> Figure:
-    """Draw numbers of the whole model, (probe, quantity), below each other."""
-    figure, axes = step_axis.panels(len(quantities), 2.1 * len(quantities))
-    for ax, (probe, name) in zip(axes, quantities, strict=True):
-        scalar(table, probe, name, stages, ax)
-        ax.set_xlabel(headed("step") if ax is axes[-1] else "")
-    return figure
-
-
 def scalar(table: pd.DataFrame, probe: str, name: str, stages: Stages | None, ax: Axes) -> None:
     """Draw a number of the whole model over training."""
     rows, quantity = select(table, probe, name), quantity_of(table, probe, name)

@@ -14,13 +14,11 @@ from stagewise.findings import Stages
 from stagewise.plot import axes as step_axis
 from stagewise.plot.curves import BLACK, axes_of, escaped, labels_in_words, prepared, quantity_of, set_value_axis
 from stagewise.plot.strips import SCALE, cells, over_cells
-from stagewise.table import Head, Quantity, head_label, heads_in, maps_in, select
+from stagewise.table import Quantity, heads_in, maps_in, select
 from stagewise.words import at
 
 _CHECKPOINTS = 5
 """Lines of a figure."""
-
-_COLUMNS = 3
 
 COLOURED = 8
 """Lines of a figure that are coloured and labelled."""
@@ -43,34 +41,6 @@ _Words = Callable[[dict[str, object]], str]
 
 _Curve = tuple[dict[str, object], pd.DataFrame]
 """Its labels on the axes, and its rows."""
-
-
-def loss_by_position(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
-    """Draw the loss at every position, nats, a line a checkpoint.
-
-    Source: Olsson et al. (2022), arXiv:2209.11895, the loss by token index.
-    """
-    rows = select(table, "LossByPosition", "cross_entropy")
-    ax = _profile(step_axis.new_axes(ax, height=2.8), rows, "position")
-    set_value_axis(ax, quantity_of(table, "LossByPosition", "cross_entropy"))
-    step_axis.label_ends(ax)
-    return ax
-
-
-def offset_profiles(table: pd.DataFrame, heads: list[Head]) -> Figure:
-    """Draw how much each head attends to each offset = query - key, a line a checkpoint, a panel a head."""
-    rows, label = select(table, "OffsetProfile", "mass"), quantity_of(table, "OffsetProfile", "mass").axis
-    across = min(_COLUMNS, len(heads))
-    height = 2.1 * math.ceil(len(heads) / across)
-    figure, grid = step_axis.panels(len(heads), height, 2.6 * across + 0.9, across, sharey=True)
-    top = min(1.05 * rows["value"].max(), 1)
-    for i, ((layer, head), ax) in enumerate(zip(heads, grid, strict=True)):
-        _profile(ax, rows[(rows["layer"] == layer) & (rows["head"] == head)], "offset")
-        ax.set_title(head_label(layer, head), loc="left", fontsize=9)
-        ax.set(ylim=(0, top), ylabel=label if i % across == 0 else "")
-        if i == min(across, len(heads)) - 1:
-            step_axis.label_ends(ax)
-    return figure
 
 
 def _profile(ax: Axes, rows: pd.DataFrame, axis: str) -> Axes:

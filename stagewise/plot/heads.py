@@ -32,7 +32,7 @@ def head_masses(
     if theory is not None:
         predicted = select(theory, "AttentionTo", "mass", layer=layer, head=head)
         theory_curves(ax, predicted, "relation", step_axis.ordered_colours(relations))
-    _name_head(ax, table, (layer, head))
+    name_head(ax, table, (layer, head))
     set_value_axis(ax, quantity_of(table, "AttentionTo", "mass"))
     return finish(ax)
 
@@ -72,33 +72,6 @@ def head_scores(
     for i, head in enumerate(heads or of_head):
         step_axis.curve(ax, of_head[head], head_label(*head), colours[head], step_axis.marker(i))
     set_value_axis(ax, quantity_of(table, probe, quantity))
-    return finish(ax)
-
-
-def value_alignment(
-    table: pd.DataFrame,
-    layer: int,
-    head: int,
-    quantity: str = "cosine",
-    stages: Stages | None = None,
-    ax: Axes | None = None,
-) -> Axes:
-    """Draw one head's value map against each feature over training: its `cosine` or its `projection`.
-
-    The y axis is the same for all heads.
-
-    Source: Yüksel et al. (2026), arXiv:2602.19143, Figure B.
-    """
-    everything = select(table, "ValueAlignment", quantity)
-    rows = select(table, "ValueAlignment", quantity, layer=layer, head=head)
-    features = everything["feature"].unique().tolist()
-    ax = family(step_axis.new_axes(ax, 3.8, 2.7), rows, "feature", features, stages, small=True)
-    ax.axhline(0, color="#888888", linewidth=0.7, label="_zero")
-    _name_head(ax, table, (layer, head))
-    ax.set_ylabel(quantity_of(table, "ValueAlignment", quantity).axis)
-    low, high = everything["value"].min(), everything["value"].max()
-    margin = 0.05 * (high - low or 1)
-    ax.set_ylim(min(low, 0) - margin, max(high, 0) + margin)
     return finish(ax)
 
 
@@ -159,6 +132,7 @@ def _check_one_a_head(rows: pd.DataFrame, name: str) -> None:
         )
 
 
-def _name_head(ax: Axes, table: pd.DataFrame, head: Head) -> None:
+def name_head(ax: Axes, table: pd.DataFrame, head: Head) -> None:
+    """Write a head's name over its axes, in its colour."""
     colour = step_axis.ink(step_axis.head_colours(table)[head])
     ax.set_title(head_label(*head), loc="left", color=colour, fontweight="bold", fontsize=10, pad=16)

@@ -23,6 +23,7 @@ FINDINGS = {
     "a: holds no weights": Finding(Kind.NO_WEIGHTS, (8,), ("a",)),
     "a: cut off": Finding(Kind.DAMAGED, (8,), ("a",), reason="cut off"),
     "a: u, v, w, and 2 more": Finding(Kind.NON_FINITE_WEIGHTS, (8,), ("a",), weights=tuple("uvwxy")),
+    "a: w is missing": Finding(Kind.UNFIT, (8,), ("a",), reason="w is missing"),
     "a: holds objects": Finding(Kind.NOT_ONLY_WEIGHTS, (8,), ("a",), reason="holds objects"),
     "a: u are those of step 4, the other weights are not": Finding(
         Kind.WEIGHTS_OF_ANOTHER_STEP, (8,), ("a",), other_step=4, weights=("u",)

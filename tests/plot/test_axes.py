@@ -55,8 +55,6 @@ def test_an_axis_goes_from_the_first_checkpoint_to_the_last(
 
 
 ONE_A_STEP: dict[str, Callable[[pd.DataFrame], object]] = {
-    "LossByPosition.cross_entropy": plot.loss_by_position,
-    "OffsetProfile.mass": lambda table: plot.offset_profiles(table, [(0, 0)]),
     "AttentionTo.along": lambda table: plot.head_curves(table, "text"),
     "HeadAblation.kl": plot.ablation_with_control,
     "PatternClusters.cluster": plot.clusters,

@@ -57,8 +57,6 @@ def test_every_curve_goes_through_the_values_of_the_table(table: pd.DataFrame) -
     )
     coverage = values(table, "HeadSpecialisation", quantity="coverage")
     assert np.allclose(line(plot.specialisation(table), "coverage"), coverage)
-    aligned = plot.value_alignment(table, 0, 1, "projection")
-    assert np.allclose(line(aligned, "A*_2"), values(table, "ValueAlignment", head=1, feature="A*_2"))
 
 
 def test_ribbons_span_the_intervals(table: pd.DataFrame) -> None:

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 
 from stagewise import plot
 from stagewise.plot.axes import new_axes
-from stagewise.plot.generic import COLOURED, GREYS, PANELS, _profile, lines_in, loss_by_position, offset_profiles
+from stagewise.plot.generic import COLOURED, GREYS, PANELS, _profile, lines_in
 from stagewise.table import Quantity, declare
 
 STEPS = (0, 10, 100, 300)
@@ -113,20 +113,6 @@ def test_five_checkpoints_from_the_first_to_the_last_have_a_line_each() -> None:
     assert labels == ["step 0", "step 2", "step 4", "step 6", "step 8"]
     assert ax.get_xlabel() == "position"
     np.testing.assert_allclose(np.asarray(ax.get_lines()[1].get_xydata()), [[0, 2.0], [1, 2.1], [2, 2.2]])
-
-
-def test_every_head_has_its_panel_with_its_own_values() -> None:
-    table = pd.concat([profiles("OffsetProfile", "mass", "offset", head) for head in range(4)])
-    axes = offset_profiles(table, [(0, 3), (0, 0), (0, 2), (0, 1)]).axes
-    assert [ax.get_title(loc="left") for ax in axes] == ["L0H3", "L0H0", "L0H2", "L0H1"]
-    for ax, head in zip(axes, (3, 0, 2, 1), strict=True):
-        assert np.asarray(ax.get_lines()[-1].get_ydata()).tolist() == pytest.approx([8 + head, 8.1 + head, 8.2 + head])
-
-
-def test_the_loss_by_position_is_in_nats() -> None:
-    ax = loss_by_position(profiles("LossByPosition", "cross_entropy", "position"))
-    assert "nats" in ax.get_ylabel()
-    assert np.asarray(ax.get_lines()[0].get_xdata()).tolist() == [0, 1, 2]
 
 
 @pytest.mark.parametrize(("scale", "ticks_are_whole"), [(1, True), (0.25, False)])

@@ -45,7 +45,7 @@ CODE = "\n".join(path.read_text(encoding="utf8") for path in Path(reporting.__pa
 STRINGS = {node.value for node in ast.walk(ast.parse(CODE)) if isinstance(node, ast.Constant)}
 """All that stands in the code of the pages as a string."""
 
-BY_NAME = {("further", "LinearCKA"), ("generic", "up"), ("generic", "down")}
+BY_NAME = {("generic", "up"), ("generic", "down"), *(("probes", name) for name in texts()["probes"])}
 """Texts that are found by what a table says: its probes, which way is progress."""
 
 

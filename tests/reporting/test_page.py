@@ -82,8 +82,10 @@ def sections_of(page: str) -> list[str]:
 
 
 def test_a_full_table_gives_every_section(page: str) -> None:
-    of_others = {"audit", "text", "interventions", "compared", "degeneracy"}
-    own = ["probe-1-logit-lens"]
+    of_others = {"audit", "text", "interventions"}
+    probes = ["attention-entropy", "value-alignment", "copying", "loss-by-position", "ov-copying"]
+    probes += ["effective-support", "logit-lens"]
+    own = [f"probe-{number}-{name}" for number, name in enumerate(probes, start=1)]
     first, last = ([section.identifier for section in sections] for sections in (SECTIONS, LAST))
     assert sections_of(page) == [*(name for name in first if name not in of_others), *own, *last]
     assert "Not measured" not in page
@@ -169,7 +171,7 @@ def test_a_report_without_workers_is_refused(folder: Path) -> None:
 def test_sections_without_rows_are_left_out_and_named(tmp_path: Path, table: pd.DataFrame) -> None:
     folder = save(tmp_path / "run", table[table["probe"] == "AttentionEntropy"])
     text = report(folder).read_text(encoding="utf8")
-    assert sections_of(text) == ["entropy", "settings"]
+    assert sections_of(text) == ["probe-1-attention-entropy", "settings"]
     missing = text.split("Not measured in this run: ")[1].split("</p>")[0]
     assert missing.startswith("The stages (KLToReference, Loss, Accuracy); Attention maps (MeanPattern); How much")
     # This task is not known to have relations or references, and nobody trained it here.
@@ -243,7 +245,7 @@ def test_sections_of_ones_own_and_of_installed_packages_show_their_probes(
 def test_one_profile_does_not_hide_what_was_not_measured(tmp_path: Path, table: pd.DataFrame) -> None:
     rows = table[table["probe"] == "LossByPosition"]
     text = report(save(tmp_path / "run", rows)).read_text(encoding="utf8")
-    assert sections_of(text) == ["profiles", "settings"]
+    assert sections_of(text) == ["probe-1-loss-by-position", "settings"]
     assert "Not measured in this run: The stages (KLToReference, Loss, Accuracy)" in text
 
 

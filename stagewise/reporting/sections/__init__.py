@@ -19,12 +19,6 @@ SECTIONS: tuple[Section, ...] = (
     heads.ABLATION,
     generic.INTERVENTIONS,
     heads.CLUSTERS,
-    heads.VALUES,
-    heads.ENTROPY,
-    maps.COPYING,
-    maps.PROFILES,
-    heads.WEIGHTS,
-    heads.SCORES,
 )
 """Sections on the table."""
 

@@ -12,7 +12,7 @@ from stagewise.findings import Stages
 from stagewise.plot.curves import axes_of, quantity_of
 from stagewise.plot.generic import COLOURED, GREYS, PANELS, finite_rows, kind_of, lines_in, long_axis
 from stagewise.reporting._figure import Plot, identifier
-from stagewise.reporting._html import wording
+from stagewise.reporting._html import texts, wording
 from stagewise.reporting._measured import Measured
 from stagewise.reporting._prose import in_words
 from stagewise.reporting._section import Blocks, Section, never_missing
@@ -39,6 +39,7 @@ def generic_sections(measured: Measured, elsewhere: Iterable[str]) -> list[Secti
             in_words(probe),
             functools.partial(_probe_section, probe=probe, quantities=quantities),
             (probe,),
+            of_batch=not all(quantity_of(measured.table, probe, name).weights for name in quantities),
         )
         for number, (probe, quantities) in enumerate(others.items(), start=1)
     ]
@@ -61,7 +62,9 @@ def _probe_section(measured: Measured, probe: str, quantities: Sequence[str]) ->
             what = dataclasses.replace(what, progress=None)
         figure = plot.quantity(table, probe, name, measured.stages)
         file = f"{identifier(in_words(probe)).lower()}-{number}-{identifier(name)}"
-        blocks.append(Plot(file, {"": figure}, rows, html.escape(caption(finite, what, measured.stages))))
+        look_for = texts()["probes"].get(f"{probe}.{name}", "")
+        words = f"{html.escape(caption(finite, what, measured.stages))} {look_for}".strip()
+        blocks.append(Plot(file, {"": figure}, rows, words))
     return blocks
 
 

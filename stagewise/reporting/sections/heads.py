@@ -1,6 +1,5 @@
-"""The sections on heads: what they attend to and write, scores, weights, ablation, and their kinds over training."""
+"""The sections on heads: what they attend to, their ablation, and their kinds over training."""
 
-import functools
 import html
 import operator
 
@@ -9,7 +8,6 @@ import pandas as pd
 from stagewise import plot
 from stagewise.findings import head_labels
 from stagewise.findings.lineage import Lineage
-from stagewise.plot.curves import quantity_of
 from stagewise.plot.heads import moved_most
 from stagewise.reporting._figure import Plot
 from stagewise.reporting._html import wording
@@ -19,10 +17,6 @@ from stagewise.reporting._section import PANELS, Blocks, Section, never_missing
 from stagewise.table import head_label, heads_in, select
 from stagewise.words import written
 from stagewise.words.stages import each_event
-
-OF_ATTENTION = (("EffectiveSupport", "keys"), ("AttentionDistance", "distance"), ("ParticipationRatio", "dimensions"))
-OF_WEIGHTS = (("OVCopying", "copying"), ("QKOffset", "share"))
-WRITTEN = ("cosine", "projection")
 
 KINDS = ("kind", "attends to", "first at step", "last at step", "heads at the end")
 
@@ -71,73 +65,12 @@ def _changes(measured: Measured) -> Blocks:
     return [wording("heads", "changes"), html_table(["head", "from", "to", "between steps"], changes)]
 
 
-def _label(measured: Measured, probe: str, name: str) -> str:
-    return html.escape(quantity_of(measured.table, probe, name).label.capitalize())
-
-
-def _written(measured: Measured) -> Blocks:
-    """Return the alignment of each head's value map with each feature."""
-    blocks: Blocks = []
-    for name in WRITTEN:
-        if measured.has(f"ValueAlignment.{name}"):
-            rows = select(measured.table, "ValueAlignment", name)
-            draw = functools.partial(plot.value_alignment, measured.table, quantity=name, stages=measured.stages)
-            panels = {head_label(*head): draw(*head) for head in moved_most(rows, PANELS)}
-            caption = wording("heads", name, label=_label(measured, "ValueAlignment", name))
-            blocks.append(Plot(f"value-{name}", panels, rows, caption + _left_out(rows, "value moved")))
-    return blocks
-
-
-def _score(measured: Measured, probe: str, name: str, file: str, caption: str) -> Blocks:
-    """Return the figure of a score of the heads in which it moved most; none where it was not measured."""
-    if not measured.has(f"{probe}.{name}"):
-        return []
-    rows = select(measured.table, probe, name)
-    axes = plot.head_scores(measured.table, probe, name, moved_most(rows, PANELS), measured.stages)
-    words = wording("heads", caption, label=_label(measured, probe, name)) + _left_out(rows, f"{name} moved")
-    return [Plot(f"{file}-{name}", {"": axes}, rows, words)]
-
-
-def _entropy(measured: Measured) -> Blocks:
-    return _score(measured, "AttentionEntropy", "entropy", "heads", "entropy")
-
-
-def _of_attention(measured: Measured) -> Blocks:
-    return [block for score in OF_ATTENTION for block in _score(measured, *score, "heads", "score")]
-
-
-def _of_weights(measured: Measured) -> Blocks:
-    blocks = [block for score in OF_WEIGHTS for block in _score(measured, *score, "weights", score[1])]
-    if measured.has("Composition.score"):
-        rows = select(measured.table, "Composition", "score")
-        figure = plot.quantity(measured.table, "Composition", "score", measured.stages, words=_pair)
-        blocks.append(Plot("composition", {"": figure}, rows, wording("heads", "composition")))
-    return blocks
-
-
-def _pair(labels: dict[str, object]) -> str:
-    head = head_label(int(str(labels["layer"])), int(str(labels["head"])))
-    return f"{head} of {labels['source']}, {labels['composition']}"
-
-
 HEADS = Section(
     "heads",
     "What each head attends to",
     _attended,
     ("AttentionTo", "HeadSpecialisation"),
     applies=operator.attrgetter("has_relations"),
-)
-VALUES = Section("values", "What each head writes", _written, ("ValueAlignment",), applies=never_missing)
-ENTROPY = Section("entropy", "How widely each head attends", _entropy, ("AttentionEntropy.entropy",))
-WEIGHTS = Section(
-    "weights",
-    "What the weights alone show",
-    _of_weights,
-    (*map(".".join, OF_WEIGHTS), "Composition.score"),
-    of_batch=False,
-)
-SCORES = Section(
-    "head-scores", "How many keys, how far, how many dimensions", _of_attention, tuple(map(".".join, OF_ATTENTION))
 )
 
 

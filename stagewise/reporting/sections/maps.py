@@ -6,7 +6,6 @@ import pandas as pd
 from stagewise import plot
 from stagewise.findings import Stages
 from stagewise.plot.axes import head_colours
-from stagewise.plot.heads import moved_most
 from stagewise.plot.maps import patterns
 from stagewise.reporting._figure import Plot
 from stagewise.reporting._html import wording
@@ -16,11 +15,6 @@ from stagewise.reporting._viewer import MAPS as SHOWN
 from stagewise.reporting._viewer import viewer
 from stagewise.table import head_label, heads_in, select
 from stagewise.words import at
-
-SCORES = (("Copying", "accuracy"), ("Copying", "gain"), ("InContextLearning", "score"))
-
-HEADS = 6
-"""Heads whose profile over offsets is drawn."""
 
 
 def _maps(measured: Measured) -> Blocks:
@@ -83,35 +77,7 @@ def _trained(measured: Measured) -> Blocks:
     ]
 
 
-def _copying(measured: Measured) -> Blocks:
-    """Return the scores that were measured, one below the other."""
-    scores = [(probe, name) for probe, name in SCORES if measured.has(f"{probe}.{name}")]
-    caption = wording("context", *dict.fromkeys(probe for probe, _ in scores), "ribbons")
-    return [Plot("copying", {"": plot.scalars(measured.table, scores, measured.stages)}, measured.table, caption)]
-
-
-def _profiles(measured: Measured) -> Blocks:
-    """Return the loss at every position, and the attention at every offset."""
-    blocks: Blocks = []
-    if measured.has("LossByPosition.cross_entropy"):
-        rows = select(measured.table, "LossByPosition", "cross_entropy")
-        blocks.append(
-            Plot("loss-by-position", {"": plot.loss_by_position(measured.table)}, rows, wording("context", "loss"))
-        )
-    if measured.has("OffsetProfile.mass"):
-        rows = select(measured.table, "OffsetProfile", "mass")
-        figure = plot.offset_profiles(measured.table, moved_most(rows, HEADS))
-        blocks.append(Plot("offset-profile", {"": figure}, rows, wording("context", "offsets")))
-    return blocks
-
-
 CONTEXT = Section("context", "How much context is used", _restricted, ("RestrictedContextKL.kl",))
 TRAINED_CONTEXT = Section(
     "trained-context", "Beside models trained on less context", _trained, ("KLToReference.kl",), applies=never_missing
-)
-COPYING = Section(
-    "copying", "What is copied from the context", _copying, tuple(map(".".join, SCORES)), applies=never_missing
-)
-PROFILES = Section(
-    "profiles", "Where in the sequence, and how far back", _profiles, ("LossByPosition.cross_entropy", "OffsetProfile")
 )

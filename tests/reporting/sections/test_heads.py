@@ -4,17 +4,14 @@ import dataclasses
 import re
 from collections.abc import Callable
 
-import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
 
 from stagewise.findings import Stages
 from stagewise.findings.lineage import find_lineage
 from stagewise.reporting._figure import Plot
 from stagewise.reporting._html import wording
 from stagewise.reporting._measured import Measured
-from stagewise.reporting._section import PANELS
-from stagewise.reporting.sections.heads import ABLATION, CLUSTERS, ENTROPY, HEADS, LINEAGE, SCORES, VALUES, WEIGHTS
+from stagewise.reporting.sections.heads import ABLATION, CLUSTERS, HEADS, LINEAGE
 from tests.fixtures.profiles import profile_rows
 
 EVENT = {"layer": 1, "head": 2, "before": "diffuse", "after": "I(2)", "last_step_before": 40, "first_step_after": 60}
@@ -41,98 +38,6 @@ def test_without_changes_there_are_the_curves_alone(measured: Measured, table: p
 def test_it_is_missing_only_where_the_task_has_relations(measured: Measured, table: pd.DataFrame) -> None:
     assert HEADS.applies(measured)
     assert not HEADS.applies(measured._replace(table=table[table["relation"].isna()]))
-
-
-def test_each_score_that_was_measured_has_its_figure_of_the_heads_that_moved(
-    many_heads: Callable[..., pd.DataFrame], bare: Callable[..., Measured]
-) -> None:
-    tables = [many_heads("ParticipationRatio", "dimensions"), many_heads("AttentionDistance", "distance")]
-    plots = [block for block in SCORES.blocks(bare(pd.concat(tables))) if isinstance(block, Plot)]
-    assert [plot.name for plot in plots] == ["heads-distance", "heads-dimensions"]
-    for plot, rows in zip(plots, reversed(tables), strict=True):
-        pd.testing.assert_frame_equal(plot.rows[rows.columns], rows, check_dtype=False)
-        labels = {str(line.get_label()) for line in plot.panels[""].get_lines()}  # type: ignore[union-attr]
-        assert "L0H12" in labels
-        assert "L0H0" not in labels
-
-
-def test_a_caption_begins_with_the_declared_label(measured: Measured) -> None:
-    (plot,) = SCORES.blocks(measured)
-    assert isinstance(plot, Plot)
-    assert plot.caption.startswith("Effective number of keys of each head over training")
-
-
-def test_the_head_that_moved_least_is_in_the_table_but_not_drawn(
-    many_heads: Callable[..., pd.DataFrame], bare: Callable[..., Measured]
-) -> None:
-    (plot,) = ENTROPY.blocks(bare(many_heads("AttentionEntropy", "entropy")))
-    assert isinstance(plot, Plot)
-    labels = {str(line.get_label()) for line in plot.panels[""].get_lines()}  # type: ignore[union-attr]
-    assert {label for label in labels if label.startswith("L")} == {f"L0H{head}" for head in range(1, 13)}
-    assert "Drawn: the 12 of 13 heads whose entropy moved most." in plot.caption
-    assert set(plot.rows["head"]) == set(range(13))
-
-
-def test_heads_are_counted_only_where_not_all_are_drawn(
-    many_heads: Callable[..., pd.DataFrame], bare: Callable[..., Measured]
-) -> None:
-    rows = many_heads("AttentionEntropy", "entropy")
-    (plot,) = ENTROPY.blocks(bare(rows[rows["head"] < PANELS]))
-    assert isinstance(plot, Plot)
-    assert len(set(plot.rows["head"])) == PANELS
-    assert "Drawn" not in plot.caption
-
-
-def test_all_heads_are_drawn_without_a_word_where_they_are_few(measured: Measured) -> None:
-    (plot,) = ENTROPY.blocks(measured)
-    assert isinstance(plot, Plot)
-    assert "Drawn" not in plot.caption
-    assert len(plot.rows) == 2 * 19
-
-
-def test_every_head_has_a_panel_with_a_line_a_feature(measured: Measured, table: pd.DataFrame) -> None:
-    plots = [block for block in VALUES.blocks(measured) if isinstance(block, Plot)]
-    assert [plot.name for plot in plots] == ["value-cosine", "value-projection"]
-    rows = table[(table["probe"] == "ValueAlignment") & (table["quantity"] == "projection")]
-    own = rows[(rows["head"] == 1) & (rows["feature"] == "A*_2")]
-    panel = plots[1].panels["L0H1"]
-    (line,) = [line for line in panel.get_lines() if line.get_label() == "A*_2"]  # type: ignore[union-attr]
-    np.testing.assert_allclose(np.asarray(line.get_ydata()), own["value"].astype(float))
-
-
-def test_only_what_was_measured_is_explained(table: pd.DataFrame, bare: Callable[..., Measured]) -> None:
-    rows = table[(table["probe"] == "ValueAlignment") & (table["quantity"] == "cosine")]
-    (plot,) = VALUES.blocks(bare(rows))
-    assert isinstance(plot, Plot)
-    assert "1 where the head writes this feature and nothing else" in plot.caption
-    assert len(plot.rows) == len(rows)
-
-
-def names(measured: Measured) -> list[str]:
-    return [block.name for block in WEIGHTS.blocks(measured) if isinstance(block, Plot)]
-
-
-def test_each_score_of_the_weights_that_was_measured_has_its_figure(
-    measured: Measured, many_heads: Callable[..., pd.DataFrame], bare: Callable[..., Measured]
-) -> None:
-    assert names(measured) == ["weights-copying"]
-    both = pd.concat([many_heads("QKOffset", "share"), many_heads("OVCopying", "copying")])
-    assert names(bare(both)) == ["weights-copying", "weights-share"]
-
-
-def test_a_pair_of_heads_is_named_by_both_and_by_what_is_composed(bare: Callable[..., Measured]) -> None:
-    rows = [
-        {"step": step, "layer": 1, "head": 2, "source": "L0H3", "composition": kind, "value": 0.1 + size * step}
-        for step in (0, 1)
-        for kind, size in (("K", 0.5), ("Q", 0.1))
-    ]
-    table = pd.DataFrame(rows).assign(run="run", probe="Composition", quantity="score")
-    (plot,) = WEIGHTS.blocks(bare(table))
-    assert isinstance(plot, Plot)
-    figure = plot.panels[""]
-    assert isinstance(figure, Figure)
-    (ax,) = figure.axes
-    assert {str(line.get_label()) for line in ax.get_lines()} == {"L1H2 of L0H3, K", "L1H2 of L0H3, Q"}
 
 
 def test_every_kind_of_ablation_has_a_figure_of_its_own_rows(
