@@ -61,7 +61,8 @@ def in_folder(folder: Path, parse: Parse | str | None = None) -> Source:
         told_of_it = (f"{name} -> one checkpoint, called step 0",)
         return Source(name, (of_path(folder, Coordinates(0)),), beside=partial(_first_in, (folder,)), names=told_of_it)
     if not entries:
-        why = _deeper(folder) or converter(path.name for path in folder.iterdir()) or GIVE_PARSE
+        within = (path.name for place in ("*", "*/*") for path in folder.glob(place))
+        why = _deeper(folder) or converter(within) or GIVE_PARSE
         raise FileNotFoundError(
             f"{folder} is not a run folder: there is no run.json in it, and there are neither checkpoint-N folders nor "
             f"{', '.join(ENDINGS)} files with a step in their names in it; {why}"

@@ -14,7 +14,8 @@ from torch import Tensor
 from stagewise.checkpoints._digest import bytes_of, check_file
 from stagewise.checkpoints._pickles import UNREADABLE, Stub, stub_of
 from stagewise.checkpoints._table_file import read_json
-from stagewise.checkpoints._weight_names import SHARDS
+from stagewise.checkpoints._weight_names import SHARDS, STEPS
+from stagewise.config import line_of
 from stagewise.fields import MEMORY
 
 ADAPTER = "adapter_config.json"
@@ -41,6 +42,8 @@ REFUSALS = {
     "Unsupported operand 149": "is a pickle of protocol 4 or later: save it as `torch.save` does, pickle_protocol=2",
 }
 """torch's words for whole files that its reader of weights refuses -> the kind of file, and the remedy."""
+
+SAVE = "save its weights with `torch.save`, or without compression"
 
 MAGIC = b"\x8a\nl\xfc"
 """In the first bytes of torch's old format, which is a pickle, too."""
@@ -78,7 +81,26 @@ class _Reader(pickle.Unpickler):
         return stub_of(f"{module}.{name}")
 
 
-def read_shards(folder: Path) -> dict[str, Tensor]:
+def _part(folder: Path, name: str, place: Mapping[str, Any]) -> Any:
+    """Read a part of a tensor, or a plain value, from where it lies; no code is run."""
+    path = folder / place["relative_path"]
+    if path.name != place["relative_path"]:
+        raise ValueError(f"it names {place['relative_path']!r:.120}, which is no file beside it")
+    if coded := place.get("transform_descriptors"):
+        by = ", ".join(map(str, getattr(coded, "given", coded)))
+        raise OtherFormError(f"{folder} is compressed ({by}): load it with torch.distributed.checkpoint, and {SAVE}")
+    check_file(path)
+    if is_safetensors(path):
+        from safetensors import safe_open
+
+        with safe_open(path, "pt") as file:
+            return file.get_tensor(name)
+    with open(path, "rb") as file:
+        file.seek(place["offset"])
+        return torch.load(io.BytesIO(file.read(place["length"])), map_location="cpu", weights_only=True)
+
+
+def read_shards(folder: Path) -> dict[str, Any]:
     """Read a folder of torch.distributed.checkpoint; its description, a pickle, is read with stubs and not run."""
     try:
         described = _Reader(io.BytesIO(bytes_of(folder / SHARDS))).load().fields
@@ -88,23 +110,25 @@ def read_shards(folder: Path) -> dict[str, Tensor]:
         parts = [(key.fields, place.fields) for key, place in described["storage_data"].items()]
         if (claimed := sum(4 * math.prod(size) for size in sizes.values())) > MEMORY:
             raise ValueError(f"its tensors take {claimed} bytes, and this machine has memory for {MEMORY}")
-        whole: dict[str, Tensor] = {}
+        whole: dict[str, Any] = {}
         for key, place in parts:
-            if key["fqn"] not in sizes:  # plain data, which torch pickles
+            if key["fqn"] not in sizes and key["fqn"] not in STEPS:  # other plain data, which torch pickles
                 continue
-            if Path(place["relative_path"]).name != place["relative_path"]:
-                raise ValueError(f"it names {place['relative_path']!r:.120}, which is no file beside it")
-            check_file(folder / place["relative_path"])
-            with open(folder / place["relative_path"], "rb") as file:
-                file.seek(place["offset"])
-                part = torch.load(io.BytesIO(file.read(place["length"])), map_location="cpu", weights_only=True)
+            part = _part(folder, key["fqn"], place)
+            if key["fqn"] not in sizes:
+                whole[key["fqn"]] = part
+                continue
             target = whole.setdefault(key["fqn"], torch.empty(tuple(sizes[key["fqn"]]), dtype=part.dtype))
             start = key["offset"].given[0] if isinstance(key["offset"], Stub) else [0] * part.ndim
             target[tuple(slice(a, a + size) for a, size in zip(start, part.shape, strict=True))] = part
     except FileNotFoundError as reason:
         raise FileNotFoundError(f"{reason.filename} is gone, a part of the checkpoint {folder}") from reason
+    except OtherFormError:
+        raise
     except (*UNREADABLE, OSError) as reason:
-        raise ValueError(f"{folder / SHARDS} is damaged, or of another version of torch ({reason})") from reason
+        raise ValueError(
+            f"{folder / SHARDS} is damaged, or of another version of torch ({line_of(reason)})"
+        ) from reason
     return whole
 
 

@@ -112,8 +112,13 @@ def resumed(curve: pd.DataFrame, name: str) -> pd.DataFrame:
     lowest_later = np.append(np.minimum.accumulate(steps[::-1])[::-1][1:], np.iinfo(np.int64).max)
     kept, back = steps < lowest_later, np.diff(steps) < 0
     if back.any():
-        if not kept[0]:  # another run
-            return curve
+        if not kept[0]:
+            if np.flatnonzero(back).tolist() != [len(back) - 1]:  # another run
+                return curve
+            warnings.warn(
+                f"the last value of {name}, at step {steps[-1]}, is left out: logged without a step?", stacklevel=3
+            )
+            return curve[:-1]
         again = f"{name} was logged again from step {steps[1:][back].min()} on, as by a resumed run"
     elif (~kept).sum() > max(1, SELDOM * len(steps)):  # two values of each step
         return curve
@@ -200,7 +205,7 @@ def _without_points(column: pd.Series) -> pd.Series:
 
 def read_json_log(text: str, *, lines: bool) -> pd.DataFrame:
     """Read curves in JSON by rows, lines, columns or steps; lines may be cut off, as where a run is killed."""
-    held = _of_lines(text) if lines else _rows(json.loads(text))
+    held = _of_wandb(_of_lines(text)) if lines else _rows(json.loads(text))
     frame = pd.DataFrame([flat(row) for row in held] if _holds(held, Mapping) else held)
     return frame.apply(from_text)
 
@@ -220,6 +225,12 @@ def _of_lines(text: str) -> list[Any]:
     return rows
 
 
+def _of_wandb(rows: list[Any]) -> list[Any]:
+    """Return the logged rows of what `wandb leet inspect --json` prints, of any other log all."""
+    logged = [row["history"]["item"] for row in rows if isinstance(row, Mapping) and row.get("type") == "history"]
+    return logged or rows
+
+
 def _rows(held: Any) -> Any:
     """Return the rows of a JSON object or list, or its columns."""
     if isinstance(held, Mapping):
@@ -229,6 +240,12 @@ def _rows(held: Any) -> Any:
         if all(str(key).isdecimal() and isinstance(row, Mapping) for key, row in held.items()):
             return [
                 row if set(map(str.lower, row)) & set(KEYS) else {"step": int(at), **row} for at, row in held.items()
+            ]
+        if all(isinstance(each, Mapping) and {"steps", "values"} <= each.keys() for each in held.values()):  # Sacred's
+            return [
+                {"metric": name, "step": step, "value": value}
+                for name, each in held.items()
+                for step, value in zip(each["steps"], each["values"], strict=True)
             ]
         return {name: column for name, column in held.items() if isinstance(column, list)} or held
     if _holds(held, list) and all(len(row) == len(EVENT) for row in held):

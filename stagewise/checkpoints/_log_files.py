@@ -11,6 +11,7 @@ from stagewise.checkpoints import _log_columns
 from stagewise.checkpoints._digest import check_file
 from stagewise.checkpoints._log_layout import place
 from stagewise.checkpoints._log_lines import STEPS, read_lines, text_of
+from stagewise.checkpoints._log_trackers import unread
 from stagewise.fields import MEMORY
 
 FILES = (".csv", ".tsv", ".parquet", ".jsonl", ".json")
@@ -50,6 +51,8 @@ def read_arrays(path: Path) -> pd.DataFrame:
 def read_file(path: Path) -> pd.DataFrame:
     """Return the columns of a file of curves."""
     check_file(path, MEMORY)
+    if what := unread(path):
+        raise ValueError(f"{path} is a log {what}")
     try:
         if path.suffix == ".parquet":
             return pd.read_parquet(path)

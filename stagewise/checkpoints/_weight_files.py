@@ -30,7 +30,16 @@ from stagewise.checkpoints._pickles import (
     spoilt_record,
 )
 from stagewise.checkpoints._table_file import read_json
-from stagewise.checkpoints._weight_names import INDEX, SHARDS, TRAINING, WHOLE, chosen_files, converter, missing_shard
+from stagewise.checkpoints._weight_names import (
+    INDEX,
+    SHARDS,
+    STEPS,
+    TRAINING,
+    WHOLE,
+    chosen_files,
+    converter,
+    missing_shard,
+)
 from stagewise.checkpoints.names import ENDINGS, is_step
 from stagewise.checkpoints.nanogpt import as_gpt2, config_of, is_nanogpt
 from stagewise.config import line_of
@@ -44,9 +53,6 @@ WRAPPERS = ("model", "state_dict", "model_state_dict", "module")
 
 NAMED_SIZES = {"n_layers", "d_model", "n_ctx", "d_vocab"}
 """Fields by which the config of a HookedTransformer is known."""
-
-STEPS = ("global_step", "step", "iteration", "iter", "iter_num", "steps")
-"""Keys under which they put the step."""
 
 WRAPPED = "module."
 """The prefix that data parallelism gives to the names of all weights."""
@@ -178,9 +184,14 @@ def contents_of(saved: Any, path: Path) -> Contents:
         if kind := unusable(weight):
             raise formats.OtherFormError(f"{path} holds {name} {kind}. Or leave its step out")
     beside = saved if isinstance(saved, Mapping) else {}
+    counted = {key: beside[key].item() for key in STEPS if isinstance(beside.get(key), Tensor) and not beside[key].ndim}
+    beside, weights = {**beside, **counted}, {name: each for name, each in weights.items() if name not in counted}
     steps = [beside[key] for key in STEPS if key in beside and is_step(beside[key])]
     weights, heads = _unwrapped(weights, LIGHTNING in beside)
     heads += [name for name in weights if HEADS.search(name)] if len(weights) > 1 else []
+    if weights and all(name in heads for name in weights):
+        alone = f"holds adapters or heads alone ({heads[-1]})"
+        raise formats.OtherFormError(f"{path} {alone}: merge them into the model that they belong to, and save that")
     weights = {name.replace(BASE_LAYER, ""): weight for name, weight in weights.items() if name not in heads}
     objects = {**beside, **loaded} if loaded is not saved else loaded
     aside = [f"{key} ({kind})" for key, value in objects.items() if (kind := _object_in(value))]
@@ -189,7 +200,7 @@ def contents_of(saved: Any, path: Path) -> Contents:
     return Contents(as_gpt2(weights) if is_nanogpt(weights) else weights, steps[0] if steps else None, tuple(aside))
 
 
-def _other_sets(beside: Mapping[str, Any], read: State) -> list[str]:
+def _other_sets(beside: Mapping[str, Any], read: Mapping[str, Any]) -> list[str]:
     """Return the keys beside the weights that hold as many others of the same shapes, as averages of them."""
     own, shapes = {id(one) for one in _tensors(read)}, _shapes(read)
     held = {key: value for key, value in beside.items() if isinstance(value, Mapping | list | Stub)}
@@ -210,7 +221,7 @@ def _object_in(value: Any, depth: int = 4) -> str:
     return next((name for each in inside if (name := _object_in(each, depth - 1))), "")
 
 
-def weights_by_name(saved: Any) -> State | None:
+def weights_by_name(saved: Any) -> Mapping[str, Any] | None:
     """Return the weights of what a training script saved; None where there are none, or several under other keys."""
     for key in WRAPPERS:
         if isinstance(saved, Mapping) and isinstance(saved.get(key), Mapping | Stub):
@@ -225,7 +236,7 @@ def weights_by_name(saved: Any) -> State | None:
     return held[0] if len(held) == 1 else None
 
 
-def _weights_of(saved: Any) -> State | None:
+def _weights_of(saved: Any) -> Mapping[str, Any] | None:
     """Return the weights that a mapping by name, or a whole model, is; what of a mapping is none stays among them."""
     if isinstance(saved, Stub):
         return dict(_of_module(saved, "")) or None

@@ -12,6 +12,9 @@ INDEX = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
 SHARDS = ".metadata"
 """The file that torch.distributed.checkpoint writes beside its shards."""
 
+STEPS = ("global_step", "step", "iteration", "iter", "iter_num", "steps")
+"""Keys under which training scripts put the step beside weights."""
+
 TRAINING = re.compile(
     r"(?i)(?:.*_(?=optim_states))?(optim|optims|optimi[sz]er|(lr_?)?scheduler|sched|(grad_?)?scaler|rng|random_states"
     r"|sampler|training_args)(?![a-z])|opt_?\d+\.\w+$"

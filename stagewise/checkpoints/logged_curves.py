@@ -14,6 +14,7 @@ from stagewise.checkpoints._log_folders import is_events
 from stagewise.checkpoints._log_layout import NAMES, head_of, wide
 from stagewise.checkpoints._log_lines import STEPS
 from stagewise.checkpoints._log_pooling import averaged
+from stagewise.checkpoints._log_range import CHECKPOINT, tell_range
 from stagewise.checkpoints._log_roles import is_setting, is_time, range_of, roles_of
 from stagewise.checkpoints.openers import curves_of
 from stagewise.learning_rates import OF_RUN, is_rate
@@ -46,9 +47,6 @@ VALUE = "value"
 
 BANDS = ("__MIN", "__MAX")
 """Ends of the names of columns that Weights & Biases exports beside a curve: its smoothing's extremes."""
-
-CHECKPOINT = r"checkpoint-\d+"
-"""Trainer's name for the folder of a checkpoint."""
 
 ENDS = 5
 """A curve goes up if the median of this part of its values is larger at its end than at its start: a fifth."""
@@ -118,6 +116,8 @@ def read_log(
         raise ValueError(f"no column holds numbers beside {at!r}; there are {', '.join(map(str, frame.columns))}")
     table = tidy(rows)
     declare(table, {LOGGED: declared})
+    if isinstance(source, str | Path):
+        tell_range(Path(source), table["step"])
     return table
 
 

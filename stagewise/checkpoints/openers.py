@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from stagewise.checkpoints import _log_files, _log_folders
+from stagewise.checkpoints import _log_files, _log_folders, _log_trackers
 from stagewise.checkpoints._digest import check_file
 from stagewise.checkpoints._weight_names import (
     TRAINING,
@@ -25,7 +25,7 @@ from stagewise.checkpoints._weight_names import (
     names_of,
 )
 from stagewise.checkpoints.names import REPOSITORY, Parse, whole
-from stagewise.checkpoints.run_folder import RUN
+from stagewise.checkpoints.run_folder import RUN, TABLE
 from stagewise.entry_points import added
 
 if TYPE_CHECKING:
@@ -111,6 +111,10 @@ def _holds_checkpoints(folder: Path) -> bool:
 
 def _is_text(path: Path) -> bool:
     return path.is_file() and not is_file(path) and not converter([path.name])
+
+
+def _is_of_tool(folder: Path) -> bool:
+    return not (folder / TABLE).exists() and _log_trackers.is_of_tool(folder)
 
 
 def _of_paths(is_mine: Callable[[Path], bool]) -> Callable[[Any], bool]:
@@ -199,8 +203,10 @@ OPENERS = (
     Opener("MLflow's folder", _of_paths(_log_folders.is_mlflow), curves=_log_folders.read_mlflow),
     Opener("a folder of texts", _of_paths(_log_folders.is_texts), curves=_log_folders.read_texts),
     Opener("a folder of JSON files", _of_paths(_log_folders.is_a_file_a_step), curves=_log_folders.read_a_file_a_step),
+    Opener("a database", _of_paths(_log_trackers.is_database), curves=_log_trackers.read_database),
     Opener("arrays of curves", _of_paths(_log_files.is_arrays), curves=_log_files.read_arrays),
     Opener("a file of curves", _of_paths(_is_text), curves=_log_files.read_file),
+    Opener("another tool's folder", _of_paths(_is_of_tool), curves=_log_trackers.refuse),
     Opener("in no known form", lambda source: True, _in_folder),
 )
 """The ways that are there: the first that says that a source is its own opens it; the last one says what is missing."""

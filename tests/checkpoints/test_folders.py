@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
@@ -14,6 +15,7 @@ from torch.distributed.tensor import Shard, distribute_tensor
 from torch.multiprocessing.spawn import spawn
 
 from stagewise import models as model
+from stagewise.checkpoints._folders import in_folder
 from stagewise.checkpoints.series import find, open_series
 from tests.checkpoints.test_sources import CONFIG, native, put
 
@@ -107,3 +109,13 @@ def test_parts_of_several_processes_are_not_taken_for_the_whole_until_they_are_j
     consolidate_safetensors_files(str(parts), str(joined), {"w": 1})
     whole = open_series(joined.parent, architecture=CONFIG).weights(1)
     assert whole["w"].equal(torch.arange(12.0).reshape(4, 3))
+
+
+def test_a_folder_of_orbax_s_manager_is_called_by_its_tool(tmp_path: Path) -> None:
+    orbax = pytest.importorskip("orbax.checkpoint", reason="orbax-checkpoint is not installed")
+    with orbax.CheckpointManager(tmp_path.resolve()) as manager:
+        for step in (10, 20):
+            manager.save(step, args=orbax.args.StandardSave({"w": np.ones((4, 4))}))
+        manager.wait_until_finished()
+    with pytest.raises(FileNotFoundError, match="holds weights of orbax: restore it"):
+        in_folder(tmp_path)

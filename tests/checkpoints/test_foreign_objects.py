@@ -88,3 +88,11 @@ def test_which_weights_a_schedule_free_optimiser_left_is_told_of_each_checkpoint
         told = str(audit(tmp_path))
     assert "step_1.pt, step_3.pt: train_mode False (schedule-free: the weights are averages" in told
     assert "step_2.pt, step_4.pt: train_mode True (schedule-free: the weights are those that are trained" in told
+
+
+def test_adapters_alone_are_no_model(tmp_path: Path) -> None:
+    peft = pytest.importorskip("peft", reason="peft is not installed")
+    adapted = peft.get_peft_model(llama(), peft.LoraConfig(target_modules=["q_proj"]))
+    torch.save(peft.get_peft_model_state_dict(adapted), tmp_path / "step_1.pt")
+    (finding,) = audit(tmp_path).findings
+    assert "holds adapters or heads alone" in finding.message

@@ -38,9 +38,40 @@ def test_a_folder_of_torch_distributed_is_read(tmp_path: Path, hugging_face: Cal
     assert series.steps == (10, 20)
     assert all(torch.equal(weight, module.state_dict()[name]) for name, weight in series.weights(20).items())
     assert series.weights(20).keys() == module.state_dict().keys()
+    assert find(tmp_path).entries[1].read().step == 20
     next((tmp_path / "step-20").glob("*.distcp")).unlink()
     with pytest.raises(FileNotFoundError, match=r"\.distcp is gone, a part of the checkpoint"):
         series.weights(20)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_folder_of_torch_distributed_in_the_format_of_safetensors_is_read(
+    tmp_path: Path, hugging_face: Callable[..., Any]
+) -> None:
+    from torch.distributed.checkpoint.filesystem import FileSystemWriter, SerializationFormat
+    from torch.distributed.checkpoint.state_dict_saver import save
+
+    module = hugging_face("Llama", 0)
+    writer = FileSystemWriter(tmp_path / "step-10", serialization_format=SerializationFormat.SAFETENSORS)
+    save({"model": module.state_dict(), "step": torch.tensor(11)}, storage_writer=writer, no_dist=True)
+    contents = find(tmp_path).entries[0].read()
+    assert contents.step == 11
+    assert contents.weights.keys() == module.state_dict().keys()
+    assert all(torch.equal(weight, module.state_dict()[name]) for name, weight in contents.weights.items())
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_compressed_folder_of_torch_distributed_is_refused_by_the_name_of_its_compression(tmp_path: Path) -> None:
+    pytest.importorskip("zstandard", reason="zstandard is not installed")
+    from torch.distributed.checkpoint._extension import ZStandard
+    from torch.distributed.checkpoint.filesystem import FileSystemWriter
+    from torch.distributed.checkpoint.state_dict_saver import save
+
+    writer = FileSystemWriter(tmp_path / "step-10", _extensions=[ZStandard()])
+    save({"w": torch.ones(4, 4)}, storage_writer=writer, no_dist=True)
+    (finding,) = audit(find(tmp_path)).findings
+    assert finding.kind is Kind.NO_WEIGHTS
+    assert "is compressed (stream.zstd/1): load it with" in finding.message
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -193,3 +193,14 @@ def test_a_folder_without_scalars_beside_those_of_curves_is_no_run(tmp_path: Pat
         for step in STEPS:
             writer.add_scalars("loss", {"train": 3 - step / 100, "val": 4 - step / 100}, step)
     assert read_events(tmp_path)["run"].unique().tolist() == ["loss_train", "loss_val"]
+
+
+def test_a_last_value_without_a_step_is_left_out_of_tensorboards_curve(tmp_path: Path) -> None:
+    tensorboard = pytest.importorskip("torch.utils.tensorboard", reason="TensorBoard is not installed")
+    with tensorboard.SummaryWriter(tmp_path) as writer:
+        for step in range(10):
+            writer.add_scalar("loss", 10.0 - step, step)
+        writer.add_scalar("loss", 0.5)
+    with pytest.warns(UserWarning, match="the last value of loss, at step 0, is left out: logged without a step"):
+        table = read_log(tmp_path)
+    assert table["value"].tolist() == [10.0 - step for step in range(10)]
