@@ -30,6 +30,12 @@ _OTHERWISE = (
 _CHANGED_BASE = ("pissa", "olora", "corda", "loftq", "lora_ga")
 """Beginnings of `init_lora_weights` by which peft changes the weights that it adapts before it trains."""
 
+EMBEDDINGS = ("embed_tokens.weight", "wte.weight", "word_embeddings.weight", "embed_in.weight")
+UNEMBEDDINGS = ("lm_head.weight", "embed_out.weight")
+
+CONV1D = re.compile(r"\.(c_attn|c_proj|c_fc|q_attn)\.weight$")
+"""Names of weights that GPT-2 has the other way round than a linear layer, and others of its names as one."""
+
 BEGINNINGS = {
     b"version https://git-lfs": "is a pointer of Git LFS, not the file: run `git lfs pull`",
     b"\x1f\x8b": "is compressed: unpack it, as with gunzip",
@@ -156,6 +162,8 @@ def merged(base: Mapping[str, Tensor], adapter: Mapping[str, Tensor], folder: Pa
     if config.get("peft_type") != "LORA" or others:
         kind = f"{config.get('peft_type')}{' with ' + ', '.join(others) if others else ''}"
         raise ValueError(f"{folder} holds an adapter of the kind {kind}: save `model.merge_and_unload()` in its place")
+    if not any(name.endswith(UNEMBEDDINGS) for name in base):  # tied, until the adapter changes one of the two
+        weights |= {UNEMBEDDINGS[0]: weight for name, weight in base.items() if name.endswith(EMBEDDINGS)}
     for name in sorted(adapter, key=lambda name: ".lora_" in name):  # whole weights first
         own, weight = name.removeprefix("base_model.model."), adapter[name]
         part = re.search(r"\.lora_([AB])\.weight$", own)
@@ -169,9 +177,15 @@ def merged(base: Mapping[str, Tensor], adapter: Mapping[str, Tensor], folder: Pa
             other = adapter[name.replace(".lora_A.", ".lora_B.")]
             scale = config["lora_alpha"] / (math.sqrt(len(weight)) if config.get("use_rslora") else len(weight))
             change = scale * (other.float() @ weight.float())
-            change = change.T if config.get("fan_in_fan_out") else change
+            change = change.T if _is_conv1d(full, base) else change
             if change.shape != weights[full].shape:
                 shapes = f"{tuple(change.shape)}, and it is {tuple(weights[full].shape)}"
                 raise ValueError(f"{folder} changes {full} by a matrix of {shapes}: save `model.merge_and_unload()`")
             weights[full] = (weights[full].float() + change).to(weights[full].dtype)
     return weights
+
+
+def _is_conv1d(name: str, base: Mapping[str, Tensor]) -> bool:
+    """Whether rows of a weight are inputs, as of GPT-2's layers, by the model's fused query, key and value."""
+    fused = next((weight for other, weight in base.items() if other.endswith("attn.c_attn.weight")), None)
+    return CONV1D.search(name) is not None and fused is not None and fused.shape[0] < fused.shape[1]
