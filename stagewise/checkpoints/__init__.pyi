@@ -7,6 +7,8 @@ from ._digest import SHORT as SHORT
 from ._digest import digest as digest
 from ._digest import is_told as is_told
 from ._digest import short_digest as short_digest
+from ._saved_steps import unmeasured as unmeasured
+from ._saved_steps import unmeasured_in_words as unmeasured_in_words
 from ._table_file import PROVENANCE as PROVENANCE
 from ._table_file import TableFile as TableFile
 from ._table_file import chosen as chosen

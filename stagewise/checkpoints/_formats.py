@@ -162,8 +162,9 @@ def merged(base: Mapping[str, Tensor], adapter: Mapping[str, Tensor], folder: Pa
     if config.get("peft_type") != "LORA" or others:
         kind = f"{config.get('peft_type')}{' with ' + ', '.join(others) if others else ''}"
         raise ValueError(f"{folder} holds an adapter of the kind {kind}: save `model.merge_and_unload()` in its place")
-    if not any(name.endswith(UNEMBEDDINGS) for name in base):  # tied, until the adapter changes one of the two
-        weights |= {UNEMBEDDINGS[0]: weight for name, weight in base.items() if name.endswith(EMBEDDINGS)}
+    embedding = next((name for name in base if name.endswith(EMBEDDINGS)), None)
+    if embedding and not any(name.endswith(UNEMBEDDINGS) for name in base):  # tied, until the adapter changes either
+        weights[UNEMBEDDINGS[0]] = base[embedding]
     for name in sorted(adapter, key=lambda name: ".lora_" in name):  # whole weights first
         own, weight = name.removeprefix("base_model.model."), adapter[name]
         part = re.search(r"\.lora_([AB])\.weight$", own)

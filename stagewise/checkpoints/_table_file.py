@@ -91,7 +91,7 @@ class TableFile:
     ) -> pd.DataFrame:
         columns, groups = [name for name in self.names if name not in ARRAYS or name in arrays], list[pa.Table]()
         lists = [name for name in columns if name in ARRAYS and pa.types.is_list(self._schema.field(name).type)]
-        stored = {name: (nameless_file(), list[StoredArray | None]()) for name in lists if aside}
+        stored = {name: (ArraysFile(), list[StoredArray | None]()) for name in lists if aside}
         for group in self._groups(columns, names, steps):
             for name, (file, entries) in stored.items():
                 entries += put_aside(group[name].combine_chunks(), file)
@@ -170,17 +170,36 @@ def _starts(group: pa.Table) -> np.ndarray:
     return np.flatnonzero(np.append(True, (codes[:, 1:] != codes[:, :-1]).any(axis=0))[: len(group)])
 
 
+class ArraysFile:
+    """A file without a name for arrays, closed with the last; a collector might meet a file object first."""
+
+    def __init__(self) -> None:
+        """Open it."""
+        with nameless_file() as file:
+            self.number = os.dup(file.fileno())
+
+    def append(self, numbers: np.ndarray) -> int:
+        """Write numbers behind all others; return where they begin."""
+        with open(self.number, "r+b", closefd=False) as file:
+            start = file.seek(0, os.SEEK_END)
+            file.write(numbers.tobytes())
+        return start
+
+    def __del__(self) -> None:
+        os.close(self.number)
+
+
 class StoredArray:
-    """An array of one row, which NumPy reads as a list; its file without a name is freed with the last array."""
+    """An array of one row, which NumPy reads as a list."""
 
-    __slots__ = ("_dtype", "_file", "_number", "_place")
+    __slots__ = ("_arrays", "_dtype", "_number", "_place")
 
-    def __init__(self, file: IO[bytes], place: int, number: int, dtype: np.dtype[Any]) -> None:
+    def __init__(self, arrays: ArraysFile, place: int, number: int, dtype: np.dtype[Any]) -> None:
         """Remember where it lies: from a byte on, so many numbers."""
-        self._file, self._place, self._number, self._dtype = file, place, number, dtype
+        self._arrays, self._place, self._number, self._dtype = arrays, place, number, dtype
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        content = os.pread(self._file.fileno(), self._number * self._dtype.itemsize, self._place)
+        content = os.pread(self._arrays.number, self._number * self._dtype.itemsize, self._place)
         array = np.frombuffer(content, self._dtype)
         return array if dtype is None else array.astype(dtype)
 
@@ -196,16 +215,14 @@ def nameless_file() -> IO[bytes]:
     return tempfile.TemporaryFile()
 
 
-def put_aside(column: pa.ListArray, file: IO[bytes]) -> Sequence[StoredArray | None]:
+def put_aside(column: pa.ListArray, arrays: ArraysFile) -> Sequence[StoredArray | None]:
     """Write the arrays of a column of rows; return what stands for each, None where a row has none."""
     cells = column.flatten().to_numpy(zero_copy_only=False)
     lengths = column.value_lengths().fill_null(-1).to_numpy()
-    start, width = file.seek(0, os.SEEK_END), cells.itemsize
-    file.write(cells.tobytes())
-    file.flush()
+    start, width = arrays.append(cells), cells.itemsize
     stops = start + width * lengths.clip(min=0).cumsum()
     return [
-        None if number < 0 else StoredArray(file, int(stop - width * number), int(number), cells.dtype)
+        None if number < 0 else StoredArray(arrays, int(stop - width * number), int(number), cells.dtype)
         for number, stop in zip(lengths, stops, strict=True)
     ]
 

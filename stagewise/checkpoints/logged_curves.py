@@ -14,8 +14,8 @@ from stagewise.checkpoints._log_folders import is_events
 from stagewise.checkpoints._log_layout import NAMES, head_of, wide
 from stagewise.checkpoints._log_lines import STEPS
 from stagewise.checkpoints._log_pooling import averaged
-from stagewise.checkpoints._log_range import CHECKPOINT, tell_range
 from stagewise.checkpoints._log_roles import is_setting, is_time, range_of, roles_of
+from stagewise.checkpoints._saved_steps import CHECKPOINT, tell_range
 from stagewise.checkpoints.openers import curves_of
 from stagewise.learning_rates import OF_RUN, is_rate
 from stagewise.plain_text import plain_name

@@ -35,6 +35,7 @@ def stages(
     if len(sources) > 1:
         _stages_of_seeds(sources, as_json, axis, tokens_per_step)
         return
+    from stagewise.checkpoints import unmeasured_in_words
     from stagewise.checkpoints.run_folder import table_file, unfinished
     from stagewise.processes import cores, readers
     from stagewise.reporting import axis_in
@@ -48,6 +49,8 @@ def stages(
     run_stages = run_stages if run_stages is None or times is None else run_stages.counted(times)
     if not as_json and (ends := unfinished(folder)):
         print(f"{ends}: what comes later is not seen")
+    if not as_json and (lacking := unmeasured_in_words(folder)):
+        print(lacking)
     show(run_stages, as_json, next(iter(file.outline["run"]), ""), familiarity_in(folder))
 
 

@@ -215,6 +215,8 @@ def densify(
     They are bit-identical; they are measured, and the report is written again.
     """
     from stagewise.analysis import measure_run
+    from stagewise.checkpoints import unmeasured
+    from stagewise.checkpoints.run_folder import REPORT, TABLE
     from stagewise.checkpoints.series import open_series
     from stagewise.cli._recipes import recipe_of_run
     from stagewise.cli._sources import print_report
@@ -222,20 +224,22 @@ def densify(
     from stagewise.replay import densifying
 
     recipe = recipe_of_run(folder, own_task or (), "densify replays")
-    windows = _windows(folder, between)
-    if not windows:
+    windows, saved = _windows(folder, between), open_series(folder).steps
+    lacking = saved if not (folder / TABLE).exists() else unmeasured(folder)
+    if not windows and not lacking:
         print(f"no boundary of {folder} has an interval to make narrower: nothing to do, or give --between")
         return
-    saved = open_series(folder).steps
     steps = densifying.steps_within(windows, saved[-1], budget, every, saved)
     for window in windows:
         print(window)
     cost = densifying.cost(folder, steps)
-    if not cost.checkpoints:
+    if not cost.checkpoints and not lacking:
         smaller = "" if every is None else " or a smaller --every"
         print(f"all these steps are saved already: nothing to do, or give --between{smaller}")
+        if _is_older(folder / REPORT, folder / TABLE):
+            print_report(folder)
         return
-    print(cost)
+    print(cost if cost.checkpoints else f"all these steps are saved already; {len(lacking)} of them are measured")
     sequences = _sequences(recipe, folder, sequences, len(saved) + cost.checkpoints)
     extra = [probe_named(name) for name in measurement.probe or ()]
     # These may be refused, and nothing is trained then.
@@ -251,6 +255,10 @@ def densify(
     for window in _windows(folder):
         print(f"now: {window}")
     print_report(folder)
+
+
+def _is_older(report: Path, table: Path) -> bool:
+    return report.exists() and table.exists() and report.stat().st_mtime_ns < table.stat().st_mtime_ns
 
 
 def _sequences(recipe: "Recipe", folder: Path, requested: int | None, checkpoints: int) -> int | None:

@@ -117,6 +117,7 @@ def report(
 
 def _report_of(folder: Path, axis: str, tokens_per_step: int | None) -> None:
     """Write the report of a measured folder, and print its answer and where it is."""
+    from stagewise.checkpoints import unmeasured_in_words
     from stagewise.processes import cores
     from stagewise.reporting import axis_in
     from stagewise.reporting.page import report as write_report
@@ -127,6 +128,8 @@ def _report_of(folder: Path, axis: str, tokens_per_step: int | None) -> None:
     with written_on(axis_in(folder, axis, tokens_per_step)):
         if (stages := load_stages(folder)) is not None:
             print(" ".join(answer(stages)))
+    if lacking := unmeasured_in_words(folder):
+        print(lacking)
     print(f"report: {page}")
 
 
@@ -187,7 +190,7 @@ def audit(
 
     The exit status is 1 if something is wrong.
     """
-    from stagewise.checkpoints import only_chosen
+    from stagewise.checkpoints import only_chosen, unmeasured_in_words
     from stagewise.checkpoints.audit import audit as audit_source
     from stagewise.checkpoints.series import find
 
@@ -200,5 +203,7 @@ def audit(
         _sources.agree_to_cost([checkpoints], opening.yes)
     result = audit_source(checkpoints, weights=weights, architecture=opening.architecture)
     print(result.to_json() if as_json else result)
+    if not as_json and (lacking := unmeasured_in_words(_sources.measured_folder(source))):
+        print(f"  note: {lacking}")
     if not result.clean:
         raise typer.Exit(1)

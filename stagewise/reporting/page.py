@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import matplotlib.style
 
+from stagewise.checkpoints import unmeasured_in_words
 from stagewise.checkpoints.run_folder import REPORT
 from stagewise.findings import Stages
 from stagewise.plain_text import plain_name, shortened, visible, visible_lines
@@ -203,6 +204,8 @@ def _stage_of(step: int, stages: Stages | None) -> str:
 def _missing(measured: Measured, bodies: Iterable[Section]) -> str:
     present = set(bodies)
     absent = [section.missing for section in (*SECTIONS, *LAST) if section not in present and section.applies(measured)]
-    if not absent or set(measured.table["probe"]) == {LOGGED}:  # a log has no model to measure
+    if set(measured.table["probe"]) == {LOGGED}:  # a log has no model to measure
         return ""
-    return f'<p class="missing">Not measured in this run: {html.escape("; ".join(absent))}.</p>'
+    told = [f"Not measured in this run: {'; '.join(absent)}"] if absent else []
+    told += filter(None, [unmeasured_in_words(measured.file.folder)])
+    return "".join(f'<p class="missing">{html.escape(each)}.</p>' for each in told)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from stagewise.checkpoints import _table_file as data_files
-from stagewise.checkpoints._table_file import StoredArray, TableFile, nameless_file, put_aside, read_json, read_parquet
+from stagewise.checkpoints._table_file import ArraysFile, StoredArray, TableFile, put_aside, read_json, read_parquet
 from stagewise.checkpoints._writing import write
 from stagewise.measurement._earlier import join_into
 from stagewise.table import ARRAYS, Quantity, declared, maps_in, tidy
@@ -128,7 +128,7 @@ LISTS = [[0.5, 0.25, 1.0], None, [], [2.0, 3.0, 4.0]]
 
 @pytest.mark.parametrize("kind", [pa.float32(), pa.float64()])
 def test_each_array_is_read_as_it_was_written_and_rows_without_are_missing(kind: pa.DataType) -> None:
-    file = nameless_file()
+    file = ArraysFile()
     for turn in range(2):
         stored = put_aside(pa.array(LISTS, pa.list_(kind)), file)
         assert pd.Series(list[Any](stored), dtype=object).isna().tolist() == [False, True, False, False]
@@ -140,7 +140,7 @@ def test_each_array_is_read_as_it_was_written_and_rows_without_are_missing(kind:
 
 
 def test_another_process_is_sent_a_plain_array() -> None:
-    (stored,) = put_aside(pa.array([[1.0, 2.0]], pa.list_(pa.float32())), nameless_file())
+    (stored,) = put_aside(pa.array([[1.0, 2.0]], pa.list_(pa.float32())), ArraysFile())
     assert isinstance(stored, StoredArray)
     copy = pickle.loads(pickle.dumps(stored))
     assert (type(copy), copy.tolist(), len(stored)) == (np.ndarray, [1.0, 2.0], 2)
@@ -148,7 +148,7 @@ def test_another_process_is_sent_a_plain_array() -> None:
 
 def test_threads_read_each_its_own() -> None:
     column = pa.array([[float(i)] * 50 for i in range(200)], pa.list_(pa.float32()))
-    stored = put_aside(column, nameless_file())
+    stored = put_aside(column, ArraysFile())
     with ThreadPoolExecutor(4) as pool:
         read = list(pool.map(lambda i: (i, set(np.asarray(stored[i]).tolist())), list(range(200)) * 5))
     assert all(values == {i} for i, values in read)

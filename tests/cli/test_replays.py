@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from stagewise.plan import ClampHead
 from stagewise.probe import AbstractProbe, Reading, View
 from stagewise.probes import LogitLens, Loss, QKOffset
 from stagewise.recipe import Recipe
+from stagewise.replay.densifying import densify_steps
 from stagewise.replay.windows import Window
 
 pytestmark = pytest.mark.usefixtures("few_sequences", "undrawn", "unchecked")
@@ -271,6 +273,30 @@ def test_steps_that_are_saved_already_are_nothing_to_do(run: Path) -> None:
     status, printed = call_of_densify(str(run), "--between", "2", "5", "--every", "2")
     assert (status, "all these steps are saved already: nothing to do" in " ".join(printed.split())) == (0, True)
     assert (run / "tables" / "measurements.parquet").stat().st_mtime_ns == before
+
+
+def test_a_densification_that_was_killed_before_it_measured_is_finished_by_the_same_command(run: Path) -> None:
+    densify_steps(run, [3], progress=False)
+    for told in ("stages", "report", "audit"):
+        _, printed = call(told, str(run))
+        assert "1 saved checkpoint is not in the table, step 3 first: `stagewise measure` adds it" in printed, told
+    assert "1 saved checkpoint is not in the table" in (run / "report.html").read_text()
+    command = (str(run), "--between", "2", "5", "--only", "Loss", "--quiet", "--every", "1")
+    status, printed = call_of_densify(*command)
+    assert (status, "1 of them are measured" in " ".join(printed.split())) == (0, True)
+    assert 3 in set(read_table(run)["step"])
+    status, printed = call_of_densify(*command)
+    assert (status, "nothing to do" in printed.replace("\n", " "), "report:" in printed) == (0, True, False)
+
+
+def test_a_densification_that_was_killed_before_it_reported_is_finished_by_the_same_command(run: Path) -> None:
+    command = (str(run), "--between", "2", "5", "--only", "Loss", "--quiet", "--every", "1")
+    call_of_densify(*command)
+    finished = (run / "report.html").read_text()
+    (run / "report.html").write_text("that of before")
+    os.utime(run / "report.html", ns=(0, 0))
+    assert call_of_densify(*command)[0] == 0
+    assert (run / "report.html").read_text() == finished
 
 
 def test_a_budget_is_of_new_checkpoints_and_every_step_is_saved_before_there_is_nothing_to_do(run: Path) -> None:
