@@ -28,4 +28,3 @@ from ._training_state import save_weights as save_weights
 from ._training_state import state_steps as state_steps
 from ._weight_files import State as State
 from ._weight_files import not_finite as not_finite
-from ._writing import check_inside as check_inside

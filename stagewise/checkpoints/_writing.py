@@ -23,8 +23,7 @@ LOCK = ".lock"
 """In a folder that one process at a time writes into; says which. It stays when the process ends, unlocked."""
 
 INSIDE = (
-    *("tables", "parts", "sampled", "figures", "checkpoints", "states", "restricted", "interventions", "exports"),
-    *(".results", ".jobs"),
+    *("tables", "parts", "figures", "checkpoints", "states", "restricted", "interventions", "exports", ".results"),
 )
 """Folders that lie in a run folder, or in that of what was measured elsewhere."""
 

@@ -41,10 +41,6 @@ SequenceCount = Annotated[
         help="how many sequences to measure on; if not given 64, of a run 400 (densify: as its table), or fewer",
     ),
 ]
-ExecutorName = Annotated[
-    str | None,
-    Option("--executor", help="where work is done: here, or dask:ADDRESS, or submitit:slurm_partition=...,..."),
-]
 Device = Annotated[str, Option(help="where to run the model, as in cuda or cuda:1")]
 DtypeName = Annotated[str, Option("--dtype", help="of the matrix products: float32, or bfloat16 by torch's autocast")]
 Axis = Annotated[
@@ -235,10 +231,9 @@ class Measurement(ProbeOptions):
     """Which probes are measured, on how many sequences, and where."""
 
     sequences: SequenceCount = None
-    executor: ExecutorName = None
 
     def arguments(self) -> dict[str, Any]:
-        """Return them as arguments of `analysis.measure_run`, but for the executor."""
+        """Return them as arguments of `analysis.measure_run`."""
         number = {} if self.sequences is None else {"sequences": self.sequences}
         return {**super().arguments(), **number}
 

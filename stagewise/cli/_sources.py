@@ -12,7 +12,6 @@ from stagewise.cli._commands import one_thread
 from stagewise.cli._names import only_task, task_classes
 from stagewise.cli._options import DataOptions, Measurement
 from stagewise.cli._recipes import recipe_in
-from stagewise.cli._sweep import executor_named
 from stagewise.processes import cores, readers, several
 
 if TYPE_CHECKING:
@@ -176,8 +175,6 @@ def opened_source(
     from stagewise.checkpoints.series import open_series
     from stagewise.tasks.tokens import own_task
 
-    executor = None if measurement is None else measurement.executor
-    source = seen_by(executor, source)
     if not data.given and (folder := Path(source)).joinpath(RUN).exists():
         recipe = recipe_in(folder, tasks=data.own_task or ())
         series = open_series(folder, classes=[type(recipe.architecture.init)], steps=data.choice)
@@ -186,17 +183,11 @@ def opened_source(
     series = open_series(source, **data.opening())
     task = own_task(series, data.tokens, data.relation or (), data.text, data.tokenizer) or only_task(data.own_task)
     folder = out or folder_of(series)
-    folder = folder if executor is None else folder.absolute()
     check_claim(folder, _identity(series))
     opened = OpenedSource(series, folder, None, task)
     if agree:
         _agree_to_open([opened], data)
     return opened
-
-
-def seen_by(executor: str | None, source: str) -> str:
-    """Return a source as the workers of an executor find it, which may start in another folder."""
-    return source if executor is None or not Path(source).exists() else str(Path(source).absolute())
 
 
 def _agree_to_open(sources: Sequence[OpenedSource], data: DataOptions) -> None:
@@ -220,11 +211,7 @@ def _concluded(opened: OpenedSource, audit: "Audit | None", measurement: Measure
 
 def measure_each(opened: Sequence[OpenedSource], measurement: Measurement) -> "Iterator[Audit | None]":
     """Measure the sources one after the other; yield each one's audit, None of a run."""
-    if measurement.executor is None or not opened:
-        with several(measurement.workers) as pool:
-            yield from (_measured(one, measurement, pool) for one in opened)
-        return
-    with executor_named(measurement.executor, opened[0].folder) as pool:
+    with several(measurement.workers) as pool:
         yield from (_measured(one, measurement, pool) for one in opened)
 
 

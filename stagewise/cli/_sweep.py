@@ -1,18 +1,13 @@
 """`stagewise series sweep`: one task over a grid of settings, a run folder each, and a table of what came out."""
 
-import contextlib
 import dataclasses
-import importlib
-import sys
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stagewise import own_code
 from stagewise.cli import _options as options
 from stagewise.cli._recipes import read_axes, recipe_of
 
@@ -21,11 +16,7 @@ if TYPE_CHECKING:
 
     from stagewise.models import Dtype
     from stagewise.recipe import Recipe
-    from stagewise.sweeping import AbstractExecutor
 
-
-JOBS = ".jobs"
-"""The folder of submitit, beside the run folders of a sweep; a shell's `FOLDER/*/` does not find it."""
 
 SUMMARY = "summary.csv"
 
@@ -34,64 +25,6 @@ SHARED = ("device", "dtype", "memory")
 
 RESULTS = ".results"
 """Beside the run folders, and none of what a shell finds as `FOLDER/*/`."""
-
-
-@contextlib.contextmanager
-def executor_named(text: str | None, folder: Path) -> Iterator["AbstractExecutor | None"]:
-    """Yield the executor of `dask:ADDRESS` or of `submitit`, as in `submitit:slurm_partition=cpu,timeout_min=60`."""
-    kind, _, rest = (text or "").partition(":")
-    if text is None:
-        yield None
-    elif kind == "dask" and rest:
-        with _imported("distributed").Client(rest) as client:
-            yield client.get_executor()
-    elif kind == "submitit":
-        executor = _imported("submitit").AutoExecutor(_private(folder / JOBS))
-        executor.update_parameters(**_parameters(rest))
-        with _own_code_by_value():
-            yield executor
-    else:
-        raise ValueError(f"--executor is dask:ADDRESS, or submitit with its parameters behind a colon; got {text!r}")
-
-
-@contextlib.contextmanager
-def _own_code_by_value() -> Iterator[None]:
-    """Send the code of modules that a person named along with jobs: these start without the current folder's path."""
-    cloudpickle: Any = importlib.import_module("cloudpickle")
-    package = __name__.partition(".")[0]
-    names = [name for name, place in own_code.named().items() if place and name.partition(".")[0] != package]
-    modules = [sys.modules[name] for name in names if name in sys.modules]
-    for module in modules:
-        cloudpickle.register_pickle_by_value(module)
-    try:
-        yield
-    finally:
-        for module in modules:
-            cloudpickle.unregister_pickle_by_value(module)
-
-
-def _private(folder: Path) -> Path:
-    """Make a new folder in a folder for the pickles of jobs, which others can neither read nor foresee."""
-    from stagewise.checkpoints import check_inside
-
-    check_inside(folder / folder.name)
-    folder.mkdir(parents=True, exist_ok=True)
-    return Path(tempfile.mkdtemp(dir=folder))
-
-
-def _imported(name: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ImportError as reason:
-        raise ValueError(f"{name} is not installed: pip install 'stagewise[cluster]'") from reason
-
-
-def _parameters(text: str) -> dict[str, int | str]:
-    """Return submitit's parameters, whole numbers as such."""
-    pairs = [part.partition("=") for part in text.split(",") if part]
-    if bad := [key for key, separator, value in pairs if not (key and separator and value)]:
-        raise ValueError(f"submitit's parameters are key=value,key=value,...; got {bad[0]!r} in {text!r}")
-    return {key: int(value) if value.isdecimal() else value for key, _, value in pairs}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,7 +40,6 @@ def sweep(
     folder: Annotated[
         Path | None, typer.Option(help="holds the run folders; finished runs in it are not repeated")
     ] = None,
-    executor: options.ExecutorName = None,
     changes: options.RecipeOptions,
     baselines: options.BaselineOptions,
     passes: SweepOptions,
@@ -121,16 +53,15 @@ def sweep(
     cells = parameter_grid(**read_axes(changes.settings or []))
     settings = [[f"{key}={value}" for key, value in cell.items()] for cell in cells]
     recipes = [recipe_of(task, dataclasses.replace(changes, settings=each)) for each in settings]
-    same = {"restricted": baselines.read(), **_resources(passes, here=executor is None)}
+    same = {"restricted": baselines.read(), **_resources(passes)}
     runs = [
         {"recipe": recipe, "folder": str(folder / _name(cell)), **same}
         for recipe, cell in zip(recipes, cells, strict=True)
     ]
     try:
-        with executor_named(executor, folder) as pool:
-            how: Any = {"workers": passes.workers, "results": RESULTS, "name": itemgetter("folder")}
-            how["progress"] = not passes.quiet
-            table = _by_axes(sweep_settings(run_one, runs, folder, pool, **how), cells)
+        how: Any = {"workers": passes.workers, "results": RESULTS, "name": itemgetter("folder")}
+        how["progress"] = not passes.quiet
+        table = _by_axes(sweep_settings(run_one, runs, folder, **how), cells)
     except RunsFailed as failed:
         if len(failed.finished):
             print(_by_axes(failed.finished, cells).to_string(index=False))
@@ -148,13 +79,12 @@ def _by_axes(table: "pd.DataFrame", cells: Sequence[Mapping[str, str]]) -> "pd.D
     return summary
 
 
-def _resources(passes: SweepOptions, *, here: bool) -> dict[str, Any]:
+def _resources(passes: SweepOptions) -> dict[str, Any]:
     """Return where runs are executed and in what; a default is not named, so that results from without it are found."""
     from stagewise.models import check_device, check_dtype
 
     check_dtype(passes.dtype)
-    if here:
-        check_device(passes.device)
+    check_device(passes.device)
     usual = options.PassOptions().resources()
     return {name: passes.resources()[name] for name in SHARED if passes.resources()[name] != usual[name]}
 

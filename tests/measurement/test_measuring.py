@@ -2,9 +2,13 @@
 
 import concurrent.futures
 import dataclasses
+import logging
+import os
 import pickle
 import re
+import signal
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -194,3 +198,37 @@ def test_workers_share_the_time() -> None:
     line = said(1, 1, 8, workers=2)
     assert line is not None
     assert "about 5 min" in line
+
+
+def test_the_workers_of_a_cluster_do(folder: Path) -> None:
+    distributed = pytest.importorskip("distributed", reason="the extra `cluster` is not installed")
+    here = measure(open_series(folder), PROBES, BATCH, progress=False)
+    with (
+        distributed.LocalCluster(n_workers=1, processes=False, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        there = measure(open_series(folder), PROBES, BATCH, progress=False, executor=client.get_executor())
+    pd.testing.assert_frame_equal(there, here)
+
+
+@pytest.mark.slow
+def test_the_checkpoints_of_a_lost_worker_are_measured_by_another(folder: Path, tmp_path: Path) -> None:
+    distributed = pytest.importorskip("distributed", reason="the extra `cluster` is not installed")
+    here = measure(open_series(folder), PROBES, BATCH, progress=False)
+    options = {"n_workers": 3, "threads_per_worker": 1, "dashboard_address": None, "silence_logs": logging.CRITICAL}
+    with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as client:
+        workers = [*client.run(os.getpid).values()]
+        killer = threading.Thread(target=kill_when_measuring, args=(tmp_path, workers[0]))
+        killer.start()
+        executor = client.get_executor()
+        there = measure(open_series(folder), PROBES, BATCH, folder=tmp_path, progress=False, executor=executor)
+        killer.join()
+        assert workers[0] not in client.run(os.getpid).values()
+    pd.testing.assert_frame_equal(there, here)
+
+
+def kill_when_measuring(folder: Path, worker: int) -> None:
+    """Kill a worker once rows of any checkpoint are there: it has begun one by then."""
+    while not list(folder.glob("*/step-*.parquet")):
+        time.sleep(0.01)
+    os.kill(worker, signal.SIGKILL)
