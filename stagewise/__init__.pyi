@@ -40,7 +40,6 @@ from .recipe import Recipe as Recipe
 from .recipe import Seeds as Seeds
 from .recipe import TrainPlan as TrainPlan
 from .replay.attributing import attribute as attribute
-from .replay.attributing import estimate_attribution as estimate_attribution
 from .replay.branching import branch as branch
 from .replay.branching import intervene as intervene
 from .replay.certifying import certify as certify

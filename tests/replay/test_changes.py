@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from evidence.calibration.influence import TWO_LAGS
 from stagewise import models
 from stagewise.architecture import Architecture
 from stagewise.init import GaussianInit
 from stagewise.replay._changes import _matched_head, changed_run, in_order, in_orders, left_out, named_classes
 from stagewise.training import train
+from tests.fixtures.two_lags import TWO_LAGS
 
 pytestmark = pytest.mark.usefixtures("few_sequences", "unchecked")
 
