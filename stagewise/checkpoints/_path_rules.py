@@ -94,6 +94,13 @@ def detours(path: WeightPath) -> Iterator[Deviation]:
             yield _deviation(path, int(i) + 1, float(ratios[i]))
 
 
+def zeroed(path: WeightPath) -> Iterator[Deviation]:
+    """Yield the only checkpoint at which a weight is zero; many start as zeros."""
+    rows = np.flatnonzero(path.norms == 0)
+    if len(path) >= 3 and len(rows) == 1 and rows[0] > 0:
+        yield _deviation(path, int(rows[0]), LONGEST)
+
+
 def detour_ratios(path: WeightPath) -> Float[np.ndarray, " inner"]:
     """Return the way over each inner checkpoint, in units of the way between its neighbours.
 

@@ -19,6 +19,7 @@ from stagewise.checkpoints._path_rules import (
     exchanged,
     same_checkpoints,
     stale,
+    zeroed,
 )
 from stagewise.checkpoints._sketches import Sketch, WeightPath, common_path, paths_of, sketched
 from stagewise.checkpoints.findings import Finding, Kind
@@ -131,8 +132,9 @@ def _finding(kind: Kind, one: Deviation, entries: Sequence[Entry]) -> Finding:
 def _deviations(entries: Sequence[Entry], paths: Sequence[WeightPath], common: WeightPath) -> Iterator[Finding]:
     """Yield the checkpoints off the path, with the weights that are, and those from which another run begins."""
     growth, found = end_growth(paths), dict[int, list[Deviation]]()
-    for one in (each for path in paths for each in (*ends(path, growth), *detours(path))):
-        found.setdefault(one.checkpoint, []).append(one)
+    for path in paths:
+        for one in {each.checkpoint: each for each in (*ends(path, growth), *detours(path), *zeroed(path))}.values():
+            found.setdefault(one.checkpoint, []).append(one)
     for jump in breaks(common, paths, [entry.at.step for entry in entries]):
         at_end = jump.checkpoint in (common.rows[0], common.rows[-1])
         if not at_end:

@@ -18,6 +18,7 @@ from stagewise.checkpoints._path_rules import (
     exchanged,
     same_checkpoints,
     stale,
+    zeroed,
 )
 from stagewise.checkpoints._sketches import paths_of
 from tests.checkpoints.walks import KINDS, Series, common_of, series, sketches_of
@@ -76,6 +77,24 @@ def test_a_deviation_says_how_far() -> None:
     checkpoints[5]["w0"] = 3 * checkpoints[5]["w0"]
     (found,) = detours(paths_of(sketches_of(checkpoints))[0])
     assert found.times == pytest.approx(2 * 2 / 0.02, rel=0.3)
+
+
+@pytest.mark.parametrize("at", [1, 5, 11])
+def test_a_weight_that_is_zero_at_one_checkpoint_is_found(at: int) -> None:
+    checkpoints = series("walk")
+    for one in checkpoints:
+        one["w0"] *= 1 + torch.rand(()) / 2  # too much for the way to tell
+    checkpoints[at]["w0"].zero_()
+    (found,) = zeroed(paths_of(sketches_of(checkpoints))[0])
+    assert found.checkpoint == at
+
+
+def test_pruning_that_stays_and_zeros_at_the_start_are_no_fault() -> None:
+    checkpoints = series("walk")
+    checkpoints[0]["w0"].zero_()
+    for one in checkpoints[6:]:
+        one["w1"].zero_()
+    assert not [one for path in common_of(checkpoints)[1] for one in zeroed(path)]
 
 
 def test_a_small_change_within_the_rounding_of_a_coarse_type_is_none() -> None:
