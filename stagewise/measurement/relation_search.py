@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import product
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -21,12 +20,6 @@ from stagewise.text.token_relations import token_relation
 
 _LONGEST_PERIOD = 16
 """Positions that a window or a period has at most."""
-
-_FREQUENT = 8
-"""Tokens, the most frequent ones, that are tried as separators, and in pairs as brackets."""
-
-_BALANCED = 0.98
-"""Part of the positions before which no more brackets are closed than opened."""
 
 _POINTED = 2
 """Offsets, positions, tokens and differences of tokens that are taken from each head's attention."""
@@ -63,10 +56,8 @@ _ERRORS = 3.0
 _ERROR_RATE = 0.05
 """Part of the heads whose attention is a random table of tokens that get a name, at most."""
 
-_NAMES_QUERY = re.compile("opening bracket")
-
-_NAMES_KEY = re.compile(r"(opening|innermost) bracket|token\[key\] == \d")
-"""Relations that name the tokens of their queries, or of their keys: they claim nothing about other tokens."""
+_NAMES_KEY = re.compile(r"token\[key\] == \d")
+"""Relations that name the tokens of their keys: they claim nothing about other tokens."""
 
 _QUERIES = 0.01
 """Part of all queries that have keys of a relation, at least."""
@@ -90,23 +81,11 @@ _COLUMNS = ["head", "relation", "known", "explained", "chance", "error", "querie
 
 
 def _general(tokens: Int[Tensor, "batch pos"]) -> Iterator[str]:
-    """Yield the relations that are tried on every head: of content, of windows, of separators, of brackets."""
+    """Yield the relations that are tried on every head: of content and of windows."""
     yield from _CONTENT
     for period in range(2, min(_LONGEST_PERIOD, tokens.shape[1] // 2) + 1):
         yield f"(query - key) % {period} == 0 and key < query"
         yield f"key == query - query % {period}"
-    ids, counts = torch.unique(tokens, return_counts=True)
-    frequent = ids[counts.argsort(descending=True, stable=True)][:_FREQUENT].tolist()
-    yield from (f"{kind} {token}" for kind in ("same segment", "place in segment before") for token in frequent)
-    pairs = [f"{a} {b}" for a, b in product(frequent, frequent) if a != b and _is_pair(tokens == a, tokens == b)]
-    for chosen in dict.fromkeys([*pairs, " ".join(pairs)] if pairs else []):
-        yield from (f"{kind} {chosen}" for kind in ("opening bracket", "innermost bracket", "bracket depth"))
-
-
-def _is_pair(opens: Bool[Tensor, "batch pos"], closes: Bool[Tensor, "batch pos"]) -> bool:
-    """Return whether one token opens what another closes: nearly always no more are closed, and two fifths are."""
-    depth = (opens.long() - closes.long()).cumsum(1)
-    return bool((depth >= 0).float().mean() >= _BALANCED) and bool(2.5 * closes.sum() >= opens.sum() > len(opens))
 
 
 def _pointed_at(excess: Float[Tensor, "batch query head key"], tokens: Int[Tensor, "batch pos"]) -> Iterator[str]:
@@ -208,10 +187,11 @@ def _over_tokens(name: str, half: _Half, keys: Bool[Tensor, "batch query key"], 
     keys = keys & (torch.arange(keys.shape[2], device=keys.device) > 0)
     beyond = (half.attention - half.uniform[:, None, None]) * keys[:, :, None]
     ids, which = torch.unique(half.tokens, return_inverse=True)
-    by_query = (_NAMES_QUERY, beyond.sum(3), keys.any(2))
-    by_key = (_NAMES_KEY, beyond.sum(1).mT, keys.sum(1))
-    for names, gains, number in (by_query, by_key):
-        if not names.search(name):
+    for named, gains, number in (
+        (False, beyond.sum(3), keys.any(2)),
+        (_NAMES_KEY.search(name) is not None, beyond.sum(1).mT, keys.sum(1)),
+    ):
+        if not named:
             total = gains.new_zeros(len(ids), len(holds)).index_add_(0, which.flatten(), gains.flatten(0, 1))
             count = gains.new_zeros(len(ids)).index_add_(0, which.flatten(), number.flatten().to(gains.dtype))
             votes = total[count > 0] / count[count > 0, None]

@@ -28,9 +28,6 @@ _COMPARISONS: Mapping[type, Callable[[Any, Any], Any]] = {
 
 _Keys = Bool[Tensor, "batch query key"]
 
-STRUCTURES = ("opening bracket", "innermost bracket", "bracket depth", "same segment", "place in segment before")
-"""Relations of tokens that open, close or separate, which follow the name: "opening bracket 5 9", "same segment 3"."""
-
 CHOICES = ("latest", "earliest", "largest", "smallest", "commonest", "rarest")
 """Words before a relation that choose among its keys: by position, by token, and by its count up to the query."""
 
@@ -141,58 +138,6 @@ def _choose(word: str, keys: _Keys, tokens: Int[Tensor, "batch pos"]) -> _Keys:
     return keys & (measure == measure.amax(-1, keepdim=True))
 
 
-def _structure(name: str, tokens: Int[Tensor, "batch pos"]) -> _Keys | None:
-    """Return a relation of `STRUCTURES` with its tokens; None where it is none.
-
-    Brackets, one pair of tokens or more: `opening bracket` is, from a closing one, the one that it closes, `innermost
-    bracket`, from every query, the latest that is still open, `bracket depth` all earlier keys that are as deep. A
-    separator ends a segment: `same segment` is its earlier keys, `place in segment before` the key as many positions
-    behind the start of the segment before.
-    """
-    match = re.fullmatch(rf"({'|'.join(STRUCTURES)})((?: -?\d+)+)", name)
-    if match is None:
-        return None
-    kind, given = match[1], [int(each) for each in match[2].split()]
-    brackets = "bracket" in kind
-    if (brackets and len(given) % 2) or (not brackets and len(given) != 1):
-        raise ValueError(f"{kind} takes {'pairs of tokens' if brackets else 'one token'}, got {name!r}")
-    if not brackets:
-        return _SEGMENTS[kind](tokens == given[0])
-    found = torch.zeros(*tokens.shape, tokens.shape[1], dtype=torch.bool, device=tokens.device)
-    if kind == "bracket depth":
-        opens, closes = (torch.isin(tokens, tokens.new_tensor(given[side::2])).long() for side in range(2))
-        return _same(_before(opens - closes), 0)
-    for opening, closing in zip(given[::2], given[1::2], strict=True):
-        opens, closes = tokens == opening, tokens == closing
-        level = _before(opens.long() - closes.long())
-        inner = _choose("latest", _same(level, 1) & opens[:, None], tokens)
-        found |= inner & closes[:, :, None] if kind == "opening bracket" else inner
-    return found if kind == "opening bracket" else _choose("latest", found, tokens)
-
-
-def _before(values: Int[Tensor, "batch pos"]) -> Int[Tensor, "batch pos"]:
-    """Return the sum of the values before each position."""
-    return values.cumsum(1) - values
-
-
-def _same(values: Int[Tensor, "batch pos"], less: int) -> _Keys:
-    """Return the earlier keys whose value is the query's, or by so much less."""
-    return (values[:, :, None] - less == values[:, None]).tril(-1)
-
-
-def _place_before(ends: Bool[Tensor, "batch pos"]) -> _Keys:
-    position = torch.arange(ends.shape[1], device=ends.device)
-    last = torch.where(ends, position, -1).cummax(1).values
-    place = position - torch.nn.functional.pad(last, (1, 0), value=-1)[:, :-1]
-    return _same(_before(ends.long()), 1) & (place[:, :, None] == place[:, None])
-
-
-_SEGMENTS: Mapping[str, Callable[[Bool[Tensor, "batch pos"]], _Keys]] = {
-    "same segment": lambda ends: _same(_before(ends.long()), 0),
-    "place in segment before": _place_before,
-}
-
-
 def token_relation(name: str, tokens: Int[Tensor, "batch pos"], skipped: int = -1) -> Relation:
     """Return a relation that the tokens alone decide, by its name.
 
@@ -201,8 +146,8 @@ def token_relation(name: str, tokens: Int[Tensor, "batch pos"], skipped: int = -
 
     Args:
         name: one of `RELATIONS`, an offset, as "offset 31", or an expression of the `WORDS`, as
-            "token[key - 1] == token[query]"; or of brackets and separators, as "opening bracket 5 9", see
-            `_structure`. "latest" before any of these keeps its latest key; so do the other `CHOICES`.
+            "token[key - 1] == token[query]". "latest" before any of these keeps its latest key; so do the other
+            `CHOICES`.
         tokens: of each sequence.
         skipped: a special token, as the one that begins a text, that is no duplicate of another; -1 for none.
 
@@ -225,13 +170,11 @@ def token_relation(name: str, tokens: Int[Tensor, "batch pos"], skipped: int = -
     choice, _, chosen_from = name.partition(" ")
     if choice in CHOICES:
         return _choose(choice, token_relation(chosen_from, tokens, skipped), tokens)
-    if (keys := _structure(name, tokens)) is not None:
-        return keys
     offsets = {"self": "offset 0", "previous token": "offset 1"}
     if _is_expression(name):
         return _relation_of(name, tokens)
     if (match := re.fullmatch(r"offset (\d+)", offsets.get(name, name))) is None:
-        others = f"{', '.join((*RELATIONS, *STRUCTURES))}, offset N, as offset 31, and {GRAMMAR}"
+        others = f"{', '.join(RELATIONS)}, offset N, as offset 31, and {GRAMMAR}"
         raise ValueError(f"there is no relation {name!r}; there are {others}")
     return back == int(match[1])
 

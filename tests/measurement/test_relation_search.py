@@ -20,8 +20,7 @@ KINDS = (
     *("token[key] == token[query] + 1", "token[key] == token[query] - 2"),
     *("smallest token[key] > token[query]", "largest token[key] < token[query]", "smallest key <= query"),
     *("commonest key <= query", "rarest key <= query", "token[key] == 7", f"latest token[key] == {SEPARATOR}"),
-    *(f"latest token[key - 1] == {SEPARATOR}", f"place in segment before {SEPARATOR}", f"same segment {SEPARATOR}"),
-    *(f"{kind} {OPEN} {CLOSE}" for kind in ("opening bracket", "innermost bracket", "bracket depth")),
+    f"latest token[key - 1] == {SEPARATOR}",
 )
 
 
@@ -158,13 +157,9 @@ TOKENS = torch.tensor([[1, 4, 1, 5, 2, 2, 6, 1, 7, 2]]).repeat(4, 1)
 
 def test_every_candidate_is_a_relation_that_has_a_name() -> None:
     names = list(_general(TOKENS))
-    assert len(names) == len(set(names)) > 30
+    assert len(names) == len(set(names)) > 20
     for name in names:
         assert token_relation(name, TOKENS).shape == (4, 10, 10)
-
-
-def test_only_tokens_that_are_in_balance_are_brackets() -> None:
-    assert {name for name in _general(TOKENS) if name.startswith("opening")} == {"opening bracket 1 2"}
 
 
 def test_attention_points_at_its_offset_its_token_and_its_difference() -> None:
