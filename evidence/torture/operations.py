@@ -62,7 +62,7 @@ def hooked(folder: Path, last: int, count: Any) -> Callable[[], None]:
             operation(os.readlink(f"/proc/self/fd/{number}"))
             sync(file)
 
-        os.fsync = counted
+        os.fsync = counted  # type: ignore[assignment]
         sys.addaudithook(told)
         trials.fork_workers()
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import typer
 
+from stagewise.cli._interrupts import raise_again
 from stagewise.own_code import ignore_local_look, safe_path
 from stagewise.plain_text import PlainStream, shortened
 
@@ -54,6 +55,7 @@ def command(function: Callable[..., None], *, models: bool = False) -> Callable[
         with reported_errors():
             if models:
                 one_thread()
+            raise_again()
             function(*args, **options)
 
     flat.__dict__["__signature__"] = signature.replace(parameters=parameters)
@@ -76,7 +78,7 @@ def reported_errors() -> Iterator[None]:
         with safe_path(), redirect_stdout(PlainStream(sys.stdout)), redirect_stderr(PlainStream(sys.stderr)):
             yield
     except KeyboardInterrupt:
-        print("interrupted; the same command resumes from the last checkpoint", file=sys.stderr)
+        print("interrupted; what is on disk stays: run the same command again", file=sys.stderr)
         raise typer.Exit(130) from None
     except BrokenPipeError:
         raise  # who reads the output has read enough, as `head`: typer ends in silence

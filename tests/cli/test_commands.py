@@ -47,7 +47,7 @@ def test_a_command_reports_its_errors() -> None:
     [
         (ValueError("too large"), 2, "stagewise: too large"),
         (FileNotFoundError("no run.json"), 2, "stagewise: no run.json"),
-        (KeyboardInterrupt(), 130, "interrupted; the same command resumes from the last checkpoint"),
+        (KeyboardInterrupt(), 130, "interrupted; what is on disk stays: run the same command again"),
     ],
 )
 def test_an_error_is_a_line_and_a_status(
