@@ -13,6 +13,7 @@ direction.
 """
 
 import dataclasses
+import math
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -20,8 +21,9 @@ from typing import Any, Literal
 
 import pandas as pd
 import torch
+from matplotlib.figure import Figure
 
-from stagewise import ClampHead, Recipe, find_delays, intervene, measure, plot, recipe_for, schedules, train
+from stagewise import ClampHead, Recipe, find_delays, intervene, measure, recipe_for, schedules, train
 from stagewise.papers.incremental import markov
 from stagewise.probes import AttentionTo
 from stagewise.table import select
@@ -65,6 +67,24 @@ def delays_of(recipe: Recipe, folder: Path, seed: int, start: int, given: bool) 
     return rows.assign(seed=seed, without=role)
 
 
+def drawn(rows: pd.DataFrame) -> Figure:
+    """Draw a panel a transition: each seed's delay, the mean and its interval, a triangle at the end for never."""
+    means, names = find_delays(rows), sorted(rows["without"].unique())
+    figure = Figure((12, 4), layout="constrained")
+    for number, (transition, of) in enumerate(rows.groupby("transition", sort=False), start=1):
+        ax = figure.add_subplot(1, rows["transition"].nunique(), number, title=transition, ylabel="delay, steps")
+        for never, some in of.groupby(of["value"] == math.inf):
+            ax.plot(
+                some["without"].map(names.index), some["lo" if never else "value"], "^" if never else "o", alpha=0.6
+            )
+        mean = means[(means["transition"] == transition) & means["mean"].notna()]
+        ends = [mean["mean"] - mean["lo"], mean["hi"] - mean["mean"]]
+        places = [names.index(name) + 0.2 for name in mean["without"]]
+        ax.errorbar(places, mean["mean"], ends, fmt="_", color="black", capsize=3)
+        ax.set_xticks(range(len(names)), [name.replace(" head", "\nhead") for name in names])
+    return figure
+
+
 def main(name: Name, folder: Path, seeds: Iterable[int] = range(5), start: int | None = None, **plan: Any) -> Path:
     """Print the mean delays and return where their figure is; `plan` changes fields of the `TrainPlan`."""
     begin = PLATEAU[name] if start is None else start
@@ -76,8 +96,8 @@ def main(name: Name, folder: Path, seeds: Iterable[int] = range(5), start: int |
     paired = rows[rows["without"] != KICK].join(kick, on=["transition", "seed"])
     print("less the kick's, seed by seed:")
     print(find_delays(paired.assign(value=paired["value"] - paired["kick"])).round(0).to_string(index=False))
-    figure, path = plot.delays(rows), folder / "needed_heads.png"
-    figure.savefig(path, dpi=150)
+    path = folder / "needed_heads.png"
+    drawn(rows).savefig(path, dpi=150)
     return path
 
 

@@ -44,7 +44,6 @@ from .replay.branching import branch as branch
 from .replay.branching import intervene as intervene
 from .replay.certifying import certify as certify
 from .replay.densifying import densify as densify
-from .reporting.attention_view import show_attention as show_attention
 from .reporting.comparison import compare as compare
 from .reporting.page import report as report
 from .saved_findings import load_stages as load_stages

@@ -87,9 +87,9 @@ def new_axes(ax: Axes | None, width: float = 7.6, height: float = 3.4) -> Axes:
     return Figure(figsize=(width, height), layout="constrained").subplots()
 
 
-def panels(number: int, height: float, width: float = 7.6, across: int = 1, **shared: Any) -> tuple[Figure, list[Axes]]:
-    """Return a new figure of a size in inches, and so many axes in it, row by row; below each other if not `across`."""
-    figure = Figure(figsize=(width, height), layout="constrained")
+def panels(number: int, height: float, across: int = 1, **shared: Any) -> tuple[Figure, list[Axes]]:
+    """Return a new figure of a height in inches and so many axes in it, row by row, `across` in each."""
+    figure = Figure(figsize=(7.6, height), layout="constrained")
     axes = list(figure.subplots(math.ceil(number / across), across, squeeze=False, **shared).flat)
     for ax in axes[number:]:
         ax.remove()

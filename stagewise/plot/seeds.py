@@ -9,12 +9,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.colors import TwoSlopeNorm
-from matplotlib.figure import Figure
 from scipy import stats
 
 from stagewise.findings import scores
-from stagewise.findings.delays import find_delays
-from stagewise.plot.axes import curve, new_axes, ordered_colours, panels, set_step_axis
+from stagewise.plot.axes import curve, new_axes, ordered_colours, set_step_axis
 from stagewise.plot.curves import BLACK, axes_of, finish, quantity_of, set_value_axis
 from stagewise.statistics import FEWEST_SEEDS, LEVEL
 from stagewise.table import select
@@ -38,9 +36,6 @@ _DARK = 0.6
 
 _WIDE = 16
 """Letters of a column's name in a line."""
-
-_BESIDE = 0.06
-"""Distance between the delays of two seeds."""
 
 
 class _Band(NamedTuple):
@@ -170,31 +165,6 @@ def interventions(rows: pd.DataFrame, ax: Axes | None = None) -> Axes:
     ax.invert_yaxis()
     ax.tick_params(length=0)
     return ax
-
-
-def delays(rows: pd.DataFrame) -> Figure:
-    """Draw a panel a transition of `find_delays`: each seed's delay, the mean and its interval, arrows for never."""
-    if rows.empty:
-        raise ValueError("there are no delays to draw: `intervene` returns them")
-    means, names = find_delays(rows), sorted(rows["without"].unique())
-    transitions = list(dict.fromkeys(rows["transition"]))
-    number = len(transitions)
-    figure, axes = panels(number, 3.4, 4.0 * number, across=number)
-    for transition, ax in zip(transitions, axes, strict=True):
-        of = rows[rows["transition"] == transition]
-        position = of["without"].map(names.index) + _BESIDE * (of["seed"] - of["seed"].mean())
-        never = np.isinf(of["value"])
-        ax.plot(position[~never], of["value"][~never], "o", color="#4477aa", alpha=0.6, markersize=4)
-        ax.plot(position[never], of["lo"][never], "^", color="#cc6677", markersize=6)
-        for mean in means[(means["transition"] == transition) & means["mean"].notna()].to_dict("records"):
-            x, value = names.index(mean["without"]) + 0.25, mean["mean"]
-            ends = [[value - mean["lo"]], [mean["hi"] - value]]
-            ax.errorbar(x, value, ends, fmt="_", color="black", capsize=3)
-        ax.axhline(0, color="#999999", linewidth=0.8)
-        ax.set_xticks(range(len(names)), [textwrap.fill(name, 12) for name in names], fontsize=8)
-        ax.set_title(in_words(transition), fontsize=9, loc="left")
-        ax.set_ylabel("delay, optimiser steps")
-    return figure
 
 
 def _words(value: float, lo: float, hi: float) -> str:

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from stagewise.plot import delays, interventions
+from stagewise.plot import interventions
 from stagewise.plot.seeds import _band, compared, over_seeds
 
 STEPS = np.array([0, 10, 20, 30])
@@ -123,22 +123,6 @@ def test_changes_of_the_recipe_are_named_with_their_order_behind_the_heads() -> 
 def test_nothing_to_draw_is_refused() -> None:
     with pytest.raises(ValueError, match="no interventions to draw"):
         interventions(rows_of_interventions().iloc[:0])
-
-
-def test_delays_over_seeds_have_a_panel_a_transition_with_their_mean() -> None:
-    rows_of_interventions = pd.DataFrame(
-        [
-            {"transition": what, "without": "the induction head", "seed": seed, "value": value, "lo": 40.0}
-            for what in ("one", "other")
-            for seed, value in enumerate((10.0, 20.0, math.inf))
-        ]
-    )
-    figure = delays(rows_of_interventions)
-    assert [ax.get_title(loc="left") for ax in figure.axes] == ["one", "other"]
-    points, never, mean = (np.asarray(line.get_ydata()).tolist() for line in figure.axes[0].lines[:3])
-    assert (points, never, mean) == ([10.0, 20.0], [40.0], [15.0])
-    with pytest.raises(ValueError, match="no delays to draw"):
-        delays(rows_of_interventions.iloc[:0])
 
 
 def test_an_end_that_is_not_known_has_no_number_and_leaves_the_colours_their_scale() -> None:

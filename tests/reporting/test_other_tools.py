@@ -1,6 +1,7 @@
 """The recipes of `docs/other-tools.md` hold the table's scores and the answer, as each tool itself reads them."""
 
 import dataclasses
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -16,12 +17,14 @@ from stagewise.checkpoints.logged_curves import read_log
 from stagewise.checkpoints.run_folder import TABLE, write
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.findings import Stages
+from stagewise.plot.maps import patterns
+from stagewise.probes import MeanPattern
 from stagewise.saved_findings import save_stages
 from stagewise.table import select, tidy
 from stagewise.tasks import MarkovChain
 
 PAGE = Path(__file__).parents[2] / "docs" / "other-tools.md"
-BEGINNING, WANDB, TENSORBOARD, XARRAY, DEVINTERP, PATH = re.findall(
+BEGINNING, WANDB, TENSORBOARD, XARRAY, DEVINTERP, HEADS, PATH = re.findall(
     r"```py\n(.*?)```", PAGE.read_text(encoding="utf8"), re.DOTALL
 )
 HEAD = "AttentionTo/mass/induction/1/1"
@@ -95,6 +98,16 @@ def test_devinterp_samples_each_checkpoint_of_a_run(run: CheckpointSeries) -> No
         logits = run.model(step)(batch.tokens)[:, :-1].flatten(0, 1)
         loss = torch.nn.functional.cross_entropy(logits, batch.tokens[:, 1:].flatten())
         assert float(found[step].init_loss) == pytest.approx(loss.item(), rel=0.05)  # of batches that are drawn
+
+
+def test_circuitsvis_draws_the_attention_of_the_last_checkpoint(run: CheckpointSeries) -> None:
+    names: dict[str, Any] = {"stagewise": stagewise}
+    exec(HEADS.replace("attention_heads(cache", "view = attention_heads(cache"), names)
+    shown = re.search(r"AttentionHeads,\s*(\{.*\})\s*\)\s*</script>", names["view"].cdn_src, re.DOTALL)
+    assert shown is not None
+    table = stagewise.measure(run[-1:], [MeanPattern()], MarkovChain().probe_batch(1, seed=0), progress=False)
+    drawn = np.array(json.loads(shown[1])["attention"])
+    np.testing.assert_allclose(drawn, patterns(table, run.steps[-1], 0), atol=1e-5)
 
 
 def test_the_path_of_three_checkpoints_keeps_their_distances(run: CheckpointSeries) -> None:
