@@ -171,7 +171,7 @@ def _explained(reason: Exception, path: Path, place: Path) -> OSError | None:
             str(path),
         )
     if code in READ_ONLY:
-        fix = f"{path.parent} cannot be written to: choose another folder, or change its permissions"
+        fix = f"{path.parent} cannot be written to: change its permissions, or copy the folder and give the copy"
         return PermissionError(code, fix, str(path))
     return None
 

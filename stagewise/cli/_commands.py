@@ -56,7 +56,11 @@ def command(function: Callable[..., None], *, models: bool = False) -> Callable[
             if models:
                 one_thread()
             raise_again()
-            function(*args, **options)
+            try:
+                function(*args, **options)
+            except BrokenExecutor:
+                print("the system ended a worker process: once more, from what is finished", file=sys.stderr)
+                function(*args, **options)
 
     flat.__dict__["__signature__"] = signature.replace(parameters=parameters)
     return flat

@@ -176,6 +176,8 @@ def opened_source(
     from stagewise.tasks.tokens import own_task
 
     if not data.given and (folder := Path(source)).joinpath(RUN).exists():
+        if out is not None:
+            raise ValueError(f"--out: the tables of a run lie in its own folder. Copy {folder}, and give the copy")
         recipe = recipe_in(folder, tasks=data.own_task or ())
         series = open_series(folder, classes=[type(recipe.architecture.init)], steps=data.choice)
         return OpenedSource(series, folder, recipe, None)

@@ -240,7 +240,7 @@ def test_a_folder_that_is_read_only_is_named(code: int, tmp_path: Path) -> None:
     def save(partial: Path) -> None:
         raise OSError(code, os.strerror(code), str(partial))
 
-    with pytest.raises(PermissionError, match=r"cannot be written to: choose another folder") as caught:
+    with pytest.raises(PermissionError, match=r"cannot be written to: change its permissions, or copy") as caught:
         write(tmp_path / "file", save)
     assert str(tmp_path) in str(caught.value)
 

@@ -3,6 +3,7 @@
 import dataclasses
 import inspect
 import signal
+from concurrent.futures.process import BrokenProcessPool
 
 import pytest
 import typer
@@ -89,3 +90,18 @@ def test_a_worker_that_the_system_ended_is_a_line(capsys: pytest.CaptureFixture[
 def test_an_error_that_nothing_explains_stays_one() -> None:
     with pytest.raises(RuntimeError, match="of another kind"), reported_errors():
         raise RuntimeError("of another kind")
+
+
+def test_a_command_whose_worker_the_system_ended_is_tried_once_more(capsys: pytest.CaptureFixture[str]) -> None:
+    calls = []
+
+    def broken_at(*numbers: int) -> None:
+        calls.append(len(calls))
+        if calls[-1] in numbers:
+            raise BrokenProcessPool("a process was terminated abruptly")
+
+    command(lambda: broken_at(0))()
+    assert (len(calls), capsys.readouterr().err.count("the system ended a worker process: once more")) == (2, 1)
+    with pytest.raises(typer.Exit):
+        command(lambda: broken_at(2, 3))()
+    assert len(calls) == 4

@@ -310,3 +310,9 @@ def test_an_audit_ends_with_status_1_where_something_is_wrong(checkpoints: Path)
     assert code == 1
     assert [found["kind"] for found in json.loads(printed)["findings"]] == ["damaged"]
     assert call_of_audit("audit", str(checkpoints), "--no-weights")[0] == 0
+
+
+def test_a_run_is_measured_in_its_own_folder_alone(small_folder: Path, tmp_path: Path) -> None:
+    code, printed = call("measure", str(small_folder), "--only", "Loss", "--out", str(tmp_path / "out"), "--quiet")
+    assert (code, "the tables of a run lie in its own folder. Copy" in " ".join(printed.split())) == (2, True)
+    assert not (tmp_path / "out").exists()
