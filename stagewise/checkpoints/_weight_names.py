@@ -26,6 +26,8 @@ GGUF = ".gguf"
 
 BY_NAME = "save its arrays by name with `safetensors.numpy.save_file`, each as `np.ascontiguousarray(array)`"
 
+BY_TORCH = "save the model's state dict with `torch.save`"
+
 CONVERTERS = {
     ".msgpack": f"of Flax: load it with `from_flax=True` and save it with `save_pretrained`, or {BY_NAME}",
     ".gguf": "of llama.cpp: give one such file alone, which is a series of one checkpoint",
@@ -34,6 +36,10 @@ CONVERTERS = {
     ".h5": f"of Keras: {BY_NAME}",
     ".keras": f"of Keras: {BY_NAME}",
     ".index": f"of TensorFlow: read it with `tf.train.load_checkpoint`, and {BY_NAME}",
+    ".tensors": f"of tensorizer: load it with its TensorDeserializer, and {BY_TORCH}",
+    ".snapshot_metadata": f"of torchsnapshot: restore it, and {BY_TORCH}",
+    ".memmap": f"of tensordict: load it with `TensorDict.load_memmap`, and {BY_TORCH}",
+    "zarr.json": f"of zarr: {BY_NAME}",
     "_CHECKPOINT_METADATA": f"of orbax: restore it, and {BY_NAME}",
     "optim_states.pt": "of DeepSpeed in parts: run `python zero_to_fp32.py . NEW`, the script that lies beside it",
     "model_optim_rng.pt": "of Megatron: run its tools/checkpoint/convert.py, or its model family's converter",

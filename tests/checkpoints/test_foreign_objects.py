@@ -131,3 +131,27 @@ def test_a_merged_adapter_predicts_what_the_adapted_model_does(kind: str, tied: 
     expected = adapted.eval()(tokens).logits.log_softmax(-1).detach()
     measured = open_series(tmp_path / "run", base=tmp_path / "base").model(1)(tokens).log_softmax(-1).detach()
     torch.testing.assert_close(measured, expected, atol=1e-5, rtol=0)
+
+
+def _zarr(model: nn.Module, folder: Path) -> None:
+    group = pytest.importorskip("zarr", reason="zarr is not installed").open_group(folder, mode="w")
+    for name, weight in model.state_dict().items():
+        group.create_array(name, data=weight.numpy())
+
+
+def _tensordict(model: nn.Module, folder: Path) -> None:
+    library = pytest.importorskip("tensordict", reason="tensordict is not installed")
+    library.TensorDict.from_module(model).data.clone().memmap_(folder)
+
+
+def _torchsnapshot(model: nn.Module, folder: Path) -> None:
+    library = pytest.importorskip("torchsnapshot", reason="torchsnapshot is not installed")
+    library.Snapshot.take(str(folder), {"model": model})
+
+
+@pytest.mark.parametrize("write", [_zarr, _tensordict, _torchsnapshot])
+@pytest.mark.filterwarnings("ignore")
+def test_folders_of_other_tools_are_called_by_their_names(write: Any, tmp_path: Path) -> None:
+    write(llama(), tmp_path / "step_10")
+    (finding,) = audit(tmp_path).findings
+    assert f"holds weights of {write.__name__[1:]}" in finding.message

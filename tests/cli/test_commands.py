@@ -93,7 +93,7 @@ def test_an_error_that_nothing_explains_stays_one() -> None:
 
 
 def test_a_command_whose_worker_the_system_ended_is_tried_once_more(capsys: pytest.CaptureFixture[str]) -> None:
-    calls = []
+    calls: list[int] = []
 
     def broken_at(*numbers: int) -> None:
         calls.append(len(calls))
