@@ -3,7 +3,6 @@
 import contextlib
 import json
 import sqlite3
-from collections.abc import Collection
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -68,7 +67,9 @@ def read_database(path: Path) -> pd.DataFrame:
         rows = _metrics(database)
     if rows is None:
         raise ValueError(f"{path} is a database without the metrics of {' or '.join(QUERIES)}: {AS_COLUMNS}")
-    labels = _labels({(run, name) for run, name, *_ in rows})
+    runs = {run: name for run, name, *_ in rows}
+    names = [*runs.values()]
+    labels = {run: name if names.count(name) == 1 else f"{name} {run[:8]}" for run, name in runs.items()}
     values = [{"metric": key, "value": value} if key else flat(json.loads(value)) for *_, key, value in rows]
     frame = pd.DataFrame([{"run": labels[run], "step": step} for run, _, step, *_ in rows])
     return frame.join(pd.DataFrame(values)).apply(from_text)
@@ -81,20 +82,9 @@ def _metrics(database: sqlite3.Connection) -> list[Any] | None:
     return None
 
 
-def _labels(runs: Collection[tuple[str, str]]) -> dict[str, str]:
-    """Name runs; of one name by their beginnings too."""
-    names = [name for _, name in runs]
-    return {run: name if names.count(name) == 1 else f"{name} {run[:8]}" for run, name in runs}
-
-
-def is_of_tool(folder: Path) -> bool:
-    """Whether a tool's log lies in a folder."""
-    return folder.is_dir() and bool(_inside(folder))
-
-
 def refuse(folder: Path) -> pd.DataFrame:
     """Say what log lies in a folder, and what to give."""
-    raise ValueError(f"{folder} {_inside(folder)}")
+    raise ValueError(f"{folder} {inside(folder)}")
 
 
 def unread(place: Path) -> str:
@@ -105,7 +95,8 @@ def unread(place: Path) -> str:
     return ""
 
 
-def _inside(folder: Path) -> str:
+def inside(folder: Path) -> str:
+    """Return what log lies in a folder, in words; empty where none does."""
     if what := unread(folder):
         return f"holds a log {what}"
     path = next((path for pattern in READ for path in sorted(folder.glob(pattern))), None)

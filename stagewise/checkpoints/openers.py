@@ -114,7 +114,7 @@ def _is_text(path: Path) -> bool:
 
 
 def _is_of_tool(folder: Path) -> bool:
-    return not (folder / TABLE).exists() and _log_trackers.is_of_tool(folder)
+    return folder.is_dir() and not (folder / TABLE).exists() and bool(_log_trackers.inside(folder))
 
 
 def _of_paths(is_mine: Callable[[Path], bool]) -> Callable[[Any], bool]:

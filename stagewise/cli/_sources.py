@@ -177,7 +177,7 @@ def opened_source(
 
     if not data.given and (folder := Path(source)).joinpath(RUN).exists():
         if out is not None:
-            raise ValueError(f"--out: the tables of a run lie in its own folder. Copy {folder}, and give the copy")
+            print(f"--out is not used: the tables of a run lie in its own folder, {folder}", file=sys.stderr)
         recipe = recipe_in(folder, tasks=data.own_task or ())
         series = open_series(folder, classes=[type(recipe.architecture.init)], steps=data.choice)
         return OpenedSource(series, folder, recipe, None)
