@@ -4,7 +4,7 @@ from typing import Literal
 
 import pandas as pd
 
-from stagewise.statistics import emergence_interval
+from stagewise.papers.emergence_interval import emergence_interval
 from stagewise.table import select
 
 

@@ -16,7 +16,7 @@ from stagewise.architecture import Architecture
 from stagewise.intervention import AblateHead, AttributeHeads, Edit
 from stagewise.loss import mean_scored
 from stagewise.probe import AbstractProbe, Effects, Labels, Quantity, Reading, View
-from stagewise.statistics import half_widths
+from stagewise.probes._moderated import half_widths
 
 _FIRST = 2
 """Sequences that every head is ablated on: a deviation needs two."""

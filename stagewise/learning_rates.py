@@ -20,7 +20,10 @@ ABRUPT, LARGE = 3.0, 0.2
 """A change of the rate between two entries of a log counts from so many times those before and after it, and from so
 much of the larger rate: warm-ups, linear decays and cosines change by about as much from one entry to the next."""
 
-WARM_UP = "the learning rate's warm-up"
+WARM_UP, COOL_DOWN = "the learning rate's warm-up", "the learning rate's cool-down"
+
+STEADY = 0.1
+"""Part of a log in which the rate stays as it is before a cool-down, at least: a cosine decays all the time."""
 
 Cause = int | tuple[int, int]
 """A step, or the first and the last one."""
@@ -37,7 +40,9 @@ def is_rate(name: str) -> bool:
 
 
 def of_log(history: Iterable[Mapping[str, Any]]) -> dict[str, Cause]:
-    """Return the warm-up of the learning rate in the log of a trainer, and its jumps, half-way between two entries."""
+    """Return the warm-up of the learning rate in the log of a trainer, its cool-down, and its jumps, half-way between
+    two entries.
+    """
     pairs = [(one.get("step"), one.get("learning_rate")) for one in history]
     numbers = [(step, rate) for step, rate in pairs if isinstance(step, int) and isinstance(rate, int | float)]
     steps, rates = np.array(sorted(set(numbers)), float).reshape(-1, 2).T
@@ -50,6 +55,8 @@ def of_log(history: Iterable[Mapping[str, Any]]) -> dict[str, Cause]:
             kind = "drop" if changes[i] < 0 else "rise"
             name = f"the learning rate's {kind} to {rates[i + 1]:g}"
             found[numbered(name, found)] = round((steps[i] + steps[i + 1]) / 2)
+    if cool := _cool_down(rates):
+        found[COOL_DOWN] = (int(steps[cool]), int(steps[-1]))
     return found
 
 
@@ -64,3 +71,12 @@ def _warm_up(rates: np.ndarray) -> int:
     still = np.flatnonzero(~(np.diff(rates) > 0))
     end = int(still[0]) if len(still) else 0
     return end if end and rates[end] - rates[0] > LARGE * rates[end] else 0
+
+
+def _cool_down(rates: np.ndarray) -> int:
+    """Return the entry from which on rates that were steady fall to the end, by a large part; 0 where none do."""
+    up = np.flatnonzero(~(np.diff(rates) < 0))
+    start = int(up[-1]) + 1 if len(up) else 0
+    steady = np.isclose(rates[: start + 1][::-1], rates[start]).cumprod().sum() if start else 0
+    lasts = start < len(rates) - 2 and steady >= STEADY * len(rates)
+    return start if lasts and rates[start] - rates[-1] > LARGE * rates[start] else 0

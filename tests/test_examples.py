@@ -21,7 +21,6 @@ pytestmark = pytest.mark.usefixtures("few_sequences", "undrawn", "unchecked")
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-MOST_LINES = 90
 ELSEWHERE = {"own_task_and_probe"}
 """`tests/cli/test_run_every_task.py` runs it as a user would, from the command line."""
 
@@ -38,8 +37,7 @@ def example(name: str) -> Callable[..., Path]:
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_an_example_is_short_and_has_a_test(path: Path) -> None:
-    assert len(path.read_text(encoding="utf8").splitlines()) <= MOST_LINES
+def test_an_example_has_a_test(path: Path) -> None:
     assert f'"{path.stem}"' in Path(__file__).read_text(encoding="utf8") or path.stem in ELSEWHERE
 
 

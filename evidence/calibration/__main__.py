@@ -15,6 +15,7 @@ from pathlib import Path
 
 from evidence.calibration.apart import jobs as of_apart
 from evidence.calibration.bumps import jobs as of_bumps
+from evidence.calibration.counted import jobs as of_counted
 from evidence.calibration.densified import jobs as of_densified
 from evidence.calibration.drawn import jobs as of_drawn
 from evidence.calibration.emergence import jobs as of_emergence
@@ -22,7 +23,6 @@ from evidence.calibration.findings import jobs as of_findings
 from evidence.calibration.homes import jobs as of_homes
 from evidence.calibration.laws import jobs as of_laws
 from evidence.calibration.lineages import jobs as of_lineages
-from evidence.calibration.null_table import jobs as of_null_table
 from evidence.calibration.onsets import Job
 from evidence.calibration.onsets import jobs as of_onsets
 from evidence.calibration.periods import jobs as of_periods
@@ -32,7 +32,7 @@ from evidence.calibration.seeds import jobs as of_seeds
 FOLDER = Path("runs/calibration")
 NO_DECISION = {
     *("_frames.py", "stages.py", "__main__.py"),
-    *("early_warning.py", "tables.py", "densified_bound.py", "ablation.py", "ranks.py", "rivals.py"),
+    *("early_warning.py", "tables.py", "densified_bound.py", "ranks.py", "rivals.py"),
 }
 """Modules that decide nothing about transitions; early warning and the bound for densified runs have their commands."""
 
@@ -40,8 +40,8 @@ NO_DECISION = {
 def jobs() -> dict[str, Job]:
     """Return every case by its name."""
     areas = (
-        *(of_onsets, of_findings, of_homes, of_seeds, of_lineages, of_emergence, of_laws, of_null_table),
-        *(of_apart, of_densified, of_periods, of_bumps, of_drawn),
+        *(of_onsets, of_findings, of_homes, of_seeds, of_lineages, of_emergence, of_laws),
+        *(of_apart, of_densified, of_periods, of_bumps, of_drawn, of_counted),
     )
     return {name: job for area in areas for name, job in area()}
 

@@ -16,9 +16,9 @@ from stagewise.findings._from_references import _arrays, nested_references
 from stagewise.models.process import one_thread
 from stagewise.statistics import DEFAULT, Curve
 from stagewise.statistics._constants import DEGREE, FINE_POINTS
-from stagewise.statistics._noise.differences import noise, smoothed
-from stagewise.statistics._noise.fading import Stretch, noise_like
-from stagewise.statistics._transition import thinned
+from stagewise.statistics._curve import thinned
+from stagewise.statistics._differences import noise, smoothed
+from stagewise.statistics._fading import Stretch, noise_like
 from stagewise.statistics._turning_points import _after, _polynomials, _resampled, _valley
 from stagewise.table import select
 

@@ -22,13 +22,13 @@ from stagewise.checkpoints.run_folder import TABLE, read_table
 from stagewise.models.process import one_thread
 from stagewise.papers.emergence.recipes import recall_recipe
 from stagewise.papers.emergence.toy_attention import run_toy_curve
+from stagewise.papers.emergence_interval import emergence_interval
 from stagewise.papers.forecast import Forecast, predict_onset
 from stagewise.papers.theory.dynamics import solve
 from stagewise.papers.theory.plateau_flow import THRESHOLD
 from stagewise.papers.theory.sparse_attention import SparseAttention
 from stagewise.probes import Accuracy, AttentionProgress, AttentionTo, Loss
 from stagewise.schedules import linear
-from stagewise.statistics import emergence_interval
 from stagewise.table import select
 from stagewise.training import train
 

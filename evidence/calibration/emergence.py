@@ -8,7 +8,8 @@ import numpy as np
 from evidence.calibration.cases import Generator, checkpoints, correlated, logistic
 from evidence.calibration.onsets import Job, generator
 from evidence.calibration.rows import Row, share
-from stagewise.statistics import Interval, emergence_interval
+from stagewise.papers.emergence_interval import emergence_interval
+from stagewise.statistics import Interval
 
 NOISES = {"white .03": 0.0, "AR .6 of .03": 0.6, "64 answers": None}
 """Name -> correlation of the noise; None draws the number of right answers."""

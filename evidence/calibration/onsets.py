@@ -12,10 +12,9 @@ from evidence.calibration.cases import LAST, NOISES, PLANTED, SMOOTH, Planted, c
 from evidence.calibration.rows import Row, share
 from evidence.calibration.specials import HELD_OUT, SPECIALS
 from stagewise.findings._known_causes import coincidence
-from stagewise.findings.onsets import TIMES
+from stagewise.findings.onsets import TIMES, rejection
 from stagewise.findings.scores import Curve
-from stagewise.statistics import DEFAULT, find_transitions
-from stagewise.statistics._transition import Found, rejection
+from stagewise.statistics import CurveModel, find_transitions
 from stagewise.table import Quantity
 
 RISE = 0.6
@@ -33,6 +32,9 @@ FEW = (12, 16)
 LOGGED = "logged, "
 """What the rows begin with of the same curves as if they had been logged: without a unit."""
 
+SCORE, VALUE = Quantity("score", range=(0, 1), progress="up"), Quantity("value", progress="up")
+"""What scores declare, of which a change of a tenth counts, and what is known of a logged curve."""
+
 Job = Callable[[int], list[Row]]
 
 
@@ -49,25 +51,22 @@ def alone(steps: np.ndarray, curves: np.ndarray, causes: dict[str, float] | None
 def decided(
     steps: np.ndarray,
     curves: np.ndarray,
-    searched: list[Found],
+    models: list[CurveModel],
     causes: dict[str, float] | None = None,
-    declared: Quantity | None = None,
+    declared: Quantity = SCORE,
 ) -> list[pd.DataFrame]:
-    """Return the onsets of curves that were searched, as scores, or as what is declared."""
+    """Return the onsets of curves by their models, as scores, or as what is declared; none is of a head."""
     u, results = np.log1p(steps), []
-    for curve, found in zip(curves, searched, strict=True):
-        criteria = DEFAULT
-        if declared:
-            rows_of = pd.DataFrame({"step": steps, "value": curve})
-            criteria = Curve("Logged", "value", {}, rows_of, declared).criteria
-        adjusted = false_discovery_control([one.p_value for one in found.transitions]) if found.transitions else ()
+    columns = [name + end for name in TIMES for end in ("", "_lo", "_hi")]
+    for values, model in zip(curves, models, strict=True):
+        curve = Curve("Own", "value", {}, pd.DataFrame({"step": steps, "value": values}), declared)
+        adjusted = false_discovery_control([one.p_value for one in model.transitions]) if model.transitions else ()
         rows = []
-        for one, p in zip(found.transitions, adjusted, strict=True):
-            if rejection(one, float(p), criteria, coincidence(one, causes or {}, steps)) is None:
+        for one, p in zip(model.transitions, adjusted, strict=True):
+            if rejection(one, float(p), curve) is None and not coincidence(one, causes or {}, steps):
                 times = np.expm1(np.where(one.times < u[-1], one.times, np.inf))
-                names = (name + end for name in TIMES for end in ("", "_lo", "_hi"))
-                rows.append(dict(zip(names, times.ravel(), strict=True)) | {"t50": np.expm1(one.times[1, 0])})
-        results.append(pd.DataFrame(rows, columns=[name + end for name in TIMES for end in ("", "_lo", "_hi")]))
+                rows.append(dict(zip(columns, times.ravel(), strict=True)) | {"t50": np.expm1(one.times[1, 0])})
+        results.append(pd.DataFrame(rows, columns=columns, dtype=float))
     return results
 
 
@@ -113,13 +112,15 @@ def _special(name: str, spacing: str, kind: str) -> Job:
 
 
 def false_onsets(name: str, steps: np.ndarray, curves: np.ndarray, causes: dict[str, float] | None = None) -> list[Row]:
-    """Return how often curves have an onset, as scores and as logged ones."""
-    searched = find_transitions(steps, curves)
-    both = [("", None), (LOGGED, Quantity("value", progress="up"))]
-    return [
-        share(start + name, [len(one) > 0 for one in decided(steps, curves, searched, causes, declared)], 0.05, "lower")
-        for start, declared in both
-    ]
+    """Return how often curves have an onset, as scores and as logged ones.
+
+    One within the first gap is no false one: where all of a rise lies before the second checkpoint, it is a jump there.
+    """
+    models, rows = find_transitions(steps, curves), []
+    for start, declared in (("", SCORE), (LOGGED, VALUE)):
+        onsets = decided(steps, curves, models, causes, declared)
+        rows.append(share(start + name, [bool((one["t50"] > steps[1]).any()) for one in onsets], 0.05, "lower"))
+    return rows
 
 
 def _planted(name: str, noise: str, spacing: str, number: int) -> Job:
@@ -134,7 +135,7 @@ def _planted(name: str, noise: str, spacing: str, number: int) -> Job:
             [0.1 + RISE * one.values + correlated(g, len(steps), correlation, deviation) for one in planted]
         )
         searched, goal = find_transitions(steps, curves), 0.8 if "-.5" in name else 0.9
-        logged = decided(steps, curves, searched, declared=Quantity("value", progress="up"))
+        logged = decided(steps, curves, searched, declared=VALUE)
         more = [len(frame) > len(truth.times) for truth, frame in zip(planted, logged, strict=True)]
         return [
             *compared(title, steps, planted, decided(steps, curves, searched), goal),

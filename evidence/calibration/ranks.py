@@ -16,31 +16,38 @@ import numpy as np
 from evidence.calibration.drawn import CLEAR, FIXED, Drawn, draw
 from stagewise.models.process import one_thread
 from stagewise.statistics import find_transitions
-from stagewise.statistics._refinement import Refined
-from stagewise.statistics._transitions import _stands
+from stagewise.statistics._effects import _model
 
 
 def ranks(runs: list[Drawn]) -> np.ndarray:
     """Return the posterior probability of earlier times than the true ones: [run with an onset near, part]."""
-    results = []
+    results, read = [], _model._quantiles
     for one in runs:
-        posteriors = list[tuple[float, Refined]]()
-        read = Refined.quantiles
+        mixtures = list[tuple[float, tuple[np.ndarray, ...]]]()
 
-        def noted(self: Refined, *known: Any, posteriors: Any = posteriors, read: Any = read) -> np.ndarray:
-            times = read(self, *known)
-            posteriors.append((times[1, 0], self))
-            return np.asarray(times)
+        def noted(*mixture: np.ndarray, mixtures: Any = mixtures) -> np.ndarray:
+            times = read(*mixture)
+            mixtures.append((float(times[0]), mixture))
+            return times
 
-        with patch.object(Refined, "quantiles", noted):
-            (found,) = find_transitions(one.steps, one.curve[None])
+        with patch.object(_model, "_quantiles", noted):
+            (model,) = find_transitions(one.steps, one.curve[None])
         truth = np.log1p(one.times)
-        halves = [each.times[1, 0] for each in found.transitions if _stands(each)]
+        halves = [float(each.times[1, 0]) for each in model.transitions]
         if halves:
             half = min(halves, key=lambda each: abs(each - truth[1]))
-            posterior = next(each for middle, each in posteriors if middle == half)
-            results.append((posterior.shapes.times() < truth).T @ posterior.weights)
+            place = next((i for i in range(1, len(mixtures), 3) if mixtures[i][0] == half), None)
+            if place is not None:
+                of_parts = [mixture for _, mixture in mixtures[place - 1 : place + 2]]
+                results.append([_below(time, *mixture) for time, mixture in zip(truth, of_parts, strict=True)])
     return np.array(results)
+
+
+def _below(time: float, middle: np.ndarray, cell: np.ndarray, weight: np.ndarray) -> float:
+    """Return the probability of earlier times under a mixture of uniform distributions over cells."""
+    some = weight > 0
+    part = ((time - middle[some]) / np.maximum(cell[some], 1e-9) + 0.5).clip(0, 1)
+    return float(part @ weight[some] / weight[some].sum())
 
 
 def main(number: int) -> None:

@@ -17,7 +17,7 @@ from evidence.calibration.drawn import CLEAR, FIXED, Drawn, draw, near
 from evidence.calibration.onsets import alone
 from stagewise.models.process import one_thread
 from stagewise.statistics._constants import QUANTILE
-from stagewise.statistics._segments import jumps
+from stagewise.statistics._effects._search import levels as best_levels
 
 MOST, DRAWS = 8, 60
 """Jumps that are tried, and draws of a bootstrap."""
@@ -42,7 +42,7 @@ def levels(u: np.ndarray, curve: np.ndarray) -> Times:
         left = sum(((part - part.mean()) ** 2).sum() for part in np.split(curve, ends + 1))
         return float(n * np.log(left / n + 1e-12) + 2 * len(ends) * np.log(n))
 
-    ends = min((jumps(curve, number) for number in range(MOST + 1)), key=cost)
+    ends = min((best_levels(curve, number)[0].astype(int) for number in range(MOST + 1)), key=cost)
     return np.stack([(u[ends] + u[ends + 1]) / 2, u[ends], u[ends + 1]], axis=1)
 
 

@@ -10,9 +10,10 @@ import numpy as np
 import pandas as pd
 
 from stagewise.findings._frames import typed
+from stagewise.findings.onsets import models_of
 from stagewise.findings.scores import Curve, of_whole_model
 from stagewise.statistics import Curve as Points
-from stagewise.statistics import OnsetVerdict, crossing_step, noise, power, running_median, turning_point
+from stagewise.statistics import OnsetVerdict, crossing_step, noise, running_median, turning_point
 
 EPISODES = {
     **{"kind": "str", "probe": "str", "quantity": "str", "beside": "str"},
@@ -50,11 +51,11 @@ LEVELS = {
 }
 """Columns of the frame of levels, with their types."""
 
-POWER = {"probe": "str", "quantity": "str", "size": "float64", "found": "int64"}
+POWER = {"probe": "str", "quantity": "str", "size": "float64"}
 """Columns of the frame of changes that would have been seen, with their types."""
 
 ASKED = 2
-"""Curves of the whole model, at most, that changes are put into: a search each takes a second."""
+"""Curves, at most, of which is said what would have been seen."""
 
 
 class EpisodeKind(StrEnum):
@@ -237,7 +238,9 @@ def levels_of(curves: Sequence[Curve], begins: Sequence[float], last: int) -> pd
 
 
 def power_of(curves: Sequence[Curve]) -> pd.DataFrame:
-    """Return `power` of two curves of the whole model, shares first; else of the head's score that moved most."""
+    """Return the change that would have been seen in two curves of the whole model, shares first; else in the head's
+    score that moved most. It is missing where none that the quantity can have would.
+    """
     able = [each for each in of_whole_model(curves) or curves if each.can_be_judged and np.ptp(each.values) > 0]
     if any(each.labels for each in able):
         able = [max(able, key=lambda each: float(np.ptp(each.values)))]
@@ -246,7 +249,6 @@ def power_of(curves: Sequence[Curve]) -> pd.DataFrame:
 
 
 def _row(curve: Curve) -> dict[str, object]:
-    up, (lowest, highest) = curve.declared.progress == "up", curve.declared.range
-    largest = np.inf if lowest is None or highest is None else float(highest - lowest)
-    seen = power(curve.steps, curve.values, curve.criteria.smallest, curve.criteria, up=up, largest=largest)
-    return {"probe": curve.probe, "quantity": curve.quantity, **seen._asdict()}
+    (model,) = models_of([curve])
+    size = None if model.visible is None else max(model.visible, curve.criteria.smallest)
+    return {"probe": curve.probe, "quantity": curve.quantity, "size": size}

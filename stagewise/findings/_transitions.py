@@ -13,7 +13,7 @@ from stagewise.findings.onsets import TIMES, TYPES
 from stagewise.statistics import DEFAULT, OnsetVerdict, StageCriteria, members_of_periods, under_way_together
 from stagewise.table import Quantities, Quantity
 
-MOVED = tuple(getattr(OnsetVerdict, name) for name in ("STEADY", "GRADUAL", "COMMON", "LATE", "EARLY", "WANDERS"))
+MOVED = (OnsetVerdict.STEADY, OnsetVerdict.COMMON)
 """Verdicts on curves that moved by enough, of which it is not known when."""
 
 ONE_AFTER_ANOTHER = 3

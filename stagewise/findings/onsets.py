@@ -1,7 +1,6 @@
 """Onsets in a table of scores: which head began what, when, against the null that every curve is smooth, with noise."""
 
 import concurrent.futures
-import functools
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -15,14 +14,12 @@ from stagewise.findings._known_causes import causes_in, coincidence
 from stagewise.findings.scores import Curve, followed
 from stagewise.statistics import (
     DEFAULT,
-    Found,
+    CurveModel,
     OnsetVerdict,
     StageCriteria,
     Transition,
     find_transitions,
-    forget,
     moved,
-    rejection,
 )
 from stagewise.table import TEXT, Role, check_table
 
@@ -34,17 +31,26 @@ TYPES = {
     **{"verdict": "str", "onset": "bool", "transient": "bool"},
     **dict.fromkeys(("before", "after", "last"), "float64"),
     **{f"{name}{end}": "float64" for name in TIMES for end in ("", "_lo", "_hi")},
-    **dict.fromkeys(("p_value", "p_adjusted", "noise", "share", "prominence"), "float64"),
-    **{"transition": "Int64", "checkpoints": "Int64", "not_finite_at": "Int64", "cause": "str"},
-    **{"smallest": "float64", "last_step": "Int64", "at_offset": "Int64"},
+    **dict.fromkeys(("bayes", "p_value", "p_adjusted", "noise"), "float64"),
+    **{
+        "within_gap": "boolean",
+        "transition": "Int64",
+        "checkpoints": "Int64",
+        "not_finite_at": "Int64",
+        "cause": "str",
+    },
+    **{"cause": "str", "smallest": "float64", "last_step": "Int64", "at_offset": "Int64"},
 }
 """Columns that follow the probe, the quantity and the axes, with their types."""
 
 SHARPER = 0.4
 """Part of a ramp of the learning rate, at most, that a transition takes which the ramp alone does not explain."""
 
-AT_ONCE = 8
-"""Curves that are searched in one go, by whichever process: 32 would take 3 % less, and leave other processes idle."""
+LASTING = 0.35
+"""Part of its size by which the curve moves in a transition, at least: else something else undoes it."""
+
+AT_ONCE = 16
+"""Curves that are searched in one go, by whichever process."""
 
 
 def find_onsets(
@@ -56,13 +62,10 @@ def find_onsets(
     """Decide for every score of a table whether it has an onset, and when; a curve may have several.
 
     It follows the quantities for which the table declares up or down as progress: those of the library's probes, and
-    yours that declare it. An onset is a transition, up or down, that a smooth background (constant, power law,
-    exponential, logarithm, or two of them) with noise does not explain. The noise is estimated from the curve: it may
-    be correlated, its level may change over the run, and outliers of up to three checkpoints are set apart. The best
-    transition of noise alone is simulated; the false discovery rate over all curves of the table (Benjamini and
-    Hochberg) is `criteria.false_discoveries`. An onset is at least 0.1 (a hundredth of the range of a curve without
-    unit and bounds, as a logged one) and three times the noise. It has two fifths of its way within a threefold of
-    steps, and is faster, in value per step, than the curve before and after it.
+    yours that declare it. An onset is a transition, up or down, of at least 0.1 (a hundredth of the range of a curve
+    without unit and bounds, as a logged one) that neither noise nor anything gradual explains: `find_transitions` of
+    `stagewise.statistics`. The errors of logged curves are those that the log gives. The false discovery rate over all
+    curves of the table (Benjamini and Hochberg) is `criteria.false_discoveries`.
 
     Args:
         table: of one run, from `measure`.
@@ -77,8 +80,9 @@ def find_onsets(
     `probe`, `quantity`, labels on every axis. The `verdict` (`OnsetVerdict`) says whether it is an `onset`; a
     `transient` one lost half of its change by the end. Levels are those `before`, `after` and at the `last` checkpoint.
     `t10`, `t50`, `t90` are the steps at 10, 50 and 90 % of the way, each with a 95 % interval (`t50_lo`, `t50_hi`;
-    infinite where the run may have ended before). `p_adjusted` is the `p_value` adjusted for the number of curves;
-    `transition.Transition` has the other numbers that decide. Further columns are the number of the `transition` in its
+    infinite where the run may have ended before). `p_adjusted` is the `p_value` adjusted for the number of curves,
+    `bayes` the log Bayes factor; a change `within_gap` happened between two checkpoints, nobody knows when. Further
+    columns are the number of the `transition` in its
     curve, the `cause`, the `smallest` change that counts, the `last_step` of the curve, and `at_offset`, where all keys
     of a head's relation lie. Values that a curve lacks are missing.
 
@@ -112,24 +116,41 @@ def _searched(
 ) -> list[list[tuple[Transition | None, float | None]]]:
     """Return each curve's transitions, or none, with their p-values; curves that share their steps are one search."""
     results: list[list[tuple[Transition | None, float | None]]] = [[(None, None)] for _ in curves]
-    groups: dict[bytes, list[int]] = {}
+    groups: dict[Any, list[int]] = {}
     for i, curve in enumerate(curves):
         if curve.can_be_judged and np.ptp(curve.values) > 0:
-            groups.setdefault(curve.steps.tobytes(), []).append(i)
+            groups.setdefault((curve.steps.tobytes(), curve.span, curve.errors is None), []).append(i)
     asked = [group[i : i + AT_ONCE] for group in groups.values() for i in range(0, len(group), AT_ONCE)]
-    search = functools.partial(_search, alpha=criteria.false_discoveries)
     jobs = ([curves[i] for i in places] for places in asked)
-    for places, found in zip(asked, executor.map(search, jobs) if executor else map(search, jobs), strict=True):
-        for i, one in zip(places, found, strict=True):
-            results[i] = [(each, (each or one).p_value) for each in one.transitions or (None,)]
-    forget()
+    for places, models in zip(asked, executor.map(models_of, jobs) if executor else map(models_of, jobs), strict=True):
+        for i, model in zip(places, models, strict=True):
+            results[i] = [(one, one.p_value) for one in model.transitions]
+            results[i] = results[i] or [(None, 1.0)]
     return results
 
 
-def _search(curves: Sequence[Curve], alpha: float) -> list[Found]:
-    """Search curves that share their steps."""
+def models_of(curves: Sequence[Curve]) -> list[CurveModel]:
+    """Return the models of curves that share their steps and what they can be, with given errors or all without."""
     values = np.stack([curve.values for curve in curves])
-    return find_transitions(curves[0].steps, values, lambda number: curves[number].resamples, alpha)
+    errors = [curve.errors for curve in curves if curve.errors is not None]
+    given = np.stack(errors) if errors else None
+    draws = [curve.resamples for curve in curves]
+    return find_transitions(curves[0].steps, values, given, span=curves[0].span, resamples=draws)
+
+
+def rejection(one: Transition, p_adjusted: float | None, curve: Curve) -> OnsetVerdict | None:
+    """Return why a transition is no onset; None where it is one."""
+    change = (one.after - one.before) * np.sign(one.size)
+    if change < max(curve.criteria.smallest, LASTING * abs(one.size)):
+        return OnsetVerdict.SMALL
+    if curve.declared.progress == "down" and one.size < 0 and one.times[1, 0] <= np.log1p(curve.steps[1]):
+        return OnsetVerdict.EARLY
+    if curve.lost and one.times[1, 2] >= np.log1p(curve.steps[-1]):  # it diverges
+        return OnsetVerdict.STEADY
+    if one.prominence < curve.criteria.stands_out:
+        return OnsetVerdict.COMMON
+    uncertain = p_adjusted is None or p_adjusted >= curve.criteria.false_discoveries
+    return OnsetVerdict.STEADY if uncertain else None
 
 
 def _axis_types(curves: Iterable[Curve]) -> dict[str, str]:
@@ -164,7 +185,7 @@ def _decided(curve: Curve, transitions: Iterable[tuple[Any, ...]], causes: Cause
         before = decided[-1] if decided else None
         if not cause and before and before.one and _goes_on(one, before.one, curve.steps):
             cause = before.cause
-        decided.append(_Decided(one, rejection(one, adjusted, curve.criteria), p, adjusted, cause))
+        decided.append(_Decided(one, rejection(one, adjusted, curve), p, adjusted, cause))
     return decided
 
 
@@ -221,15 +242,9 @@ def _record(curve: Curve, number: int, decided: _Decided) -> dict[str, Any]:
         **_identity(curve, against or OnsetVerdict.ONSET),
         "transient": against is None and bool(lost),
         **{"before": within(one.before), "after": within(one.after), "last": float(curve.raw[-1])},
-        **{"p_value": p, "p_adjusted": adjusted, "noise": one.noise, "share": one.share(criteria.local)},
-        **{"prominence": one.prominence, "transition": number, "cause": cause},
+        **{"bayes": one.bayes, "p_value": p, "p_adjusted": adjusted, "noise": one.noise},
+        **{"within_gap": one.within_gap, "transition": number, "cause": cause},
     }
-    if (
-        against in (OnsetVerdict.SMALL, OnsetVerdict.SPIKE)
-        and abs((move := moved(values, criteria)).after - move.before) >= criteria.smallest
-    ):
-        # The curve as a whole moves, and no part of it faster than the rest.
-        record |= {"verdict": str(OnsetVerdict.COMMON), "before": within(move.before), "after": within(move.after)}
     record["smallest"] = criteria.smallest
     if against is not None:
         return record
@@ -245,9 +260,11 @@ def _still(curve: Curve, p: float | None, adjusted: float | None) -> dict[str, A
     if not curve.is_finite:
         first = int(curve.steps[~np.isfinite(values)][0])
         return {**_identity(curve, OnsetVerdict.NOT_FINITE), "not_finite_at": first}
-    move = moved(values, criteria)
+    move, few = moved(values), not curve.can_be_judged
+    small = abs(move.after - move.before) < criteria.smallest
+    against = OnsetVerdict.SMALL if small else OnsetVerdict.STEADY
     return {
-        **_identity(curve, OnsetVerdict.FEW_CHECKPOINTS if len(values) < criteria.fewest else move.verdict),
+        **_identity(curve, OnsetVerdict.FEW_CHECKPOINTS if few else against),
         **{"before": curve.within(move.before), "after": curve.within(move.after), "noise": move.noise},
         "last": float(curve.raw[-1]),
         **{"p_value": p, "p_adjusted": adjusted, "smallest": criteria.smallest},

@@ -13,8 +13,9 @@ import pandas as pd
 import stagewise
 from stagewise.event import labels_of
 from stagewise.findings._frames import COMPARED, resamples_of
-from stagewise.statistics import DEFAULT, StageCriteria, without_outliers
+from stagewise.statistics import DEFAULT, QUANTILE, StageCriteria, running_median
 from stagewise.table import (
+    LOGGED,
     NO_AXES,
     WEIGHTS,
     Quantities,
@@ -36,11 +37,19 @@ BY_CONTENT = ("duplicate token", "induction")
 MOSTLY, ENOUGH = 0.95, 0.2
 """Part of a head's mass on such a relation that its peak over offsets has if all lie there, of so much mass."""
 
-UNIT = 0.1
-"""Part of the range of a curve that is its unit, where it declares neither one nor both bounds of what it can be."""
+UNIT, LEAST_UNIT, SETTLED = 0.5, 0.1, 0.1
+"""Part of the range of a curve that is its unit, where it declares neither one nor both bounds of what it can be: of
+its range from a tenth of the checkpoints on, before which a loss falls from chance, and at least of its whole range.
+"""
 
 PERPLEXITY = re.compile(r"ppl|perplexity", re.IGNORECASE)
 """Names of curves that are exponentials of a loss in nats."""
+
+SMOOTHED = 5
+"""Checkpoints of the running median whose range is that of a curve: outliers of two are no part of it."""
+
+LEAST_ERROR = 0.3
+"""Part of a curve's median error that each value has at least."""
 
 ROUNDINGS, TYPES = 2.0, (np.float16, np.float32, np.float64)
 """Changes of a curve by less than so many last digits of its numbers, which are of one of these types, are rounding."""
@@ -53,7 +62,9 @@ that differ by less than this part of the largest are one. Row
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Curve:
-    """A curve of a run up to the values that are not finite; a head's keys may all lie at one `offset`."""
+    """A curve of a run up to the values that are not finite; a head's keys may all lie at one `offset`. Scores of heads
+    that declare no unit share one: `family` is the largest range, or level, among them.
+    """
 
     probe: str
     quantity: str
@@ -63,6 +74,7 @@ class Curve:
     common: StageCriteria = DEFAULT
     offset: int | None = None
     lost: tuple[float, float] | None = None
+    family: float = 0.0
 
     @functools.cached_property
     def steps(self) -> np.ndarray:
@@ -96,17 +108,36 @@ class Curve:
         return bool(np.isfinite(self.values).all())
 
     @functools.cached_property
+    def errors(self) -> np.ndarray | None:
+        """The standard errors of the values of a logged curve that a log gives with all of them; None without."""
+        rows = self.rows
+        if self.probe != LOGGED or self.log or "lo" not in rows or rows[["lo", "hi"]].isna().any(axis=None):
+            return None
+        errors = (rows["hi"] - rows["lo"]).to_numpy(float) / (2 * QUANTILE)
+        some = errors[errors > 0]
+        # No answer wrong has an error of 0 in many a log, which is none.
+        return np.maximum(errors, LEAST_ERROR * np.median(some)) if len(some) else None
+
+    @property
+    def span(self) -> float:
+        """The largest change that the quantity can have."""
+        lo, hi = self.declared.range
+        return np.inf if self.log or lo is None or hi is None else float(hi - lo)
+
+    @functools.cached_property
     def can_be_judged(self) -> bool:
-        """Whether there are enough checkpoints, and all values are finite."""
-        return len(self.rows) >= self.common.fewest and self.is_finite
+        """Whether there are enough checkpoints, fewer where errors are given, and all values are finite."""
+        fewest = self.common.fewest if self.errors is None else self.common.fewest_with_errors
+        return len(self.rows) >= fewest and self.is_finite
 
     @functools.cached_property
     def criteria(self) -> StageCriteria:
         """The thresholds for this curve: a missing unit is a tenth of its range; its type's resolution is the least."""
         if self.log or self.declared.unit or None not in self.declared.range or not self.is_finite:
             return self.common
-        values = without_outliers(self.values[None])
-        least = self.common.smallest * UNIT * float(np.ptp(values))
+        values = running_median(self.values, SMOOTHED)
+        late, whole = (float(np.ptp(part)) for part in (values[int(SETTLED * len(values)) :], values))
+        least = self.common.smallest * max(UNIT * late, LEAST_UNIT * whole, self.family)
         smallest = max(least, ROUNDINGS * _resolution(values), COUNTS * _grain(self.values))
         return dataclasses.replace(self.common, smallest=smallest)
 
@@ -269,9 +300,11 @@ def _library() -> Quantities:
 
 def _curves(table: pd.DataFrame, probe: str, name: str, quantity: Quantity, criteria: StageCriteria) -> Iterator[Curve]:
     instead = {frozenset(labels.items()) for labels, _ in _split(table, probe, quantity.unless)}
-    for labels, rows in _split(table, probe, name):
-        if frozenset(labels.items()) not in instead:
-            yield Curve(probe, name, labels, rows, quantity, criteria)
+    chosen = [each for each in _split(table, probe, name) if frozenset(each[0].items()) not in instead]
+    of_heads = [rows["value"].to_numpy(float) for labels, rows in chosen if "head" in labels]
+    family = max((max(np.ptp(each), abs(np.median(each))) for each in of_heads if np.isfinite(each).all()), default=0.0)
+    for labels, rows in chosen:
+        yield Curve(probe, name, labels, rows, quantity, criteria, family=float(family) if "head" in labels else 0.0)
 
 
 def _values(table: pd.DataFrame, role: Role) -> dict[frozenset[tuple[str, Any]], np.ndarray]:

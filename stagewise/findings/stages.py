@@ -250,7 +250,6 @@ def _stages(
     rows = stage_rows(transitions, start, last, nested[-1] if nested else "")
     rows = levels_of_kl(kl, nested[-1], points, rows) if nested else rows
     onsets = with_stages(onsets, transitions)
-    inner = steps[criteria.preceding - 1 : len(steps) - criteria.preceding + 1]
     return Stages(
         run=evidence.run,
         table=typed(rows, ROWS),
@@ -260,7 +259,7 @@ def _stages(
         levels=levels_of(whole, [row["begins"] for row in rows], last),
         episodes=beside(episodes, onsets),
         power=typed([], POWER) if transitions else power_of(evidence.curves),
-        visible=(float(inner[0]), float(inner[-1])) if len(inner) and len(steps) >= criteria.fewest else (0.0, 0.0),
+        visible=(float(first), float(last)),
         references=nested,
         criteria=criteria,
         digest=evidence.digest,

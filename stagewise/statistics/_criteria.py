@@ -70,7 +70,7 @@ class StageCriteria:
     spacings."""
 
     peak: _Size = 3
-    """A fast time falls, and an onset changes the level, by this many standard deviations of the noise."""
+    """A fast time falls by this many standard deviations of the noise."""
 
     neighbours: _Count = 8
     """Checkpoints on either side of a minimum whose noise counts there: a small KL is less noisy than a
@@ -89,35 +89,15 @@ class StageCriteria:
     as one that was logged elsewhere, in tenths of its range. A batch is foreign where the last loss is not below
     that of a guess by as much: section "Foreign batches"."""
 
-    local: _Ratio = 3.0
-    """An onset has at least `share` of its way within this ratio of steps."""
-
-    share: _Share = 0.4
-    """The part of the way within a ratio `local` of steps: a sigmoid of one decade has 0.48, an abrupt onset with a
-    tail t^-.5 has 0.42, an exponential approach 0.38, a sigmoid of two decades 0.25."""
-
     stands_out: _Size = 1.3
     """The least speed within an onset, in value per step, over that before and after it: an exponential approach, a
     power law and a straight line have 1, a sigmoid of one decade 1.7. Rows "t^1.2" and "stretched exponential"."""
 
-    preceding: _Count = 3
-    """The least number of checkpoints up to a tenth of an onset's way, as many as must follow it: with fewer it is not
-    known what the curve did before. On logarithmic spacing the first steps of training are none."""
-
-    slow: _Share = 0.2
-    """Correlation between checkpoints from which noise may be slow enough to look like a transition."""
-
-    walk: _Size = 1.5
-    """With such noise, how far the change exceeds the largest of a random walk with the curve's own steps, in
-    deviations of a stretch as long. Rows "random walk" and "slow OU" have false onsets in .14 without it, and .05 with
-    it; rows "AR .6, lin" find one in fourteen fewer."""
-
-    lasting: _Share = 0.5
-    """The least part of a transition that no other one undoes while it lasts: else both are a spike. Rows "two outlying
-    checkpoints" and "a dip of three"."""
-
     fewest: _Count = 10
     """With fewer checkpoints no transition can be distinguished from noise."""
+
+    fewest_with_errors: _Count = 5
+    """The same where the errors of the values are given."""
 
     consecutive: _Count = 6
     """So many onsets apart from one another, at least, may be one period of change (`periods`): fewer, such as three

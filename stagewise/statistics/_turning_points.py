@@ -6,10 +6,9 @@ import numpy as np
 
 from stagewise.statistics import _constants as c
 from stagewise.statistics._criteria import DEFAULT, StageCriteria
-from stagewise.statistics._noise.differences import correlated_noise, correlation, monotone, noise, smoothed
-from stagewise.statistics._noise.fading import Stretch, noise_like
-from stagewise.statistics._noise.residual import SMOOTH, restricted_likelihoods, without_outliers
-from stagewise.statistics._transition import Curve, thinned
+from stagewise.statistics._curve import Curve, thinned
+from stagewise.statistics._differences import correlated_noise, correlation, monotone, noise, smoothed
+from stagewise.statistics._fading import Fading, Stretch, noise_like, restricted_likelihood
 from stagewise.statistics._verdicts import TurnVerdict
 
 
@@ -58,14 +57,12 @@ def rate_of(curve: Curve) -> float:
     takes the bends of the rise.
     """
     steps, values, _ = thinned(curve)
-    t = int(smoothed(values).argmin())
-    n = len(values) - t
+    rest = slice(int(smoothed(values).argmin()) if has_tail(curve) else 0, None)
+    n = len(values[rest])
     if n < c.LONG:
-        return float(correlation(values[t:] if n >= c.TAIL else values))
-    bends = _polynomials(np.log1p(steps[t:]), min(c.BENDS, n // c.EACH))
-    floor = n * (c.BEND_FLOOR * np.ptp(values)) ** 2 + np.finfo(float).tiny
-    likelihoods = restricted_likelihoods(without_outliers(values[None])[0, t:], bends.T, floor, SMOOTH)
-    return max(SMOOTH[int(likelihoods.argmax())].correlation, 0.0)
+        return float(correlation(values[rest]))
+    stretch = Stretch(np.arange(float(n)), values[rest], _bending(steps[rest]))
+    return float(c.RATES[np.argmax([restricted_likelihood(stretch, Fading.of_rate(rate))[0] for rate in c.RATES])])
 
 
 def turning_point(curve: Curve, criteria: StageCriteria = DEFAULT, seed: int = 0, rate: float = 0.0) -> Turn:
@@ -158,11 +155,12 @@ def _degree(u: np.ndarray, values: np.ndarray, rate: float) -> int:
 
 def _after(curve: Curve, step: float) -> Stretch | None:
     """Return the part of a curve after a step, beside polynomials for its bends, if it is long enough."""
-    rest = curve.steps > step
-    if (n := int(rest.sum())) < c.LONG:
-        return None
-    steps, values = curve.steps[rest], without_outliers(curve.values[None])[0, rest]
-    return Stretch(steps, values, _polynomials(np.log1p(steps), min(c.BENDS, n // c.EACH)))
+    steps, values = (each[curve.steps > step] for each in curve[:2])
+    return None if len(steps) < c.LONG else Stretch(steps, values, _bending(steps))
+
+
+def _bending(steps: np.ndarray) -> np.ndarray:
+    return _polynomials(np.log1p(steps), min(c.BENDS, len(steps) // c.EACH))
 
 
 def _polynomials(u: np.ndarray, degree: int) -> np.ndarray:

@@ -66,29 +66,17 @@ class OnsetVerdict(StrEnum):
     SMALL = "small"
     """The largest change is too small to count."""
 
-    NOISE = "noise"
-    """The largest change is no larger than noise could cause."""
-
     EARLY = "early"
-    """It begins with the run: what was there before is not known."""
-
-    LATE = "late"
-    """It lasts until the run ends, and is no faster than before: whether it would slow down is not known."""
+    """It falls from the first checkpoint to the second, as every loss does."""
 
     SPIKE = "spike"
     """It is undone soon after, as where it is seen at three checkpoints or fewer."""
-
-    GRADUAL = "gradual"
-    """Too little of the change is within a short time."""
 
     COMMON = "common"
     """The curve moves as fast before or after."""
 
     STEADY = "steady"
-    """A smooth curve with such noise may move so, over all curves that were followed."""
-
-    WANDERS = "wanders"
-    """Its noise is slow, and a random walk with its steps may move as far."""
+    """Something gradual with noise explains it as well, over all curves that were followed."""
 
     COINCIDES = "coincides"
     """It moves when something was done to the run, as the learning rate changed, and no head changes much."""

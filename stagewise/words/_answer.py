@@ -7,12 +7,11 @@ import pandas as pd
 
 from stagewise.event import Context, labels_of
 from stagewise.findings import Stages
-from stagewise.statistics import FACTOR, OFTEN, PLACES
 from stagewise.table import Quantity, Role
 from stagewise.words._grammar import capital, count, numeral
 from stagewise.words._onsets import RESTING, Row, by_cause, cause, change, largest, level, onset, timed
 from stagewise.words._onsets import onsets as in_words
-from stagewise.words._times import at, span, unit, written
+from stagewise.words._times import at, span, written
 from stagewise.words.stages import edge, events_in, head_events, too_few
 
 EPISODES = {
@@ -246,23 +245,17 @@ def _gradual(found: Stages) -> list[str]:
 
 
 def _power(found: Stages) -> list[str]:
-    """Say which change would have been seen: such as were put into the curves themselves, at several times."""
-    criteria, (first, last) = found.context.criteria, found.visible
-    if not first < last:
-        few = f"With so few checkpoints no transition can be seen: it takes {criteria.preceding} on either side of it."
-        return [few]
-    if found.power.empty:  # no curve moves at all
-        return []
-    seen, missed = [], []
+    """Say which change would have been seen, by the model of the curves themselves."""
+    seen, missed = list[str](), list[str]()
     for row in found.power.to_dict("records"):
         label = found.context.quantity(row).label
-        if row["found"] >= OFTEN:
+        if np.isfinite(row["size"]):
             seen.append(f"{row['size']:.2g} or more in {label}")
         else:
-            missed.append(f"one of {row['size']:.2g} in {label} is missed at {PLACES - row['found']} of {PLACES} times")
-    parts = [*([f"would be seen if it were {', '.join(seen)}"] if seen else []), *missed]
-    planted = f"Planted, a change within a factor of {FACTOR:g} in {unit()}, between {span(first, last, ' and ')},"
-    return [f"{planted} {'; '.join(parts) if seen else 'may be missed: ' + '; '.join(parts)}."]
+            missed.append(f"no change that {label} can have would be seen")
+    if not seen:
+        return [f"{capital(one)}." for one in missed]
+    return [f"A change between two checkpoints would be seen if it were {', '.join(seen)}."]
 
 
 def _uncertain(found: Stages) -> str:

@@ -21,26 +21,18 @@ NO_ONSETS = {
     OnsetVerdict.FEW_CHECKPOINTS: "has too few checkpoints, {checkpoints}: fewer than {criteria.fewest} cannot "
     "tell an onset from noise",
     OnsetVerdict.SMALL: "moves by {size}, less than {least}",
-    OnsetVerdict.NOISE: "moves by {size}: noise of {noise:.2g} could cause that",
-    OnsetVerdict.EARLY: "moves from the start of the run on: what it did before is not known",
-    OnsetVerdict.LATE: "moves until the end of the run: whether it slows down after that is not known",
+    OnsetVerdict.EARLY: "falls from the first checkpoint on, as every loss does",
     OnsetVerdict.SPIKE: "moves, and is back soon after",
-    OnsetVerdict.GRADUAL: "moves gradually: {share:.0%} of the way while time grows {criteria.local:g} times",
     OnsetVerdict.COMMON: "moves no faster than before or after",
-    OnsetVerdict.WANDERS: "may be a random walk: it moves slowly all the time",
-    OnsetVerdict.STEADY: "may be a smooth curve with noise (p = {p_adjusted:.2g} over all curves)",
+    OnsetVerdict.STEADY: "may be gradual, or noise",
     OnsetVerdict.COINCIDES: "coincides with {cause}",
 }
 """Verdict -> why there is no onset."""
 
 GROUPS = {
-    "moved too little, or by noise alone": (OnsetVerdict.SMALL, OnsetVerdict.NOISE),
-    "moved gradually, as at other times, or for a short time": (
-        *(OnsetVerdict.GRADUAL, OnsetVerdict.COMMON, OnsetVerdict.SPIKE),
-    ),
-    "moved from the start on, or until the end": (OnsetVerdict.EARLY, OnsetVerdict.LATE),
-    "may be smooth": (OnsetVerdict.STEADY,),
-    "may wander": (OnsetVerdict.WANDERS,),
+    "moved too little": (OnsetVerdict.SMALL,),
+    "moved for a short time, or at first": (OnsetVerdict.SPIKE, OnsetVerdict.EARLY),
+    "moved gradually, as at other times, or by noise": (OnsetVerdict.STEADY, OnsetVerdict.COMMON),
     "cannot be judged": (OnsetVerdict.FEW_CHECKPOINTS, OnsetVerdict.NOT_FINITE),
 }
 """Reasons against an onset that are counted together; what coincides with a cause is counted by the cause."""

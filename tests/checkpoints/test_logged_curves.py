@@ -1,6 +1,7 @@
 """Curves that were logged elsewhere: read from frames and files, by the files that other tools write."""
 
 import json
+import re
 import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -36,9 +37,9 @@ def test_stages_and_onsets_are_found_in_them() -> None:
     assert onsets["onset"].tolist() == [True, True]
     assert ((onsets["t50_lo"] <= 1000) & (onsets["t50_hi"] >= 1000)).all()
     answer, _, second = str(find_stages(table)).splitlines()
-    assert "accuracy from 0.06 to 0.94" in answer
-    assert "accuracy rises (0.05 -> 0.95)" in second
-    assert "loss falls (2.95 -> 2.05)" in second
+    assert re.search(r"accuracy from 0\.0[3-7] to 0\.9[3-7], loss", answer)
+    assert re.search(r"accuracy rises \(0\.0[4-6] -> 0\.9[4-6]\)", second)
+    assert re.search(r"loss falls \(2\.9[4-6] -> 2\.0[4-6]\)", second)
 
 
 def test_what_else_tools_write_is_no_curve(tmp_path: Path) -> None:

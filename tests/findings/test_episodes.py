@@ -134,7 +134,6 @@ def test_curves_of_the_whole_model_are_asked_and_no_more_than_pay() -> None:
     power = power_of(followed(read_log(curves)))
     assert len(power) == ASKED
     assert (power["size"] > 0.02).all()
-    assert (power["found"] >= 4).all()
 
 
 def test_without_such_the_head_is_asked_that_moved_most() -> None:

@@ -17,7 +17,6 @@ from stagewise.findings.stages import find_stages
 from stagewise.reporting._logged import logged_folder
 from stagewise.saved_findings import load_stages
 from stagewise.statistics import Transition
-from stagewise.statistics._shapes import Shapes
 from stagewise.words._onsets import cause
 
 GIVEN: dict[str, Any] = {
@@ -30,10 +29,9 @@ GIVEN: dict[str, Any] = {
 LOGGED = np.arange(0, 5000, 50)
 NAME = "the learning rate's drop to 0.0001"
 
-SHAPE = Shapes(np.array([5.0]), np.array([0.1]), np.array([0.0]))
 STEPS = np.arange(0, 2000, 10)
-TIMES = SHAPE.times()[0][:, None] + np.array([[0.0, -0.1, 0.1]])
-ONE = Transition(0.6, TIMES, 0.1, 0.7, 0.6, 1e-6, 0.01, 10.0, 1.0, 20, 20, 0.0, 9.0, SHAPE)
+TIMES = 5.0 + 0.1 * np.log([[1 / 9], [1.0], [9.0]]) + np.array([[0.0, -0.1, 0.1]])
+ONE = Transition(size=0.6, before=0.1, after=0.7, times=TIMES, bayes=9.0, p_value=1e-6, within_gap=False, noise=0.01)
 
 
 @pytest.mark.usefixtures("unchecked")

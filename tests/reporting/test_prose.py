@@ -19,7 +19,7 @@ def test_the_first_sentences_say_how_many_transitions_when_and_which_head_did_wh
     count, when, *_ = finding(stages).split(". ")
     assert count == "One transition was found"
     assert when.startswith(f"Half-way at step {step} [")
-    assert when.endswith("L0H0 becomes a previous-token head (0.04 -> 0.85)")
+    assert when.endswith("L0H0 becomes a previous-token head (0.05 -> 0.85)")
 
 
 def test_a_transition_during_something_that_was_done_to_the_run_names_it_and_counts(one_onset: pd.DataFrame) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from stagewise.statistics import Curve, StageCriteria, TurnVerdict, turning_point
-from stagewise.statistics._noise.differences import correlated_noise
+from stagewise.statistics._differences import correlated_noise
 from stagewise.statistics._turning_points import Turn, from_first_peak, rate_of, slowdown
 
 STEPS = np.arange(0, 600, 10)
@@ -23,7 +23,7 @@ VALLEY = curve(np.abs(STEPS - 300) / 300 + 0.5 + NOISE)
 def test_the_correlation_of_noise_is_told_beside_a_rise_that_bends(rate: float, least: float, most: float) -> None:
     u = np.log1p(STEPS)
     shape = 2.0 - 1.8 / (1 + np.exp(-(u - 3.0) / 0.1)) + 0.8 / (1 + np.exp(-(u - 5.5) / 0.1))
-    draws = correlated_noise(np.random.default_rng(0), 0.01, rate, (20, len(STEPS)))
+    draws = correlated_noise(np.random.default_rng(0), 0.01, rate, (200, len(STEPS)))
     assert least <= np.median([rate_of(curve(shape + noise)) for noise in draws]) <= most
 
 

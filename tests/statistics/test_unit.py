@@ -1,7 +1,5 @@
 """What is found in a curve does not depend on the unit that it was logged in, nor on its offset."""
 
-import math
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,7 +9,7 @@ from hypothesis import strategies as st
 from evidence.calibration.cases import checkpoints, logistic
 from stagewise.checkpoints.logged_curves import read_log
 from stagewise.findings.onsets import TIMES, find_onsets
-from stagewise.statistics import OnsetVerdict, emergence_interval, find_transitions
+from stagewise.statistics import OnsetVerdict, find_transitions
 
 STEPS = checkpoints("log", 40)
 RISE = 0.1 + 0.6 * logistic(STEPS, 300, 0.1) + 0.02 * np.random.default_rng(0).standard_normal(len(STEPS))
@@ -29,22 +27,13 @@ def test_a_transition_is_the_same_in_any_unit(examples: int) -> None:
 
 def the_same_transition(size: float, offset: float) -> None:
     (expected,), (found,) = (find_transitions(STEPS, curve[None]) for curve in (RISE, size * (RISE + offset)))
-    assert math.log(found.p_value) == pytest.approx(math.log(expected.p_value), rel=1e-4)
     (one,), (other,) = expected.transitions, found.transitions
-    np.testing.assert_allclose(other.times, one.times, rtol=1e-4)
-    for name in ("size", "change"):
-        assert getattr(other, name) / size == pytest.approx(getattr(one, name), rel=1e-4)
+    assert other.bayes == pytest.approx(one.bayes, rel=1e-2)
+    np.testing.assert_allclose(other.times, one.times, rtol=1e-3)
+    assert other.size / size == pytest.approx(one.size, rel=1e-3)
     for name in ("before", "after"):
-        assert getattr(other, name) / size - offset == pytest.approx(getattr(one, name), abs=1e-4)
-    assert other.noise / abs(size) == pytest.approx(one.noise, rel=1e-4)
-
-
-@given(**UNITS)
-@settings(max_examples=50, deadline=None)
-def test_a_curve_emerges_at_the_same_steps_in_any_unit(size: float, offset: float) -> None:
-    values, threshold = size * (RISE + offset), size * (0.4 + offset)
-    found = emergence_interval(STEPS, values, threshold, "up" if size > 0 else "down")
-    assert found == emergence_interval(STEPS, RISE, 0.4)
+        assert getattr(other, name) / size - offset == pytest.approx(getattr(one, name), abs=1e-3)
+    assert other.noise / abs(size) == pytest.approx(one.noise, rel=1e-2)
 
 
 def logged(values: np.ndarray) -> pd.DataFrame:
@@ -79,13 +68,3 @@ def test_a_change_in_the_last_digit_is_rounding(kind: type[np.floating]) -> None
     rounding = logged(np.where(STEPS < 100, one, np.nextafter(one, kind(1))).astype(float))
     assert rounding["verdict"].tolist() == [OnsetVerdict.SMALL]
     assert logged(np.where(STEPS < 100, one, kind(0.8)).astype(float))["onset"].all()
-
-
-@pytest.mark.parametrize("threshold", [1e200, math.inf])
-def test_a_threshold_far_above_a_curve_is_not_reached(threshold: float) -> None:
-    assert emergence_interval(STEPS, RISE, threshold).censored
-
-
-def test_a_threshold_that_is_no_number_is_refused() -> None:
-    with pytest.raises(ValueError, match="the threshold must be a number, got nan"):
-        emergence_interval(STEPS, RISE, math.nan)

@@ -26,7 +26,10 @@ def test_a_transition_has_its_step_and_the_levels_before_and_after_it() -> None:
     (step,) = stages.table["start"].iloc[1:]
     assert lead == "One transition was found."
     assert transition.startswith(f"Half-way at step {step} [")
-    assert re.search(r"accuracy from 0.1\d to 0.\d+, loss from 3.\d+ to 1.\d+\.$", transition)
+    levels = re.search(r"accuracy from (\S+) to (\S+), loss from (\S+) to (\S+)\.$", transition)
+    assert levels is not None
+    # A checkpoint's value each, where the change begins and where it ends.
+    assert [float(level) for level in levels.groups()] == pytest.approx([0.1, 0.9, 3.7, 1.3], abs=0.1)
     assert uncertain == "This is one run."
 
 
@@ -43,11 +46,7 @@ def test_without_a_transition_it_says_what_moved_and_what_would_have_been_seen()
     lead, gradual, power = answer(find_stages(read_log({"step": STEPS, "loss": loss})))
     assert lead == "No transition was found."
     assert gradual.startswith("Gradually, or too unlike a step to be told: loss from 5.0")
-    assert re.fullmatch(
-        r"Planted, a change within a factor of 2 in steps, between steps 50 and 2925, would be seen if it were "
-        r"\d\S* or more in loss\.",
-        power,
-    )
+    assert re.fullmatch(r"A change between two checkpoints would be seen if it were \d\S* or more in loss\.", power)
 
 
 def test_what_was_done_to_the_run_is_told_once_it_was_done() -> None:

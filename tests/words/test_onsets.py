@@ -17,7 +17,8 @@ SCORE = {
     **{"verdict": "onset", "transient": False, "before": 0.05, "after": 0.7, "last": 0.7, "t90_hi": 300.0},
     **{
         "noise": 0.1,
-        "share": 0.3,
+        "bayes": 3.0,
+        "within_gap": False,
         "cause": "a restart",
         "smallest": 0.1,
         "last_step": 100,
@@ -38,11 +39,11 @@ def test_every_verdict_against_an_onset_has_a_sentence_and_a_group_of_its_own() 
 
 
 def test_scores_without_onset_are_counted_by_verdict_whatever_their_words_say() -> None:
-    verdicts = ["onset", "small", "noise", "gradual", "common", "spike", "steady", "not finite", "few checkpoints"]
+    verdicts = ["onset", "small", "early", "spike", "steady", "common", "not finite", "few checkpoints"]
     onsets = pd.DataFrame({"verdict": verdicts})
     assert onset_words.without_onset(onsets) == (
-        "9 scores were examined, 8 of them without onset: 2 moved too little, or by noise alone, 3 moved gradually, as "
-        "at other times, or for a short time, 1 may be smooth, 2 cannot be judged."
+        "8 scores were examined, 7 of them without onset: 1 moved too little, 2 moved for a short time, or at first, "
+        "2 moved gradually, as at other times, or by noise, 2 cannot be judged."
     )
     assert onset_words.without_onset(onsets[:1]) == "1 score was examined; all have an onset."
 

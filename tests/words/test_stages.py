@@ -19,7 +19,8 @@ SCORE = {
     **{"verdict": "onset", "transient": False, "before": 0.05, "after": 0.7, "last": 0.7, "t90_hi": 300.0},
     **{
         "noise": 0.1,
-        "share": 0.3,
+        "bayes": 3.0,
+        "within_gap": False,
         "cause": "a restart",
         "smallest": 0.1,
         "last_step": 100,

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from evidence.calibration.ablation import INGREDIENTS, line
 from evidence.calibration.drawn import FEWEST, Drawn, draw, near, noise, transition
 from evidence.calibration.ranks import ranks
 from evidence.calibration.rivals import SEARCHES
@@ -50,19 +49,6 @@ def test_each_search_sees_a_clear_jump(name: str) -> None:
     half, lo, hi = found[abs(found[:, 0] - np.log1p(1000)).argmin()]
     assert lo <= half <= hi
     assert np.expm1(half) == pytest.approx(1000, abs=60)
-
-
-def test_an_ablation_counts_the_rows_that_moved() -> None:
-    whole = {
-        "false onsets: a": 0.0,
-        "found: b": 1.0,
-        "found: c": 0.5,
-        "more than planted: b": 0.0,
-        "covered t50: b": 1.0,
-    }
-    without = whole | {"false onsets: a": 0.1, "found: b": 0.9, "found: c": 0.6}
-    assert line("x", without, whole) == "| x | 0.100 | 0.750 | 0.000 | 1.000 | 2 | 1 |"
-    assert INGREDIENTS["nothing is left out"] == {}
 
 
 @pytest.mark.slow

@@ -89,8 +89,8 @@ def test_the_section_says_what_began_and_why_others_did_not(one_onset: pd.DataFr
     measured = Measured({}, one_onset, find_stages(one_onset))
     listed, why, tested, plot = _began(measured)
     assert "L0H0 becomes a previous-token head" in str(listed)
-    assert "2 scores were examined, 1 of them without onset: 1 moved too little, or by noise alone." in str(why)
-    assert "at least 0.1 (where neither a unit nor bounds are declared: 0.01 of the score's range)" in str(tested)
+    assert "2 scores were examined, 1 of them without onset: 1 moved too little." in str(why)
+    assert "at least 0.1 (where neither a unit nor bounds are declared: 0.05 of the score's range)" in str(tested)
     assert isinstance(plot.panels[""], Figure)  # type: ignore[union-attr]
     assert len(plot.rows) == len(one_onset)  # type: ignore[union-attr]
 

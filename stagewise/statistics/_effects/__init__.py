@@ -1,0 +1,142 @@
+"""One model of a curve: changes of level and excursions, each a single effect, on a smooth process with noise.
+
+    y = offset + sum over l of b_l s_l(step) + f(step) + e
+
+Each s_l is one shape of a dictionary, with a posterior over place, width and shape (Wang, Sarkar, Carbonetto and
+Stephens (2020), JRSS-B 82, 1273); f is a Gaussian process in the step or its logarithm, e is AR(1) noise beside the
+errors that are given. `EffectSettings` has all numbers that decide.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.ndimage import median_filter
+
+from stagewise.statistics._effects._atoms import atoms_of
+from stagewise.statistics._effects._covariances import covariances_of
+from stagewise.statistics._effects._fits import Problem
+from stagewise.statistics._effects._model import CurveModel as CurveModel
+from stagewise.statistics._effects._model import Told
+from stagewise.statistics._effects._pooling import Stretches
+from stagewise.statistics._effects._selection import selected
+from stagewise.statistics._effects._settings import DEFAULT
+from stagewise.statistics._effects._settings import EffectSettings as EffectSettings
+from stagewise.statistics._effects._transition import Transition as Transition
+
+FAR = 30.0
+"""Ranges of the curve without outliers beyond which all values are as far: squares of larger ones lose the rest."""
+
+
+def find_transitions(
+    steps: np.ndarray,
+    curves: np.ndarray,
+    errors: np.ndarray | None = None,
+    counts: np.ndarray | int | None = None,
+    known: Sequence[float] = (),
+    span: float = np.inf,
+    resamples: Sequence[np.ndarray | None] | None = None,
+    settings: EffectSettings = DEFAULT,
+) -> list[CurveModel]:
+    """Return the model of each curve [curve, step]; those without errors share the work on their steps.
+
+    Args:
+        steps: ascending, each once, four or more; more than `settings.checkpoints` are averaged in stretches.
+        curves: finite.
+        errors: their standard errors, [curve, step] or what broadcasts to it; a value exactly known has a small one.
+        counts: of how many answers each value is the share; gives the errors.
+        known: steps at which the level may change by a known cause, as a drop of the learning rate.
+        span: of what the quantity can be, its highest value less its lowest: no size is larger.
+        resamples: of each curve, what it would be on other draws of the data that it was measured on, [draw, step]:
+            they widen the intervals of its times. None where there are none.
+        settings: the numbers that decide.
+
+    Raises:
+        ValueError: steps do not ascend or are too few, a value is not finite, or an error is not positive.
+
+    >>> steps, noise = np.arange(30.0), 0.02 * np.random.default_rng(0).standard_normal(30)
+    >>> (model,) = find_transitions(steps, (np.where(steps > 14, 0.9, 0.1) + noise)[None])
+    >>> (one,) = model.transitions
+    >>> round(one.size, 1), one.within_gap, np.expm1(one.times[1, 1:]).round(6).tolist()
+    (0.8, True, [14.0, 15.0])
+    """
+    t, values = np.asarray(steps, float), np.asarray(curves, float)
+    if counts is not None:
+        errors = binomial_errors(values, counts)
+    given = None if errors is None else np.broadcast_to(np.asarray(errors, float), values.shape)
+    _check(t, values, given)
+    draws = resamples or [None] * len(values)
+    if len(t) > settings.checkpoints:
+        return _of_averages(Stretches.of(t, settings.checkpoints), values, given, known, span, draws, settings)
+    return _judged(t, values, given, None, known, span, draws, settings)
+
+
+def binomial_errors(shares: np.ndarray, counts: np.ndarray | int) -> np.ndarray:
+    """Return the standard errors of shares of so many answers, each as if two more were half right.
+
+    >>> binomial_errors(np.array([0.0, 0.5]), 98).round(4).tolist()
+    [0.0101, 0.0505]
+    """
+    n = np.asarray(counts, float)
+    likely = (np.asarray(shares) * n + 1) / (n + 2)
+    return np.asarray(np.sqrt(likely * (1 - likely) / n))
+
+
+def _check(t: np.ndarray, values: np.ndarray, errors: np.ndarray | None) -> None:
+    if values.ndim != 2 or values.shape[1:] != t.shape:
+        raise ValueError(f"expected curves [curve, step] at {len(t)} steps, got shape {values.shape}")
+    if len(t) < 4 or np.any(np.diff(t) <= 0) or t[0] < 0:
+        raise ValueError(f"steps must be four or more, 0 or later, and ascend, got {t.tolist()[:10]}")
+    if not np.isfinite(values).all():
+        raise ValueError("curves must be finite: leave out what is not, or take them up to there")
+    if errors is not None and not (np.isfinite(errors) & (errors > 0)).all():
+        raise ValueError(f"errors must be positive and finite, got {float(np.min(errors))} among them")
+
+
+def _of_averages(
+    stretches: Stretches, values: np.ndarray, errors: np.ndarray | None, known: Sequence[float], span: float,
+    draws: Sequence[np.ndarray | None], settings: EffectSettings,
+) -> list[CurveModel]:  # fmt: skip
+    means, n = stretches.means(values), stretches.number
+    given = None if errors is None else np.sqrt(stretches.means(np.square(errors)) / n)
+    of_draws = [None if each is None else stretches.means(each) for each in draws]
+    models = _judged(stretches.steps, means, given, stretches.relative, known, span, of_draws, settings)
+    return [
+        model._replace(
+            transitions=tuple(
+                one._replace(times=stretches.whole(one.times)) if one.within_gap else one for one in model.transitions
+            ),
+            fitted=model.fitted[stretches.place],
+        )
+        for model in models
+    ]
+
+
+def _judged(
+    t: np.ndarray, values: np.ndarray, errors: np.ndarray | None, relative: np.ndarray | None, known: Sequence[float],
+    span: float, draws: Sequence[np.ndarray | None], settings: EffectSettings,
+) -> list[CurveModel]:  # fmt: skip
+    if errors is None:
+        return _models(t, values, None, relative, known, span, draws, settings)
+    triples = zip(values, errors, draws, strict=True)
+    return [_models(t, value[None], error, None, known, span, [draw], settings)[0] for value, error, draw in triples]
+
+
+def _models(
+    t: np.ndarray, values: np.ndarray, errors: np.ndarray | None, relative: np.ndarray | None, known: Sequence[float],
+    span: float, draws: Sequence[np.ndarray | None], settings: EffectSettings,
+) -> list[CurveModel]:  # fmt: skip
+    key = tuple(t.tolist())
+    # Outliers of up to two checkpoints are no part of the range in which sizes are measured.
+    whole, smooth = (np.ptp(each, axis=1) for each in (values, median_filter(values, size=(1, 5), mode="nearest")))
+    unit, centre = np.where(smooth > 0, smooth, np.where(whole > 0, whole, 1.0)), np.median(values, axis=1)
+    scaled = ((values - centre[:, None]) / unit[:, None]).T.clip(-FAR, FAR).astype(np.float32)
+    given = None if errors is None else tuple((errors / unit).tolist())
+    deviations = None if relative is None else tuple(relative.tolist())
+    covariances = covariances_of(key, tuple(known), given, deviations, settings)
+    reach = ((whole / unit).clip(1, FAR) * settings.size).astype(np.float32) ** 2
+    problem = Problem(scaled, reach, atoms_of(key, settings), covariances, settings)
+    u, told = np.log1p(t), zip(selected(problem), centre.tolist(), unit.tolist(), draws, strict=True)
+    return [
+        Told(problem, each, curve, middle, one, span, u, draw).model()
+        for curve, (each, middle, one, draw) in enumerate(told)
+    ]

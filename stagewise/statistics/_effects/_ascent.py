@@ -1,0 +1,141 @@
+"""Coordinate ascent over the effects of many fits at once: each the posterior of one shape, given the others.
+
+Wang, Sarkar, Carbonetto and Stephens (2020), JRSS-B 82, 1273: iterative Bayesian stepwise selection. Here the noise is
+correlated (curves and atoms are whitened), changes share a prior of their widths, and their sizes may be alike.
+"""
+
+import dataclasses
+
+import numpy as np
+from scipy.special import gammaln
+
+from stagewise.statistics._effects._fits import Fits, Problem, joined
+
+PART = 32
+"""Fits that are held in the processor's cache together."""
+
+SETTLED = 0.02
+"""Nats by which a sweep must raise the evidence of some fit to be followed by another."""
+
+SMALLEST = 0.05
+"""Least prior deviation of the sizes of changes."""
+
+
+def ascended(problem: Problem, fits: Fits, sweeps: int) -> Fits:
+    """Return fits after some sweeps over their effects."""
+    if not len(fits):
+        return fits
+    return joined([_Ascent(problem, fits.take(slice(i, i + PART))).run(sweeps) for i in range(0, len(fits), PART)])
+
+
+class _Ascent:
+    """Fits, whitened: `parts` are the products of the atoms with each effect's mean, `total` their sum."""
+
+    def __init__(self, problem: Problem, fits: Fits) -> None:
+        s, of, atoms = problem.settings, problem.covariances, problem.atoms
+        self.fits, self.s, self.of, self.few = fits, s, of, fits.changes
+        self.effects = fits.shape.shape[1]
+        whitening = of.whitening[fits.setting]
+        self.curves = _product(whitening, problem.curves.T[fits.curve])
+        self.columns = np.matmul(whitening, atoms.columns.T[fits.atoms].transpose(0, 2, 1))
+        self.products = np.matmul(self.columns.transpose(0, 2, 1), self.columns)
+        self.along = np.matmul(self.curves[:, None], self.columns)[:, 0]
+        self.norms = np.diagonal(self.products, axis1=1, axis2=2)
+        self.prior = [each[fits.atoms].astype(np.float32) for each in (atoms.other, atoms.within)]
+        self.family, self.reach = atoms.of_family[fits.atoms], problem.reach[fits.curve]
+        self.shape, self.size = fits.shape.copy(), fits.size.copy()
+        self.parts = [_product(self.products, mean) for mean in (self.shape * self.size).transpose(1, 0, 2)]
+        self.total = np.sum(self.parts, axis=0)
+        self.shares = np.matmul(self.shape[:, : self.few], self.family)
+        self.gains, self.divergence, self.spread, self.squares = np.zeros((4, len(fits), self.effects))
+        self._set_noise(0.0)
+        self._set_prior(fits.variance.astype(np.float32))
+
+    def run(self, sweeps: int) -> Fits:
+        """Return the fits after some sweeps."""
+        evidence = np.zeros(len(self.fits))
+        for _ in range(sweeps):
+            prepared = [self._prepared(np.zeros_like(self.mean), self.reach, self.prior[0])]
+            if self.few:
+                prepared.append(self._prepared(self.mean, self.variance, self.prior[1]))
+            for e in range(self.effects):
+                self._update(e, *prepared[e < self.few])
+            rest = self._set_noise(self.spread.sum(1))
+            before, evidence = evidence, self._evidence(rest)
+            free = (self.squares[:, : self.few].sum(1) + self.s.size**2) / (self.few + 1)
+            self._set_prior(free.clip(SMALLEST**2, 1).astype(np.float32))
+            if np.all(np.abs(evidence - before) < SETTLED):
+                break
+        return dataclasses.replace(
+            self.fits, shape=self.shape, size=self.size, variance=self.variance, noise=self.noise, evidence=evidence,
+            gains=self.gains,
+        )  # fmt: skip
+
+    def _prepared(self, mean: np.ndarray, variance: np.ndarray, prior: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Return what the update of an effect needs and does not change: the shrinkage over the noise, the log prior
+        with the size integrated out, and the pull of the sizes' mean.
+        """
+        shrinkage = variance[:, None] / (self.norms * variance[:, None] + self.noise[:, None])
+        base = 0.5 * np.log(shrinkage * (self.noise / variance)[:, None]) - (0.5 * mean**2 / variance)[:, None] + prior
+        return shrinkage, base, (self.noise * mean / variance)[:, None]
+
+    def _update(self, e: int, shrinkage: np.ndarray, base: np.ndarray, pull: np.ndarray) -> None:
+        """Set an effect to its posterior given the others."""
+        left = self.along - self.total + self.parts[e]
+        size = shrinkage * (left + pull)
+        log = size * (left + pull) * (0.5 / self.noise)[:, None] + base
+        if e < self.few:
+            of_others = self.shares.sum(1) - self.shares[:, e] + self.s.sharing / self.family.shape[2]
+            common = np.log(of_others / (self.s.sharing + self.few - 1)).astype(np.float32)
+            log += _product(self.family, common)
+        top = log.max(1, keepdims=True)
+        weight = np.exp(log - top)
+        whole = weight.sum(1, keepdims=True)
+        weight /= whole
+        mean = weight * size
+        own = _product(self.products, mean)
+        self.total += own - self.parts[e]
+        self.parts[e], self.shape[:, e], self.size[:, e] = own, weight, size
+        second = mean * size + weight * shrinkage * self.noise[:, None]
+        expected = (self.norms * second).sum(1)
+        self.squares[:, e], self.spread[:, e] = second.sum(1), expected - (mean * own).sum(1)
+        self.gains[:, e] = (top + np.log(whole))[:, 0]
+        self.divergence[:, e] = ((mean * left).sum(1) - 0.5 * expected) / self.noise - self.gains[:, e]
+        if e < self.few:
+            self.shares[:, e] = np.matmul(weight[:, None], self.family)[:, 0]
+            # The families' prior is that of all changes together: see `_evidence`.
+            self.divergence[:, e] += (self.shares[:, e] * common).sum(1)
+
+    def _set_noise(self, spread: np.ndarray | float) -> np.ndarray:
+        """Set the variance of the noise, unless errors give it; return the squares that are expected to remain."""
+        fitted = _product(self.columns, (self.shape * self.size).sum(1))
+        rest = np.square(self.curves - fitted, dtype=float).sum(1) + spread
+        least = self.s.resolution**2
+        noise = np.maximum(rest / self.of.freedom, least) if self.of.scaled else np.ones(len(rest))
+        self.noise = noise.astype(np.float32)
+        return np.asarray(rest)
+
+    def _set_prior(self, free: np.ndarray) -> None:
+        """Set the mean of the sizes of changes and their variance about it, which is free where they are not alike."""
+        number = max(self.few, 1)
+        means = (self.shape[:, : self.few] * self.size[:, : self.few]).sum((1, 2)) / number
+        self.mean = np.where(self.fits.alike, means, 0).astype(np.float32)
+        close = np.maximum(self.s.alike * np.abs(self.mean), 1e-3) ** 2
+        self.variance = np.where(self.fits.alike, close, free).astype(np.float32)
+
+    def _evidence(self, rest: np.ndarray) -> np.ndarray:
+        """Return the bound on the log likelihood, the families of changes integrated over their shares."""
+        s, few, each = self.s, self.few, self.s.sharing / self.family.shape[2]
+        evidence = -0.5 * (self.of.freedom * np.log(2 * np.pi * self.noise) + rest / self.noise)
+        evidence = evidence - self.divergence.sum(1) - self.of.surprise[self.fits.setting]
+        if few:
+            counts = self.shares.sum(1)
+            evidence += gammaln(s.sharing) - gammaln(s.sharing + few) + (gammaln(each + counts) - gammaln(each)).sum(1)
+            # The mean of sizes that are alike is a parameter: what it was before, over how well it is known.
+            cost = 0.5 * np.log(s.size**2 * few / self.variance) + 0.5 * (self.mean / s.size) ** 2 + np.log(2)
+            evidence -= np.where(self.fits.alike, cost, 0)
+        return np.asarray(evidence)
+
+
+def _product(matrices: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    return np.asarray(np.matmul(matrices, vectors[..., None])[..., 0])

@@ -1,0 +1,82 @@
+"""Fits of curves: which shapes their effects may have, how large, and what the data say of them."""
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from stagewise.statistics._effects._atoms import Atoms
+from stagewise.statistics._effects._covariances import Covariances
+from stagewise.statistics._effects._settings import EffectSettings
+
+
+class Problem(NamedTuple):
+    """Curves in ranges, [step, curve], with the shapes and the settings of their checkpoints.
+
+    `reach` is the prior variance of what is no change: outliers lie beyond the range of the rest, [curve].
+    """
+
+    curves: np.ndarray
+    reach: np.ndarray
+    atoms: Atoms
+    covariances: Covariances
+    settings: EffectSettings
+
+
+@dataclasses.dataclass(frozen=True)
+class Fits:
+    """Fits of curves under settings, each with effects over some atoms: first the changes, then what is none.
+
+    `shape` is the posterior of the atoms, `size` the mean of each one's size: [fit, effect, atom]. Sizes of changes
+    have a prior `variance`, or are `alike`: close to their mean. `evidence` is the bound on the log likelihood, `gains`
+    are the log Bayes factors of the effects given the others: [fit, effect].
+    """
+
+    curve: np.ndarray
+    setting: np.ndarray
+    atoms: np.ndarray
+    shape: np.ndarray
+    size: np.ndarray
+    variance: np.ndarray
+    noise: np.ndarray
+    evidence: np.ndarray
+    gains: np.ndarray
+    alike: np.ndarray
+    changes: int
+
+    def __len__(self) -> int:
+        return len(self.curve)
+
+    def take(self, chosen: Any, **changed: Any) -> "Fits":
+        """Return some of them, changed."""
+        arrays = {name: getattr(self, name)[chosen] for name in ARRAYS}
+        return dataclasses.replace(self, **{**arrays, **changed})
+
+    def without(self, effect: np.ndarray) -> "Fits":
+        """Return them without one change each: [fit]."""
+        kept = np.array([np.delete(np.arange(self.shape.shape[1]), one) for one in effect])
+        rows, changes = np.arange(len(self))[:, None], self.changes - 1
+        return dataclasses.replace(
+            self, shape=self.shape[rows, kept], size=self.size[rows, kept], gains=self.gains[rows, kept],
+            changes=changes, alike=self.alike & (changes > 1),
+        )  # fmt: skip
+
+
+ARRAYS = [field.name for field in dataclasses.fields(Fits) if field.name != "changes"]
+
+
+def joined(parts: list[Fits]) -> Fits:
+    """Return fits of equally many changes as one."""
+    arrays: dict[str, Any] = {name: np.concatenate([getattr(one, name) for one in parts]) for name in ARRAYS}
+    return dataclasses.replace(parts[0], **arrays)
+
+
+def blank(problem: Problem, curve: np.ndarray, setting: np.ndarray, changes: int) -> Fits:
+    """Return fits without anything in their effects."""
+    s, number = problem.settings, len(curve)
+    atoms = min(s.atoms, len(problem.atoms.kind))
+    zeros, shape = np.zeros(number), np.zeros((number, changes + s.others, atoms), np.float32)
+    return Fits(
+        curve, setting, np.zeros((number, atoms), int), shape, shape.copy(), zeros + s.size**2, zeros + 1, zeros,
+        np.zeros(shape.shape[:2]), zeros > 0, changes,
+    )  # fmt: skip

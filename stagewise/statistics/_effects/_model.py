@@ -1,0 +1,194 @@
+"""What a curve's model says: its transitions, each with its size, its levels, its times and its evidence."""
+
+import itertools
+from typing import NamedTuple
+
+import numpy as np
+from scipy.ndimage import median_filter
+from scipy.special import softmax
+
+from stagewise.statistics._effects._atoms import PARTS, Kind
+from stagewise.statistics._effects._covariances import Setting
+from stagewise.statistics._effects._fits import Fits, Problem
+from stagewise.statistics._effects._selection import Selection
+from stagewise.statistics._effects._transition import UNDONE, Transition, prominence, told_apart
+
+QUANTILE = 1.96
+"""Standard deviations on either side of a mean that hold 95 %."""
+
+MARGIN = 0.1
+"""Part of the spacing of checkpoints by which intervals are wider on either side: shapes lie on a grid."""
+
+BACK = 2.0
+"""Ratio of the sizes of the ends of an excursion, at most."""
+
+BRIEF, SHORTEST = 0.1, 4
+"""Part of the checkpoints, and so many at least, within which a curve that comes back was on an excursion."""
+
+
+class CurveModel(NamedTuple):
+    """The transitions of a curve in their order, and what they rest on.
+
+    `fitted` is the curve without its noise and excursions; `evidence` the log likelihood by number of transitions, all
+    else integrated over; `noise` the deviation of the noise beside given errors, under its most likely `setting`;
+    `visible` the size from which a change in the middle of the run would have been told, None where the quantity cannot
+    change by as much.
+    """
+
+    transitions: tuple[Transition, ...]
+    fitted: np.ndarray
+    evidence: dict[int, float]
+    noise: float
+    setting: Setting
+    visible: float | None
+
+
+class Told(NamedTuple):
+    """A curve as it was given, in the unit by which it was divided after `centre` was taken off, with the selection of
+    its fits; `span` is the largest size that the quantity can have, `u` are log(1 + step), `resamples` other draws of
+    what the curve was measured on, [draw, step].
+    """
+
+    problem: Problem
+    selection: Selection
+    curve: int
+    centre: float
+    unit: float
+    span: float
+    u: np.ndarray
+    resamples: np.ndarray | None = None
+
+    def model(self) -> CurveModel:
+        """Return what the selection says."""
+        fits, best = self.selection.fits, int(self.selection.fits.evidence.argmax())
+        setting, deviation = self.problem.covariances.settings[fits.setting[best]], float(np.sqrt(fits.noise[best]))
+        noise = self.unit * (deviation if self.problem.covariances.scaled else float(self._scatter(best)))
+        fitted = self.centre + self.unit * self._fitted(best)
+        weight = softmax(fits.evidence)
+        transitions = [
+            self._transition(weight, e, float(bayes), fitted, noise) for e, bayes in enumerate(self.selection.bayes)
+        ]
+        transitions.sort(key=lambda each: float(each.times[1, 0]))
+        transitions = told_apart(transitions, self.u, fitted)
+        transitions = [one._replace(prominence=prominence(one, self.u, fitted)) for one in self._lasting(transitions)]
+        size = _visible(self.problem, fits, best) * self.unit
+        visible = size if size <= self.span else None
+        return CurveModel(tuple(transitions), fitted, self.selection.evidence, noise, setting, visible)
+
+    @property
+    def values(self) -> np.ndarray:
+        """The curve as it was given, in float32's digits."""
+        return np.asarray(self.problem.curves[:, self.curve].astype(float) * self.unit + self.centre)
+
+    def _parts(self, fit: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return what the effects of a fit add up to, and the part of that which are excursions."""
+        fits, atoms = self.selection.fits, self.problem.atoms
+        means = (fits.shape[fit] * fits.size[fit]).sum(0)
+        columns = atoms.columns[:, fits.atoms[fit]]
+        brief = atoms.kind[fits.atoms[fit]] == Kind.EXCURSION
+        return columns @ means, columns[:, brief] @ means[brief]
+
+    def _scatter(self, fit: int) -> np.ndarray:
+        """Return the deviation of what a fit takes for noise."""
+        residual = self.problem.curves[:, self.curve] - self._parts(fit)[0]
+        noise = self.problem.covariances.noise_in(residual, int(self.selection.fits.setting[fit]))
+        return np.asarray(np.sqrt(np.mean(np.square(noise))))
+
+    def _fitted(self, fit: int) -> np.ndarray:
+        """Return the curve without what a fit takes for noise, and without excursions."""
+        curve, (whole, excursions) = self.problem.curves[:, self.curve].astype(float), self._parts(fit)
+        noise = self.problem.covariances.noise_in(curve - whole, int(self.selection.fits.setting[fit]))
+        return np.asarray(curve - noise - excursions)
+
+    def _transition(
+        self, weight: np.ndarray, e: int, bayes: float, fitted: np.ndarray, noise: float
+    ) -> Transition:  # fmt: skip
+        """Return an effect over settings, each weighted by its evidence."""
+        fits, atoms = self.selection.fits, self.problem.atoms
+        posterior, means = np.zeros((2, len(atoms.kind)))
+        np.add.at(posterior, fits.atoms, weight[:, None] * fits.shape[:, e])
+        np.add.at(means, fits.atoms, weight[:, None] * fits.shape[:, e] * fits.size[:, e])
+        posterior = np.where(atoms.kind == Kind.CHANGE, posterior, 0)
+        posterior /= posterior.sum()
+        size = float(weight @ (fits.shape[:, e] * fits.size[:, e]).sum(1)) * self.unit
+        within_gap = bool(posterior[atoms.jumps].sum() > 0.5)
+        shown = np.where(atoms.family == 0, posterior, 0) if within_gap else posterior
+        times = np.array([_quantiles(atoms.times[:, k], atoms.cell[:, k], shown) for k in range(len(PARTS))])
+        place = np.searchsorted(self.u, times[1, 0], side="right")
+        if not within_gap:
+            times = self._widened(times, e)
+            times[:, 1:] += MARGIN * np.diff(self.u)[min(int(place), len(self.u) - 1) - 1] * np.array([-1, 1])
+        else:
+            times[:, 1] = self.u[(np.searchsorted(self.u, times[:, 1], side="right") - 1).clip(min=0)]
+            times[:, 2] = self.u[np.searchsorted(self.u, times[:, 2], side="left").clip(max=len(self.u) - 1)]
+        size = float(np.clip(size, -self.span, self.span))
+        before, after = self._levels(times, fitted, means)
+        p_value = min(1.0, self.problem.settings.false * float(np.exp(-bayes)))
+        return Transition(size, before, after, times, bayes, p_value, within_gap, noise)
+
+    def _levels(self, times: np.ndarray, fitted: np.ndarray, means: np.ndarray) -> tuple[float, float]:
+        """Return the levels of the fitted curve before and after a transition: at t10 less what is made of it there, at
+        t90 with all of it, and of a jump at the ends of its gap.
+        """
+        own = self.problem.atoms.columns @ (means * self.unit)
+        rest = fitted - own + own[0]
+        before, after = np.interp([min(times[0, 0], times[1, 1]), max(times[2, 0], times[1, 2])], self.u, rest)
+        levels = np.clip([before, after + own[-1] - own[0]], self.values.min(), self.values.max())
+        return float(levels[0]), float(levels[1])
+
+    def _lasting(self, transitions: list[Transition]) -> list[Transition]:
+        """Return those that are no part of an excursion: what the curve soon comes back from, or the way back."""
+        comes_back = [self._is_undone(one, 1) for one in transitions]
+        came_back = [self._is_undone(one, -1) for one in transitions]
+        for k, (one, later) in enumerate(itertools.pairwise(transitions)):
+            if -BACK < later.size / one.size < -1 / BACK and (comes_back[k] or came_back[k + 1]):
+                comes_back[k] = came_back[k + 1] = True
+        return [one for one, *way in zip(transitions, comes_back, came_back, strict=True) if not any(way)]
+
+    def _is_undone(self, one: Transition, way: int) -> bool:
+        """Whether a curve is soon after a transition where it was before, or was soon before where it is after."""
+        smooth, brief = median_filter(self.values, 3, mode="nearest"), max(SHORTEST, round(BRIEF * len(self.u)))
+        begins, ends = np.searchsorted(self.u, one.times[[0, 2], 0], side="right")
+        near = (
+            smooth[ends : ends + brief] - one.before if way > 0 else smooth[max(begins - brief, 0) : begins] - one.after
+        )
+        return bool(np.abs(near).min(initial=np.inf) < UNDONE * abs(one.size))
+
+    def _widened(self, times: np.ndarray, e: int) -> np.ndarray:
+        """Return times with what the draws of the data say of them: by how much each one's effect is moved."""
+        if self.resamples is None:
+            return times
+        fits, of = self.selection.fits, self.problem.covariances
+        best = int(fits.evidence.argmax())
+        parts = self.problem.atoms.columns[:, fits.atoms[best]] @ (fits.shape[best] * fits.size[best]).T
+        own = parts[:, e]
+        rest = (self.resamples - self.centre) / self.unit - (parts.sum(1) - own)
+        whitening = of.whitening[fits.setting[best]]
+        # An effect that comes later by a little differs by that much of its slope.
+        columns = whitening @ np.stack([own, -np.gradient(own, self.u)], axis=1)
+        scale, moved = np.linalg.lstsq(columns, whitening @ rest.T, rcond=None)[0]
+        # By more than it lasts no slope tells.
+        spread = min(
+            QUANTILE * float(np.std(moved / np.where(scale == 0, 1, scale), ddof=1)), times[2, 0] - times[0, 0]
+        )
+        half = np.hypot(times[:, 1:] - times[:, :1], spread) * [-1, 1]
+        return np.concatenate([times[:, :1], times[:, :1] + half], axis=1)
+
+
+def _quantiles(middle: np.ndarray, cell: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Return the median and the 95 % interval of a mixture of uniform distributions over cells."""
+    some = weight > 1e-5
+    middle, cell, weight = middle[some], np.maximum(cell[some], 1e-9), weight[some] / weight[some].sum()
+    edges = np.unique(np.concatenate([middle - cell / 2, middle + cell / 2]))
+    below = (((edges[:, None] - middle + cell / 2) / cell).clip(0, 1) * weight).sum(1)
+    return np.asarray(np.interp([0.5, 0.025, 0.975], below, edges))
+
+
+def _visible(problem: Problem, fits: Fits, best: int) -> float:
+    """Return the size, in units, of a jump whose log Bayes factor reaches the threshold at half of the places."""
+    s, atoms, setting = problem.settings, problem.atoms, fits.setting[[best]]
+    norms, noise = problem.covariances.norms(atoms.columns, setting)[0, atoms.jumps], float(fits.noise[best])
+    surprise = np.log(atoms.of_family.shape[1]) - atoms.within[atoms.jumps]
+    needed = s.threshold + surprise + 0.5 * np.log1p(norms * s.size**2 / noise)
+    squares = 2 * noise / norms * needed * (1 + noise / (norms * s.size**2))
+    return float(np.sqrt(np.median(squares)))

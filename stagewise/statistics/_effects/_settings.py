@@ -1,0 +1,131 @@
+"""Every number that decides in the model of a curve, each with its source."""
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class EffectSettings:
+    """The numbers of `find_transitions`; sizes are in ranges of the curve, widths in e-folds of 1 + the step.
+
+    "Nulls" and "planted" are rows of the calibration: curves without a change, and with known ones.
+    """
+
+    threshold: float = 1.5
+    """Log Bayes factor, nats, that all changes together must bring, and each beside the others: at this one .005 of
+    2,800 smooth nulls show an onset, and 1 of 440 waves, walks, bursts and other special ones."""
+
+    false: float = 0.02
+    """How often a smooth null has a change with a log Bayes factor of 0; each nat makes it rarer by a factor of e, or
+    nearly: at -1, 0, .7 it is .04, .02, .012."""
+
+    most: int = 6
+    """Changes that are fitted together at first: planted staircases have six steps."""
+
+    each: int = 8
+    """Checkpoints, at least, to a change: with fewer, changes would follow the noise."""
+
+    others: int = 2
+    """Gradual shapes or excursions beside them."""
+
+    widest: float = 0.56
+    """Width of the widest sigmoid that is a change: one decade from 10 to 90 %, 0.52, is; an exponential is none."""
+
+    narrower: int = 10
+    """Narrower widths, each by the square root of two: down to 0.0175 e-folds, below the gaps of 100 checkpoints."""
+
+    narrowest: float = 0.3
+    """Part of a gap between checkpoints below which a sigmoid is a jump within the gap."""
+
+    apart: float = 0.5
+    """Widths between the places of sigmoids: closer ones differ by less than an eighth of their height."""
+
+    tails: tuple[float, ...] = (16.0, 8.0, 4.0, 2.0, 1.0, 0.5)
+    """Exponents of abrupt onsets that approach their level as a power of the step: those that are planted."""
+
+    begun: int = 3
+    """Checkpoints, at least, before an abrupt onset with a tail: from the start on it is a power law."""
+
+    cut: float = 0.75
+    """Part of a change that is made by the end of the run, at least."""
+
+    longest_excursion: int = 3
+    """Checkpoints of the longest excursion: a longer one is a change and its return."""
+
+    gradual: tuple[float, ...] = (0.8, 1.2, 1.8)
+    """Widths of sigmoids that are no change, beside power laws and exponentials."""
+
+    slow: tuple[float, ...] = (1.0, 1.4)
+    """Durations of halves of a cosine, in parts of the run, that are no change: schedules have that shape."""
+
+    powers: tuple[float, ...] = (0.3, 0.5, 0.7, 0.85, 1.0, 1.2, 1.5, 2.0, 3.0, 4.5)
+    """Exponents of growth as a power of the step: from a cube root to a parabola."""
+
+    decays: tuple[float, ...] = (0.3, 0.6, 1.0)
+    """Exponents of decay as a power of the step: the range of fitted scaling laws."""
+
+    finer: float = 1.35
+    """Ratio of the time scales of exponentials, from half the first gap to twice the run; a ratio of two leaves a
+    misfit that looks like a change. Power laws have twice this spacing."""
+
+    size: float = 0.5
+    """Prior deviation of a size: half of the range, one range is two deviations."""
+
+    alike: float = 0.15
+    """Deviation of sizes from their mean, as a part of it, where they are held to be alike, as in a staircase."""
+
+    sharing: float = 2.0
+    """Dirichlet concentration of widths: changes of a curve tend to share theirs."""
+
+    shares: tuple[float, float, float] = (0.4, 0.51, 0.09)
+    """Prior probabilities that a further shape beside the changes is none, is gradual, is an excursion."""
+
+    resolution: float = 1e-3
+    """Deviation of noise below which a curve is not resolved: what a fit by these shapes leaves of a smooth curve."""
+
+    correlations: tuple[tuple[float, float], ...] = (
+        (0.0, 0.4), (0.3, 0.2), (0.6, 0.2), (0.85, 0.1), (0.95, 0.05), (0.99, 0.05),
+    )  # fmt: skip
+    """Correlations of noise between checkpoints with their prior probabilities; a random walk is the rarest."""
+
+    nearly: float = 0.7
+    """Correlation from which noise leaves nothing to a smooth process."""
+
+    exact: float = 0.5
+    """Prior probability that given errors are all that there is of noise."""
+
+    further: tuple[float, ...] = (0.3, 1.0, 3.0, 10.0)
+    """Variances of further noise, in those of given errors: what evaluation does not see, as of optimisation."""
+
+    growths: tuple[float, ...] = (-1.6, 0.0, 1.6)
+    """Logarithms of the ratio of the noise at the last checkpoint to that at the first: a factor of five either way."""
+
+    burst: float = 0.17
+    """Part of the run that a burst of noise lasts: a tenth to a quarter, as in rows of bursts."""
+
+    raised: float = 6.0
+    """Ratio of the level of noise in a burst to that around it: four to ten in the same rows."""
+
+    bursting: float = 0.05
+    """Prior probability of a burst."""
+
+    lengths: tuple[float, ...] = (0.35, 0.7, 1.4)
+    """Lengths of the smooth process, in spans of the run: waves of a third of it, up to bends of the whole."""
+
+    ratios: tuple[float, ...] = (1.0, 30.0, 1e3, 3e4, 1e6)
+    """Variances of the smooth process over that of the noise, from equal to a thousand deviations: all of the range of
+    a curve without noise."""
+
+    smooth: float = 0.15
+    """Prior probability of a smooth process: at a half, rises of 5 deviations have 1 to 2 nats less."""
+
+    checkpoints: int = 160
+    """Checkpoints at most; a longer curve is averaged in as many stretches, the first of them short."""
+
+    atoms: int = 128
+    """Shapes that are fitted together: those of all that explain most."""
+
+    settings: int = 6
+    """Settings of process and noise over which the posterior is averaged: the best ones; set for speed."""
+
+
+DEFAULT = EffectSettings()

@@ -1,0 +1,101 @@
+"""Transitions of one curve: which of its changes can be told apart, and how they stand out from what is around them."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+PAUSE = 0.5
+"""Part of the mean speed between two changes of one direction below which the curve pauses between them."""
+
+UNDONE = 0.25
+"""Part of the larger of two changes that is left of both, at most, where they undo one another."""
+
+
+class Transition(NamedTuple):
+    """A change of level by `size`, from `before` to `after`: the levels of the fitted curve, what else happens then
+    included.
+
+    `times` are log(1 + step) of t10, t50 and t90, each with its 95 % interval: [part, (median, lo, hi)]. `bayes` is the
+    log Bayes factor of the change against all that could explain the curve without it, `p_value` how often as large a
+    one is found in calibrated nulls. Where it lies `within_gap`, it is abrupt at this spacing: its interval is the gap
+    between checkpoints, in which nothing is known. `noise` is the deviation of the curve's noise, `prominence` the
+    speed from t10 to t90 over that before and after, in value per step.
+    """
+
+    size: float
+    before: float
+    after: float
+    times: np.ndarray
+    bayes: float
+    p_value: float
+    within_gap: bool
+    noise: float
+    prominence: float = np.inf
+
+
+def told_apart(transitions: list[Transition], u: np.ndarray, fitted: np.ndarray) -> list[Transition]:
+    """Return transitions in their order, as one those that cannot be told apart; none where they undo one another."""
+    apart: list[list[Transition]] = []
+    for one in transitions:
+        if apart and (_alike(apart[-1][-1], one) or _goes_on(apart[-1][-1], one, u, fitted)):
+            apart[-1].append(one)
+        else:
+            apart.append([one])
+    joined = (_as_one(group, u, fitted) for group in apart)
+    return [one for one in joined if one is not None]
+
+
+def _alike(one: Transition, later: Transition) -> bool:
+    """Whether each is half-way within the interval of the other."""
+    (first, lo, hi), (second, later_lo, later_hi) = one.times[1], later.times[1]
+    return bool(lo <= second <= hi and later_lo <= first <= later_hi)
+
+
+def _goes_on(one: Transition, later: Transition, u: np.ndarray, fitted: np.ndarray) -> bool:
+    """Whether the curve does not slow down between the middles of two changes of one direction."""
+    if one.size * later.size < 0:
+        return False
+    first, last = (int(np.searchsorted(u, each.times[1, 0])) for each in (one, later))
+    places = slice(max(first - 1, 0), last + 1)
+    speeds = np.sign(one.size) * np.diff(fitted[places]) / np.diff(np.expm1(u[places]))
+    way = abs(fitted[places][-1] - fitted[places][0]) / np.ptp(np.expm1(u[places])) if len(speeds) else 0.0
+    return bool(len(speeds) < 3 or speeds.min() >= PAUSE * way)
+
+
+def _as_one(group: list[Transition], u: np.ndarray, fitted: np.ndarray) -> Transition | None:
+    """Return changes that cannot be told apart as one: half-way where the curve is at the middle of its levels."""
+    if len(group) == 1:
+        return group[0]
+    size, largest = sum(one.size for one in group), max(group, key=lambda one: abs(one.size))
+    if abs(size) < UNDONE * abs(largest.size):
+        return None
+    (begins, first, _), (_, second, over) = (group[k].times[:, 0] for k in (0, -1))
+    ends = min(2 * begins - first, group[0].times[1, 1]), max(2 * over - second, group[-1].times[1, 2])
+    before, after = (float(level) for level in np.interp(ends, u, fitted))
+    (early, late), lo, hi = (group[k].times[1, 0] for k in (0, -1)), group[0].times[1, 1], group[-1].times[1, 2]
+    fine = np.linspace(min(lo, early), max(hi, late), 200)
+    past = np.sign(size) * (np.interp(fine, u, fitted) - (before + after) / 2) >= 0
+    half = float(fine[past.argmax()]) if past.any() else float(largest.times[1, 0])
+    nearest = min(group, key=lambda one: abs(float(one.times[1, 0]) - half))
+    place, begins, ends = nearest.times[1]
+    known = np.array([begins, ends]) if nearest.within_gap else half + np.array([begins, ends]) - place
+    middle = np.array([half, min(half, known[0]), max(half, known[1])])
+    times = np.stack([group[0].times[0], middle, group[-1].times[2]])
+    bayes, p_value = max(one.bayes for one in group), min(one.p_value for one in group)
+    return nearest._replace(size=size, before=before, after=after, times=times, bayes=bayes, p_value=p_value)
+
+
+def prominence(one: Transition, u: np.ndarray, fitted: np.ndarray) -> float:
+    """Return the largest speed of the fitted curve in a transition over that before and after it, each for half as long
+    as it takes, and at least from one checkpoint to the next.
+    """
+    t, end, begins, over = np.expm1(u), len(u) - 1, one.times[0, 1], one.times[2, 0]
+    first, last = int(np.searchsorted(u, begins, side="right")) - 1, int(np.searchsorted(u, over))
+    first, last = min(max(first, 0), end - 1), min(max(last, 1), end)
+    inside, way = np.diff(fitted[first : last + 1]) / np.diff(t[first : last + 1]), (t[last] - t[first]) / 2
+    before = min(int(np.searchsorted(t, t[first] - way, side="right")) - 1, first - 1)
+    after = max(int(np.searchsorted(t, t[last] + way)), last + 1)
+    ways = [(max(before, 0), first), (last, min(after, end))]
+    sign = np.sign(one.size)
+    around = max(0.0, *(sign * (fitted[k] - fitted[i]) / (t[k] - t[i]) if k > i else 0.0 for i, k in ways))
+    return float((sign * inside).max() / around) if around > 0 else float("inf")

@@ -1,0 +1,45 @@
+"""Changes of one curve that cannot be told apart are one, and each is held against what is around it."""
+
+import numpy as np
+import pytest
+
+from stagewise.statistics import Transition
+from stagewise.statistics._effects._transition import prominence, told_apart
+
+STEPS = np.linspace(0, 3000, 61)
+U = np.log1p(STEPS)
+
+
+def change(size: float, at: float, width: float, before: float = 0.0) -> Transition:
+    """A change that lasts so long on either side of its middle, which is known as well."""
+    times = np.log1p([[at - width], [at], [at + width]]) + np.log1p([0.0, -width / 2 / at, width / 2 / at])
+    return Transition(size, before, before + size, times, 9.0, 1e-4, within_gap=False, noise=0.01)
+
+
+def ramp(*between: float) -> np.ndarray:
+    return np.interp(STEPS, [0, *between, 3000], [0.0, 0.0, *np.linspace(0, 1, len(between))[1:], 1.0])
+
+
+def test_two_parts_of_one_rise_are_one_at_its_middle() -> None:
+    parts = [change(0.5, 1100, 100), change(0.5, 1300, 100, 0.5)]
+    (one,) = told_apart(parts, U, ramp(1000, 1400))
+    assert one.size == 1.0
+    assert (one.before, one.after) == pytest.approx((0, 1), abs=0.02)
+    assert np.expm1(one.times[1, 0]) == pytest.approx(1200, rel=0.02)
+
+
+def test_two_rises_with_a_pause_between_them_are_two() -> None:
+    parts = [change(0.5, 800, 100), change(0.5, 2000, 100, 0.5)]
+    fitted = np.interp(STEPS, [0, 700, 900, 1900, 2100, 3000], [0, 0, 0.5, 0.5, 1, 1])
+    assert told_apart(parts, U, fitted) == parts
+
+
+def test_what_is_undone_at_once_is_none() -> None:
+    assert told_apart([change(0.5, 1000, 200), change(-0.45, 1010, 200)], U, 0 * STEPS) == []
+
+
+def test_a_straight_line_stands_out_nowhere_and_a_step_does() -> None:
+    one = change(0.4, 1500, 300)
+    assert prominence(one, U, STEPS / 3000) == pytest.approx(1.0, abs=0.01)
+    assert prominence(one, U, ramp(1300, 1700)) == float("inf")
+    assert prominence(one, U, STEPS / 6000 + ramp(1300, 1700) / 2) > 3

@@ -1,0 +1,49 @@
+"""The noise of curves: found whatever bends they have; smoothing and isotonic fits keep what they must."""
+
+import numpy as np
+import pytest
+from scipy.ndimage import median_filter
+
+from stagewise.statistics._differences import correlation, median_noise, monotone, noise, smoothed
+
+STEPS = np.arange(400)
+
+
+@pytest.mark.parametrize("curve", [0.0 * STEPS, STEPS / 50, np.log1p(STEPS), 1.0 * (STEPS > 200)])
+@pytest.mark.parametrize("sigma", [0.01, 0.3])
+def test_the_noise_is_found_whatever_the_curve_does(curve: np.ndarray, sigma: float) -> None:
+    draws = curve + sigma * np.random.default_rng(0).standard_normal((50, len(STEPS)))
+    assert noise(draws).shape == (50,)
+    assert noise(draws).mean() == pytest.approx(sigma, rel=0.05)
+
+
+def test_fewer_than_three_checkpoints_show_no_noise() -> None:
+    assert noise(np.array([1.0, 5.0])) == 0
+
+
+def test_smoothing_keeps_straight_lines_and_the_ends() -> None:
+    line = np.array([[1.0, 2.0, 3.0, 4.0], [5.0, 5.0, 5.0, 5.0]])
+    assert smoothed(line).tolist() == line.tolist()
+    assert smoothed(np.full(5, 0.37)).tolist() == [0.37] * 5
+    assert smoothed(np.array([9.0, 0.0, 0.0, 6.0])).tolist() == [9, 3, 2, 6]
+
+
+@pytest.mark.parametrize("increasing", [True, False])
+def test_a_monotone_fit_is_monotone_keeps_the_mean_and_is_a_projection(increasing: bool) -> None:
+    values = np.random.default_rng(1).standard_normal(50)
+    fit = monotone(values, increasing=increasing)
+    assert (np.diff(fit) * (1 if increasing else -1) >= 0).all()
+    assert fit.mean() == pytest.approx(values.mean())
+    assert monotone(fit, increasing=increasing) == pytest.approx(fit)
+    assert ((values - fit) * fit).sum() == pytest.approx(0, abs=1e-9)
+
+
+def test_median_noise_is_the_variance_of_running_medians_of_white_noise() -> None:
+    curves = 0.1 * np.random.default_rng(0).standard_normal((400, 5, 4))
+    left = median_filter(curves, size=(3, 1, 1)).var(0)
+    assert median_noise(curves).mean() == pytest.approx(left.mean(), rel=0.15)
+    assert median_noise(curves).shape == (5, 4)
+
+
+def test_white_noise_has_hardly_a_correlation() -> None:
+    assert abs(float(correlation(np.random.default_rng(0).standard_normal(4000)))) < 0.1
