@@ -80,7 +80,7 @@ def _transition(row: Row, found: Stages) -> str:
     if not any(parts) and len(began_here := _of_stage(found, row["stage"])):
         parts = timed(largest(began_here, NAMED), found.context)
     what = "; ".join(part for part in parts if part)
-    return f"{_when(row)}{_context(row, found)}" + (f": {what}." if what else ".")
+    return f"{_when(row, found)}{_context(row, found)}" + (f": {what}." if what else ".")
 
 
 def _hidden(found: Stages, stage: int) -> list[str]:
@@ -121,11 +121,15 @@ def _closest(found: Stages, row: Row) -> list[str]:
     return [f"{row['closest']} becomes the closest reference, after {before}"] if row["closest"] != before else []
 
 
-def _when(row: Row) -> str:
-    when = at(edge(row, "start"))
+def _when(row: Row, found: Stages) -> str:
+    when, began_here = at(edge(row, "start")), _of_stage(found, row["stage"])
     if np.isnan(row["t50"]):
         return f"At {when}"
     if not row["left"]:
+        gaps = began_here[["t50_lo", "t50_hi"]].round(6).drop_duplicates()
+        if len(gaps) == 1 and began_here["within_gap"].all():
+            between = span(*gaps.iloc[0], " and ")
+            return f"Between {between} (one gap: when within it, these checkpoints cannot say)"
         return f"Half-way at {when}"
     half = f", half-way at {written(row['t50'])}" if np.isfinite(row["t50"]) else ""
     return f"At {when} the model leaves {row['left']}{half}"

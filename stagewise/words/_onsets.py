@@ -11,7 +11,7 @@ from stagewise.event import Causes, Context, labels_of
 from stagewise.statistics import DEFAULT, OnsetVerdict, StageCriteria
 from stagewise.table import Quantity, head_label
 from stagewise.words._grammar import count
-from stagewise.words._times import at, written
+from stagewise.words._times import at, span, written
 
 Row = Mapping[Any, Any]
 """A row of a frame of findings."""
@@ -190,7 +190,13 @@ def largest(onsets: pd.DataFrame, most: int) -> pd.DataFrame:
 def timed(frame: pd.DataFrame, context: Context) -> list[str]:
     """Say of each onset what began, and when it was half-way."""
     rows = frame.to_dict("records")
-    return [f"{words}, {at(half_way(row))}" for words, row in zip(onsets(frame, context), rows, strict=True)]
+    return [f"{words}, {_time(row)}" for words, row in zip(onsets(frame, context), rows, strict=True)]
+
+
+def _time(row: Row) -> str:
+    """Name the step at which an onset was half-way; of one within a gap the gap."""
+    within_gap = pd.notna(gap := row.get("within_gap")) and gap
+    return span(row["t50_lo"], row["t50_hi"]) if within_gap else at(half_way(row))
 
 
 def no_onsets(onsets: pd.DataFrame, context: Context) -> list[str]:
