@@ -140,7 +140,7 @@ def test_a_file_of_curves_has_stages_and_a_report_and_is_not_measured(
     code, printed = call("report", "mine.csv", "--out", "page")
     assert code == 0
     answer, place = printed.splitlines()
-    assert answer.startswith("One transition was found. Half-way at step ")
+    assert answer.startswith("One transition was found. Between steps 900 and 950 (one gap: ")
     assert place == "report: page/report.html"
     log.rename(columns={"step": "round"}).to_csv("rounds.csv", index=False)
     code, printed = call("stages", "rounds.csv")
