@@ -143,7 +143,7 @@ def headline(stages: Stages | None, familiarity: BatchFamiliarity | None = None)
         return "Measured over training"
     if stages.unknown:
         return "Too few checkpoints to find stages"
-    return of_transitions(stages.table.iloc[1:].to_dict("records"))
+    return of_transitions(stages)
 
 
 def finding(stages: Stages | None, familiarity: BatchFamiliarity | None = None) -> str:

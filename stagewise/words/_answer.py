@@ -122,17 +122,26 @@ def _closest(found: Stages, row: Row) -> list[str]:
 
 
 def _when(row: Row, found: Stages) -> str:
-    when, began_here = at(edge(row, "start")), _of_stage(found, row["stage"])
+    when = at(edge(row, "start"))
     if np.isnan(row["t50"]):
         return f"At {when}"
+    if gap := _gap(row, found):
+        return f"Between {span(*gap, ' and ')} (one gap: when within it, these checkpoints cannot say)"
     if not row["left"]:
-        gaps = began_here[["t50_lo", "t50_hi"]].round(6).drop_duplicates()
-        if len(gaps) == 1 and began_here["within_gap"].all():
-            between = span(*gaps.iloc[0], " and ")
-            return f"Between {between} (one gap: when within it, these checkpoints cannot say)"
         return f"Half-way at {when}"
     half = f", half-way at {written(row['t50'])}" if np.isfinite(row["t50"]) else ""
     return f"At {when} the model leaves {row['left']}{half}"
+
+
+def _gap(row: Row, found: Stages) -> tuple[float, float] | None:
+    """Return the ends of the gap in which all of a transition lies; None where it lies in none."""
+    began_here = _of_stage(found, row["stage"])
+    gaps = began_here[["t50_lo", "t50_hi"]].round(6).drop_duplicates() if len(began_here) else began_here
+    within = len(gaps) == 1 and not row["left"] and bool(began_here["within_gap"].all())
+    if not within:
+        return None
+    ((lo, hi),) = gaps.to_numpy(float).tolist()
+    return lo, hi
 
 
 def _context(row: Row, found: Stages) -> str:
@@ -274,11 +283,16 @@ def _uncertain(found: Stages) -> str:
     return capital(f"this is one run{moving}{finer}.")
 
 
-def headline(transitions: Sequence[Row]) -> str:
+def headline(found: Stages) -> str:
     """Say in a few words how many transitions there are, and at which steps."""
+    transitions = found.table.iloc[1:].to_dict("records")
     if not transitions:
         return "No transition was found"
-    steps = [written(row["start"]) for row in transitions]
+    gaps = [_gap(row, found) for row in transitions]
+    steps = [
+        written(row["start"]) if gap is None else f"{written(gap[0])} to {written(gap[1])}"
+        for row, gap in zip(transitions, gaps, strict=True)
+    ]
     if len(steps) == 1:
-        return f"One transition, at {at(steps[0])}"
+        return f"One transition, {f'at {at(steps[0])}' if gaps[0] is None else span(*gaps[0])}"
     return f"{numeral(len(steps))} transitions, at {span(', '.join(steps[:-1]), steps[-1], ' and ')}"

@@ -37,8 +37,17 @@ def test_several_transitions_are_told_in_their_order_and_in_the_headline() -> No
     both = 0.5 * (jump(500) + jump(2000, 1))
     stages = find_stages(read_log({"step": STEPS, "accuracy": both}))
     first, second = stages.table["start"].iloc[1:]
-    assert headline(stages.table.iloc[1:].to_dict("records")) == f"Two transitions, at steps {first} and {second}"
+    assert headline(stages) == f"Two transitions, at steps {first} and {second}"
     assert answer(stages)[0] == "Two transitions were found."
+
+
+def test_a_transition_within_one_gap_is_told_by_its_ends() -> None:
+    noise = 0.01 * np.random.default_rng(0).standard_normal(len(STEPS))
+    stages = find_stages(read_log({"step": STEPS, "accuracy": 0.1 + 0.8 * (STEPS > 1000) + noise}))
+    assert headline(stages) == "One transition, steps 1000 to 1025"
+    assert answer(stages)[1].startswith(
+        "Between steps 1000 and 1025 (one gap: when within it, these checkpoints cannot "
+    )
 
 
 def test_without_a_transition_it_says_what_moved_and_what_would_have_been_seen() -> None:
