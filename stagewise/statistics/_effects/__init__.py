@@ -129,11 +129,11 @@ def _models(
     # Outliers of up to two checkpoints are no part of the range in which sizes are measured.
     whole, smooth = (np.ptp(each, axis=1) for each in (values, median_filter(values, size=(1, 5), mode="nearest")))
     unit, centre = np.where(smooth > 0, smooth, np.where(whole > 0, whole, 1.0)), np.median(values, axis=1)
-    scaled = ((values - centre[:, None]) / unit[:, None]).T.clip(-FAR, FAR).astype(np.float32)
+    scaled = ((values - centre[:, None]) / unit[:, None]).T.clip(-FAR, FAR)
     given = None if errors is None else tuple((errors / unit).tolist())
     deviations = None if relative is None else tuple(relative.tolist())
     covariances = covariances_of(key, tuple(known), given, deviations, settings)
-    reach = ((whole / unit).clip(1, FAR) * settings.size).astype(np.float32) ** 2
+    reach = ((whole / unit).clip(1, FAR) * settings.size) ** 2
     problem = Problem(scaled, reach, atoms_of(key, settings), covariances, settings)
     u, told = np.log1p(t), zip(selected(problem), centre.tolist(), unit.tolist(), draws, strict=True)
     return [

@@ -41,7 +41,7 @@ class _Ascent:
         self.products = np.matmul(self.columns.transpose(0, 2, 1), self.columns)
         self.along = np.matmul(self.curves[:, None], self.columns)[:, 0]
         self.norms = np.diagonal(self.products, axis1=1, axis2=2)
-        self.prior = [each[fits.atoms].astype(np.float32) for each in (atoms.other, atoms.within)]
+        self.prior = [each[fits.atoms] for each in (atoms.other, atoms.within)]
         self.family, self.reach = atoms.of_family[fits.atoms], problem.reach[fits.curve]
         self.shape, self.size = fits.shape.copy(), fits.size.copy()
         self.parts = [_product(self.products, mean) for mean in (self.shape * self.size).transpose(1, 0, 2)]
@@ -49,7 +49,7 @@ class _Ascent:
         self.shares = np.matmul(self.shape[:, : self.few], self.family)
         self.gains, self.divergence, self.spread, self.squares = np.zeros((4, len(fits), self.effects))
         self._set_noise(0.0)
-        self._set_prior(fits.variance.astype(np.float32))
+        self._set_prior(fits.variance)
 
     def run(self, sweeps: int) -> Fits:
         """Return the fits after some sweeps."""
@@ -63,7 +63,7 @@ class _Ascent:
             rest = self._set_noise(self.spread.sum(1))
             before, evidence = evidence, self._evidence(rest)
             free = (self.squares[:, : self.few].sum(1) + self.s.size**2) / (self.few + 1)
-            self._set_prior(free.clip(SMALLEST**2, 1).astype(np.float32))
+            self._set_prior(free.clip(SMALLEST**2, 1))
             if np.all(np.abs(evidence - before) < SETTLED):
                 break
         return dataclasses.replace(
@@ -86,7 +86,7 @@ class _Ascent:
         log = size * (left + pull) * (0.5 / self.noise)[:, None] + base
         if e < self.few:
             of_others = self.shares.sum(1) - self.shares[:, e] + self.s.sharing / self.family.shape[2]
-            common = np.log(of_others / (self.s.sharing + self.few - 1)).astype(np.float32)
+            common = np.log(of_others / (self.s.sharing + self.few - 1))
             log += _product(self.family, common)
         top = log.max(1, keepdims=True)
         weight = np.exp(log - top)
@@ -112,16 +112,16 @@ class _Ascent:
         rest = np.square(self.curves - fitted, dtype=float).sum(1) + spread
         least = self.s.resolution**2
         noise = np.maximum(rest / self.of.freedom, least) if self.of.scaled else np.ones(len(rest))
-        self.noise = noise.astype(np.float32)
+        self.noise = noise
         return np.asarray(rest)
 
     def _set_prior(self, free: np.ndarray) -> None:
         """Set the mean of the sizes of changes and their variance about it, which is free where they are not alike."""
         number = max(self.few, 1)
         means = (self.shape[:, : self.few] * self.size[:, : self.few]).sum((1, 2)) / number
-        self.mean = np.where(self.fits.alike, means, 0).astype(np.float32)
+        self.mean = np.where(self.fits.alike, means, 0)
         close = np.maximum(self.s.alike * np.abs(self.mean), 1e-3) ** 2
-        self.variance = np.where(self.fits.alike, close, free).astype(np.float32)
+        self.variance = np.where(self.fits.alike, close, free)
 
     def _evidence(self, rest: np.ndarray) -> np.ndarray:
         """Return the bound on the log likelihood, the families of changes integrated over their shares."""

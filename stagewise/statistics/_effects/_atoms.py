@@ -54,7 +54,7 @@ class Atoms:
     def of_family(self) -> np.ndarray:
         """Whether an atom is of a family: [atom, family]."""
         numbers = np.unique(self.family[self.family >= 0])
-        return np.asarray(self.family[:, None] == numbers, np.float32)
+        return np.asarray(self.family[:, None] == numbers)
 
     @functools.cached_property
     def jumps(self) -> np.ndarray:
@@ -111,8 +111,8 @@ def atoms_of(steps: tuple[float, ...], settings: EffectSettings) -> Atoms:
     other = np.full(len(kind), -np.inf)
     for each, share in zip((Kind.NONE, Kind.GRADUAL, Kind.EXCURSION), settings.shares, strict=True):
         other[kind == each] = np.log(share * weight[kind == each] / weight[kind == each].sum())
-    columns = np.array(values).T.astype(np.float32)
-    priors = (each.astype(np.float32) for each in (within, other))
+    columns = np.array(values).T
+    priors = (each for each in (within, other))
     return Atoms(columns, kind, family, np.array(times), np.array(cells), *priors)
 
 

@@ -55,7 +55,7 @@ class Covariances:
 
     def noise_in(self, residual: np.ndarray, setting: int) -> np.ndarray:
         """Return the noise that is expected in what the effects of a curve leave; the rest is the smooth process."""
-        whitening = self.whitening[setting].astype(float)
+        whitening = self.whitening[setting]
         return np.asarray(self.noises(self.settings[setting]) @ (whitening.T @ (whitening @ residual)))
 
 
@@ -101,7 +101,7 @@ def covariances_of(
     whitening, half = _whitened(np.array(covariances), shared)
     freedom = len(t) - shared.shape[1]
     surprise = half + np.log(scale) * freedom - np.array(prior)
-    whitening, scaled = (whitening / scale).astype(np.float32), errors is None
+    whitening, scaled = (whitening / scale), errors is None
 
     def noises(setting: Setting) -> np.ndarray:
         return scale**2 * noise_of(setting)

@@ -75,7 +75,7 @@ def blank(problem: Problem, curve: np.ndarray, setting: np.ndarray, changes: int
     """Return fits without anything in their effects."""
     s, number = problem.settings, len(curve)
     atoms = min(s.atoms, len(problem.atoms.kind))
-    zeros, shape = np.zeros(number), np.zeros((number, changes + s.others, atoms), np.float32)
+    zeros, shape = np.zeros(number), np.zeros((number, changes + s.others, atoms))
     return Fits(
         curve, setting, np.zeros((number, atoms), int), shape, shape.copy(), zeros + s.size**2, zeros + 1, zeros,
         np.zeros(shape.shape[:2]), zeros > 0, changes,

@@ -77,8 +77,8 @@ class Told(NamedTuple):
 
     @property
     def values(self) -> np.ndarray:
-        """The curve as it was given, in float32's digits."""
-        return np.asarray(self.problem.curves[:, self.curve].astype(float) * self.unit + self.centre)
+        """The curve as it was given."""
+        return np.asarray(self.problem.curves[:, self.curve] * self.unit + self.centre)
 
     def _parts(self, fit: int) -> tuple[np.ndarray, np.ndarray]:
         """Return what the effects of a fit add up to, and the part of that which are excursions."""
@@ -96,7 +96,7 @@ class Told(NamedTuple):
 
     def _fitted(self, fit: int) -> np.ndarray:
         """Return the curve without what a fit takes for noise, and without excursions."""
-        curve, (whole, excursions) = self.problem.curves[:, self.curve].astype(float), self._parts(fit)
+        curve, (whole, excursions) = self.problem.curves[:, self.curve], self._parts(fit)
         noise = self.problem.covariances.noise_in(curve - whole, int(self.selection.fits.setting[fit]))
         return np.asarray(curve - noise - excursions)
 

@@ -28,15 +28,15 @@ def _screened(problem: Problem, fits: Fits) -> Fits:
     curves = problem.curves.T[fits.curve][:, None]
     left = np.matmul(curves - parts.sum(1, keepdims=True) + parts, whitening.transpose(0, 2, 1))
     own = np.square(left - np.matmul(parts, whitening.transpose(0, 2, 1)))[:, 0].sum(-1) / of.freedom
-    noise = (np.maximum(own, s.resolution**2) if of.scaled else np.ones(number)).astype(np.float32)[:, None, None]
+    noise = (np.maximum(own, s.resolution**2) if of.scaled else np.ones(number))[:, None, None]
     within = np.matmul(left, whitening)
     along = (within.reshape(-1, within.shape[-1]) @ atoms.columns).reshape(number, effects, -1)
     prior = np.where(np.arange(effects) < few, fits.variance[:, None], problem.reach[fits.curve, None])[..., None]
-    shrinkage = prior.astype(np.float32) / (norms[:, None] * prior.astype(np.float32) + noise)
+    shrinkage = prior / (norms[:, None] * prior + noise)
     log = along**2
     log *= shrinkage / noise
-    log += np.log(shrinkage * (noise / prior.astype(np.float32)))
-    log *= np.float32(0.5)
+    log += np.log(shrinkage * (noise / prior))
+    log *= 0.5
     log[:, few:] += atoms.other
     log[:, :few] += atoms.within
     top = log.max(2, keepdims=True)
@@ -53,7 +53,7 @@ def _screened(problem: Problem, fits: Fits) -> Fits:
 
 def _moved(values: np.ndarray, before: np.ndarray, after: np.ndarray, number: int) -> np.ndarray:
     """Return values [fit, effect, atom] of some atoms at others, 0 where they had none."""
-    dense = np.zeros((*values.shape[:2], number), np.float32)
+    dense = np.zeros((*values.shape[:2], number))
     rows = np.arange(len(values))[:, None]
     np.add.at(dense.transpose(0, 2, 1), (rows, before), values.transpose(0, 2, 1))
     return np.asarray(dense.transpose(0, 2, 1)[rows, after].transpose(0, 2, 1))
@@ -79,7 +79,7 @@ def _evidence(problem: Problem, fits: Fits) -> np.ndarray:
     number, width, steps = values.shape
     white = of.whitening.reshape(-1, steps) @ values.reshape(-1, steps).T
     white = white.reshape(len(of.settings), steps, number, width).transpose(0, 2, 3, 1)
-    products = np.matmul(white, white.transpose(0, 1, 3, 2)).astype(float)
+    products = np.matmul(white, white.transpose(0, 1, 3, 2))
     own, along, within = products[..., 0, 0], products[..., 0, 1:], products[..., 1:, 1:]
     prior, one = np.full(few + 1, s.size**2), np.eye(few + 1)
     prior[-1] = 1.0
