@@ -17,7 +17,7 @@ def change(size: float, at: float, width: float, before: float = 0.0) -> Transit
 
 
 def ramp(*between: float) -> np.ndarray:
-    return np.interp(STEPS, [0, *between, 3000], [0.0, 0.0, *np.linspace(0, 1, len(between))[1:], 1.0])
+    return np.asarray(np.interp(STEPS, [0, *between, 3000], [0.0, 0.0, *np.linspace(0, 1, len(between))[1:], 1.0]))
 
 
 def test_two_parts_of_one_rise_are_one_at_its_middle() -> None:
