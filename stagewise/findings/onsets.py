@@ -32,13 +32,8 @@ TYPES = {
     **dict.fromkeys(("before", "after", "last"), "float64"),
     **{f"{name}{end}": "float64" for name in TIMES for end in ("", "_lo", "_hi")},
     **dict.fromkeys(("bayes", "p_value", "p_adjusted", "noise"), "float64"),
-    **{
-        "within_gap": "boolean",
-        "transition": "Int64",
-        "checkpoints": "Int64",
-        "not_finite_at": "Int64",
-        "cause": "str",
-    },
+    **{"within_gap": "boolean"},
+    **dict.fromkeys(("transition", "checkpoints", "not_finite_at"), "Int64"),
     **{"cause": "str", "smallest": "float64", "last_step": "Int64", "at_offset": "Int64"},
 }
 """Columns that follow the probe, the quantity and the axes, with their types."""
@@ -62,10 +57,11 @@ def find_onsets(
     """Decide for every score of a table whether it has an onset, and when; a curve may have several.
 
     It follows the quantities for which the table declares up or down as progress: those of the library's probes, and
-    yours that declare it. An onset is a transition, up or down, of at least 0.1 (a hundredth of the range of a curve
-    without unit and bounds, as a logged one) that neither noise nor anything gradual explains: `find_transitions` of
-    `stagewise.statistics`. The errors of logged curves are those that the log gives. The false discovery rate over all
-    curves of the table (Benjamini and Hochberg) is `criteria.false_discoveries`.
+    yours that declare it. An onset is a transition, up or down, of at least 0.1 that neither noise nor anything gradual
+    explains: `find_transitions` of `stagewise.statistics`. Of a curve without unit and bounds, as a logged one, a
+    twentieth of its range from a tenth of the run on is enough. The errors of logged curves are those that the log
+    gives. The false discovery rate over all curves of the table (Benjamini and Hochberg) is
+    `criteria.false_discoveries`.
 
     Args:
         table: of one run, from `measure`.

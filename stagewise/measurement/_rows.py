@@ -24,9 +24,7 @@ from stagewise.table import (
     WEIGHTS,
     Columns,
     LabelledArray,
-    Quantities,
     Quantity,
-    declare,
     in_order,
     type_of,
 )
@@ -235,13 +233,6 @@ def tidy_columns(blocks: Sequence[Columns]) -> pd.DataFrame:
     """Join rows that are given by column into one table, as `tidy` does, without a frame for each block."""
     columns = in_order(name for block in blocks for name in block)
     return pd.DataFrame({name: _joined(name, blocks) for name in columns})
-
-
-def measured_table(blocks: Sequence[Columns], quantities: Quantities) -> pd.DataFrame:
-    """Return rows that are given by column as one table, which prints well and declares its quantities."""
-    table = Table(tidy_columns(blocks))
-    declare(table, quantities)
-    return table
 
 
 def _joined(name: str, blocks: Sequence[Columns]) -> Any:

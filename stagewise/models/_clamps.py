@@ -38,9 +38,6 @@ _KICKED = ("W_O", "W_V", "_W_V")
 _SAMPLE = 32
 """Sequences by which a relation is known to mark the same keys in all of them."""
 
-_PARTS = ("W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K", "b_V")
-"""A head's weights; those of shared keys and values belong to every head that shares them."""
-
 
 class _HeldWeights(NamedTuple):
     """A head's part of a parameter, in a HookedTransformer's layout."""

@@ -10,8 +10,8 @@ errors that are given. `EffectSettings` has all numbers that decide.
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.ndimage import median_filter
 
+from stagewise.statistics._differences import running_median
 from stagewise.statistics._effects._atoms import atoms_of
 from stagewise.statistics._effects._covariances import covariances_of
 from stagewise.statistics._effects._fits import Problem
@@ -127,7 +127,7 @@ def _models(
 ) -> list[CurveModel]:  # fmt: skip
     key = tuple(t.tolist())
     # Outliers of up to two checkpoints are no part of the range in which sizes are measured.
-    whole, smooth = (np.ptp(each, axis=1) for each in (values, median_filter(values, size=(1, 5), mode="nearest")))
+    whole, smooth = (np.ptp(each, axis=1) for each in (values, running_median(values, 5)))
     unit, centre = np.where(smooth > 0, smooth, np.where(whole > 0, whole, 1.0)), np.median(values, axis=1)
     scaled = ((values - centre[:, None]) / unit[:, None]).T.clip(-FAR, FAR)
     given = None if errors is None else tuple((errors / unit).tolist())

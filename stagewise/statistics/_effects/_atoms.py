@@ -7,10 +7,11 @@ import itertools
 
 import numpy as np
 
+from stagewise.statistics import _constants as c
 from stagewise.statistics._effects._settings import EffectSettings
 
-PARTS = np.array([0.1, 0.5, 0.9])
-"""The parts of the way whose times are told."""
+PARTS = np.array(c.PARTS)
+"""The parts of the way whose times are told, as an array."""
 
 AT_ONCE = 0.6
 """Part of its change that a gradual shape makes within the first gap, at most."""
@@ -111,9 +112,7 @@ def atoms_of(steps: tuple[float, ...], settings: EffectSettings) -> Atoms:
     other = np.full(len(kind), -np.inf)
     for each, share in zip((Kind.NONE, Kind.GRADUAL, Kind.EXCURSION), settings.shares, strict=True):
         other[kind == each] = np.log(share * weight[kind == each] / weight[kind == each].sum())
-    columns = np.array(values).T
-    priors = (each for each in (within, other))
-    return Atoms(columns, kind, family, np.array(times), np.array(cells), *priors)
+    return Atoms(np.array(values).T, kind, family, np.array(times), np.array(cells), within, other)
 
 
 def _sigmoid(u: np.ndarray, middle: float, width: float) -> np.ndarray:

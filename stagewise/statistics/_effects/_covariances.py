@@ -101,12 +101,11 @@ def covariances_of(
     whitening, half = _whitened(np.array(covariances), shared)
     freedom = len(t) - shared.shape[1]
     surprise = half + np.log(scale) * freedom - np.array(prior)
-    whitening, scaled = (whitening / scale), errors is None
 
     def noises(setting: Setting) -> np.ndarray:
         return scale**2 * noise_of(setting)
 
-    return Covariances(tuple(settings), whitening, surprise, freedom, scaled, noises)
+    return Covariances(tuple(settings), whitening / scale, surprise, freedom, errors is None, noises)
 
 
 def _noises(s: EffectSettings, *, given: bool) -> list[tuple[Setting, float]]:

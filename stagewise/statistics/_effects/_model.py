@@ -4,9 +4,9 @@ import itertools
 from typing import NamedTuple
 
 import numpy as np
-from scipy.ndimage import median_filter
 from scipy.special import softmax
 
+from stagewise.statistics._differences import running_median
 from stagewise.statistics._effects._atoms import PARTS, Kind
 from stagewise.statistics._effects._covariances import Setting
 from stagewise.statistics._effects._fits import Fits, Problem
@@ -61,9 +61,11 @@ class Told(NamedTuple):
     def model(self) -> CurveModel:
         """Return what the selection says."""
         fits, best = self.selection.fits, int(self.selection.fits.evidence.argmax())
-        setting, deviation = self.problem.covariances.settings[fits.setting[best]], float(np.sqrt(fits.noise[best]))
-        noise = self.unit * (deviation if self.problem.covariances.scaled else float(self._scatter(best)))
-        fitted = self.centre + self.unit * self._fitted(best)
+        setting = self.problem.covariances.settings[fits.setting[best]]
+        smooth, rest = self._split(best)
+        scaled = self.problem.covariances.scaled
+        noise = self.unit * float(np.sqrt(fits.noise[best] if scaled else np.mean(np.square(rest))))
+        fitted = self.centre + self.unit * smooth
         weight = softmax(fits.evidence)
         transitions = [
             self._transition(weight, e, float(bayes), fitted, noise) for e, bayes in enumerate(self.selection.bayes)
@@ -80,29 +82,15 @@ class Told(NamedTuple):
         """The curve as it was given."""
         return np.asarray(self.problem.curves[:, self.curve] * self.unit + self.centre)
 
-    def _parts(self, fit: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return what the effects of a fit add up to, and the part of that which are excursions."""
-        fits, atoms = self.selection.fits, self.problem.atoms
-        means = (fits.shape[fit] * fits.size[fit]).sum(0)
-        columns = atoms.columns[:, fits.atoms[fit]]
+    def _split(self, fit: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the curve without what a fit takes for noise and without excursions, and that noise, in the unit."""
+        fits, atoms, curve = self.selection.fits, self.problem.atoms, self.problem.curves[:, self.curve]
+        means, columns = (fits.shape[fit] * fits.size[fit]).sum(0), atoms.columns[:, fits.atoms[fit]]
         brief = atoms.kind[fits.atoms[fit]] == Kind.EXCURSION
-        return columns @ means, columns[:, brief] @ means[brief]
+        noise = self.problem.covariances.noise_in(curve - columns @ means, int(fits.setting[fit]))
+        return curve - noise - columns[:, brief] @ means[brief], noise
 
-    def _scatter(self, fit: int) -> np.ndarray:
-        """Return the deviation of what a fit takes for noise."""
-        residual = self.problem.curves[:, self.curve] - self._parts(fit)[0]
-        noise = self.problem.covariances.noise_in(residual, int(self.selection.fits.setting[fit]))
-        return np.asarray(np.sqrt(np.mean(np.square(noise))))
-
-    def _fitted(self, fit: int) -> np.ndarray:
-        """Return the curve without what a fit takes for noise, and without excursions."""
-        curve, (whole, excursions) = self.problem.curves[:, self.curve], self._parts(fit)
-        noise = self.problem.covariances.noise_in(curve - whole, int(self.selection.fits.setting[fit]))
-        return np.asarray(curve - noise - excursions)
-
-    def _transition(
-        self, weight: np.ndarray, e: int, bayes: float, fitted: np.ndarray, noise: float
-    ) -> Transition:  # fmt: skip
+    def _transition(self, weight: np.ndarray, e: int, bayes: float, fitted: np.ndarray, noise: float) -> Transition:
         """Return an effect over settings, each weighted by its evidence."""
         fits, atoms = self.selection.fits, self.problem.atoms
         posterior, means = np.zeros((2, len(atoms.kind)))
@@ -114,13 +102,13 @@ class Told(NamedTuple):
         within_gap = bool(posterior[atoms.jumps].sum() > 0.5)
         shown = np.where(atoms.family == 0, posterior, 0) if within_gap else posterior
         times = np.array([_quantiles(atoms.times[:, k], atoms.cell[:, k], shown) for k in range(len(PARTS))])
-        place = np.searchsorted(self.u, times[1, 0], side="right")
-        if not within_gap:
-            times = self._widened(times, e)
-            times[:, 1:] += MARGIN * np.diff(self.u)[min(int(place), len(self.u) - 1) - 1] * np.array([-1, 1])
-        else:
+        if within_gap:
             times[:, 1] = self.u[(np.searchsorted(self.u, times[:, 1], side="right") - 1).clip(min=0)]
             times[:, 2] = self.u[np.searchsorted(self.u, times[:, 2], side="left").clip(max=len(self.u) - 1)]
+        else:
+            place = int(np.searchsorted(self.u, times[1, 0], side="right"))
+            times = self._widened(times, e)
+            times[:, 1:] += MARGIN * np.diff(self.u)[min(place, len(self.u) - 1) - 1] * np.array([-1, 1])
         size = float(np.clip(size, -self.span, self.span))
         before, after = self._levels(times, fitted, means)
         p_value = min(1.0, self.problem.settings.false * float(np.exp(-bayes)))
@@ -138,20 +126,20 @@ class Told(NamedTuple):
 
     def _lasting(self, transitions: list[Transition]) -> list[Transition]:
         """Return those that are no part of an excursion: what the curve soon comes back from, or the way back."""
-        comes_back = [self._is_undone(one, 1) for one in transitions]
-        came_back = [self._is_undone(one, -1) for one in transitions]
+        smooth = running_median(self.values)
+        comes_back = [self._is_undone(one, 1, smooth) for one in transitions]
+        came_back = [self._is_undone(one, -1, smooth) for one in transitions]
         for k, (one, later) in enumerate(itertools.pairwise(transitions)):
             if -BACK < later.size / one.size < -1 / BACK and (comes_back[k] or came_back[k + 1]):
                 comes_back[k] = came_back[k + 1] = True
         return [one for one, *way in zip(transitions, comes_back, came_back, strict=True) if not any(way)]
 
-    def _is_undone(self, one: Transition, way: int) -> bool:
+    def _is_undone(self, one: Transition, way: int, smooth: np.ndarray) -> bool:
         """Whether a curve is soon after a transition where it was before, or was soon before where it is after."""
-        smooth, brief = median_filter(self.values, 3, mode="nearest"), max(SHORTEST, round(BRIEF * len(self.u)))
+        brief = max(SHORTEST, round(BRIEF * len(self.u)))
         begins, ends = np.searchsorted(self.u, one.times[[0, 2], 0], side="right")
-        near = (
-            smooth[ends : ends + brief] - one.before if way > 0 else smooth[max(begins - brief, 0) : begins] - one.after
-        )
+        after, before = smooth[ends : ends + brief], smooth[max(begins - brief, 0) : begins]
+        near = after - one.before if way > 0 else before - one.after
         return bool(np.abs(near).min(initial=np.inf) < UNDONE * abs(one.size))
 
     def _widened(self, times: np.ndarray, e: int) -> np.ndarray:

@@ -77,8 +77,7 @@ def _as_one(group: list[Transition], u: np.ndarray, fitted: np.ndarray) -> Trans
     past = np.sign(size) * (np.interp(fine, u, fitted) - (before + after) / 2) >= 0
     half = float(fine[past.argmax()]) if past.any() else float(largest.times[1, 0])
     nearest = min(group, key=lambda one: abs(float(one.times[1, 0]) - half))
-    place, begins, ends = nearest.times[1]
-    known = np.array([begins, ends]) if nearest.within_gap else half + np.array([begins, ends]) - place
+    known = nearest.times[1, 1:] if nearest.within_gap else half + nearest.times[1, 1:] - nearest.times[1, 0]
     middle = np.array([half, min(half, known[0]), max(half, known[1])])
     times = np.stack([group[0].times[0], middle, group[-1].times[2]])
     bayes, p_value = max(one.bayes for one in group), min(one.p_value for one in group)
