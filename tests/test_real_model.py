@@ -33,6 +33,13 @@ def gguf() -> Path:
         pytest.skip(str(reason))
 
 
+def loaded() -> Any:
+    """The model as transformers reads it."""
+    path = gguf()
+    model = AutoModelForCausalLM.from_pretrained(path.parent, gguf_file=path.name, attn_implementation="eager")
+    return model.eval()
+
+
 @dataclasses.dataclass(frozen=True)
 class Predictions(AbstractProbe):
     """The log-probabilities of edited passes at the last positions."""
@@ -54,14 +61,12 @@ class Predictions(AbstractProbe):
 
 @pytest.fixture(scope="module")
 def series() -> CheckpointSeries:
-    return open_series(gguf())
+    return open_series([(0, loaded())])
 
 
 @pytest.fixture(scope="module")
 def plain() -> Any:
-    path = gguf()
-    model = AutoModelForCausalLM.from_pretrained(path.parent, gguf_file=path.name, attn_implementation="eager")
-    return model.eval()
+    return loaded()
 
 
 @pytest.fixture(scope="module")
