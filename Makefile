@@ -19,7 +19,7 @@ NUMERICAL_TESTS := $(wildcard $(addprefix tests/, papers/theory models probes me
 	test_attention.py test_init.py test_intervention.py test_loss.py test_training*.py \
 	papers/incremental/test_flow.py)) stagewise
 
-.PHONY: demo test test-tl4 test-processors slow golden bench torture calibrate answers papers prose findings check format docs release
+.PHONY: demo test test-tl4 test-processors slow golden bench torture calibrate answers records papers prose findings check format docs release
 demo: $(READY)
 	$(BIN)/stagewise run markov --workers 2
 
@@ -58,6 +58,10 @@ calibrate: $(READY)
 # was trained and measured stays in runs/answers.
 answers: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python -m evidence.answers
+
+# First sentences on what others published: `make records FOLDER=...`, with the truths of its records; writes docs/records.md.
+records: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/python -m evidence.records $(FOLDER)
 
 # Published numbers beside ours with computed verdicts: writes PAPERS.md from papers/rows.toml and docs/numbers.
 papers: $(READY)

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 LONGEST = 30
 """Words of a sentence."""
 
-WRITTEN_BY_COMMANDS = ("PAPERS.md", "docs/answers.md", "docs/records/")
+WRITTEN_BY_COMMANDS = ("PAPERS.md", "docs/answers.md", "docs/records.md", "docs/records/")
 NOT_PROSE = re.compile(r"```.*?```|<!--.*?-->|^(?:#|--8<--|:::|!\[|    \S|>>>).*?$", re.DOTALL | re.MULTILINE)
 PARAGRAPH = re.compile(r"\n\s*\n|\n(?=\s*(?:[-*]|\d+\.) )|\n(?=\|)|(?<=\|)\n|(?<=[^\\]) \| |\n(?= *[\w`*, ]+: )")
 END = re.compile(r"(?<=[.!?])[\"')*]*\s+(?=[\"'(*\[]*[A-Z0-9])")

@@ -1,0 +1,1 @@
+"""The table of records: what others logged or published while a model trained, with truths written down beforehand."""
