@@ -1,6 +1,7 @@
 """Columns of logged curves: numbers written as text, rates, and steps that a resumed run logged again."""
 
 import io
+import itertools
 import json
 import re
 import warnings
@@ -23,6 +24,9 @@ WRITTEN = re.compile(
 THOUSANDS = r"^\s*(?P<number>\d[\d,_]*(?:\.\d+)?)\s*(?P<unit>[kKmMbB])?\s*$"
 UNITS = {"k": 1e3, "m": 1e6, "b": 1e9}
 """Steps as people write them."""
+
+PLUS_MINUS = r"^\s*([-+.\deE]+)\s*(?:±|\+/-|\+-)\s*([.\deE-]+)\s*$"
+"""A value with its error in one cell."""
 
 FILTERED, SUDDEN = 3, 0.1
 """Zeros at the end of a loss, and the part of its largest value just before them, from which on they stand for nan."""
@@ -59,6 +63,15 @@ def _written(text: Any) -> float:
     return float(match["plain"].replace(",", "")) / (100 if match["percent"] else 1)
 
 
+def with_errors(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a table in which a column of text like "0.81 ± 0.01" is two: the values, and their standard errors."""
+    for name in frame.select_dtypes(exclude="number").columns:
+        parts = frame[name].dropna().astype(str).str.extract(PLUS_MINUS).apply(pd.to_numeric, errors="coerce")
+        if len(parts) and parts.notna().all(axis=None):
+            frame = frame.assign(**{str(name): parts[0], f"{name}_stderr": parts[1]})
+    return frame
+
+
 def in_thousands(column: pd.Series) -> pd.Series:
     """Return a column of text as whole numbers where each is one, or one of thousands, millions or billions, as "50K".
 
@@ -83,8 +96,12 @@ def as_numbers(column: pd.Series) -> pd.Series:
 def without_filtered(frame: pd.DataFrame, at: Any) -> pd.DataFrame:
     """Return a log with nan where transformers' Trainer writes a loss of 0 for it, until its end: the run diverged.
 
-    A nan gradient in these rows tells, or several zeros in a row behind a loss that was not near 0.
+    A nan gradient in these rows tells, or several zeros in a row behind a loss that was not near 0. Where no completion
+    ends, TRL writes 0 for the length of those that do, which is none.
     """
+    of_ended = [str(name) for name in frame if str(name).endswith("terminated_length")]
+    ended = {name: frame[name].mask(frame[name] == 0) for name in of_ended}
+    frame = frame.assign(**ended)
     gradient = next((name for name in frame if str(name).rpartition("/")[2] == "grad_norm"), None)
     for name in frame.select_dtypes("number").columns:
         losses = frame[name].dropna()
@@ -148,6 +165,10 @@ def read_separated(text: str) -> pd.DataFrame:
     """Read columns that a comma, a tab, a semicolon, a bar or spaces separate, below comments if there are any."""
     separator, header, values = _head(text.splitlines())
     names = _cells(header, separator)
+    if again := [at for at, line in enumerate(values) if _is_another(_cells(line, separator), names)]:
+        lines, edges = [header, *values], [0, *(at + 1 for at in again), len(values) + 1]
+        parts = ["\n".join(lines[start:stop]) for start, stop in itertools.pairwise(edges)]
+        return pd.concat(map(read_separated, parts), ignore_index=True)
     if all(map(_is_number, names)) and names != [*map(str, range(len(names)))]:
         raise ValueError("its first line holds numbers: write the names of its columns above it, as step,loss")
     text = "\n".join([header, *values])
@@ -178,6 +199,11 @@ def _head(lines: list[str]) -> tuple[str, str, list[str]]:
     if first and len(cells) == len(_cells(comment, separator)) and all(map(_is_number, cells)):  # of NumPy's savetxt
         return separator, comment, [header, *values]
     return separator, header, values
+
+
+def _is_another(cells: list[str], names: list[str]) -> bool:
+    """Whether a line is a header of other columns than the first one, as where a script has written on."""
+    return cells != names and len({*cells} & {*names}) > 1 and not any(map(_is_number, cells))
 
 
 def _cells(line: str, separator: str) -> list[str]:

@@ -8,8 +8,9 @@ from typing import Any
 import pandas as pd
 
 from stagewise.checkpoints._digest import bytes_of, check_file
+from stagewise.checkpoints._log_columns import read_separated
 from stagewise.checkpoints._log_layout import flat
-from stagewise.checkpoints._log_lines import read_lines
+from stagewise.checkpoints._log_lines import read_lines, text_of
 from stagewise.checkpoints._table_file import read_json
 from stagewise.checkpoints.names import read_names
 
@@ -89,6 +90,9 @@ def _scalars(held: Any) -> pd.DataFrame:
 METRICS, META, NAME = "metrics", "meta.yaml", "tags/mlflow.runName"
 """MLflow's names for the folder of a run's metrics, the file beside it, and the file with the run's name."""
 
+CSV = "metrics.csv"
+"""Lightning's name for the file of a version's curves."""
+
 TEXTS = (".log", ".out", ".txt")
 """Endings of files that trainers print to."""
 
@@ -104,6 +108,17 @@ def is_mlflow(folder: Path) -> bool:
 def read_mlflow(folder: Path) -> pd.DataFrame:
     """Return the curves of such a folder, a row a value with `run` and `metric`."""
     return pd.DataFrame([row for run in _runs(folder) for row in _metrics(run)])
+
+
+def is_lightning(folder: Path) -> bool:
+    """Whether a folder is one of Lightning's CSVLogger, of a version or of versions."""
+    return folder.is_dir() and bool(_versions(folder))
+
+
+def read_lightning(folder: Path) -> pd.DataFrame:
+    """Return the curves of such a folder, a run a version; those that begin where another one ends continue it."""
+    frames = [read_separated(text_of(path)).assign(run=path.parent.name) for path in _versions(folder)]
+    return pd.concat(frames, ignore_index=True)
 
 
 def is_texts(folder: Path) -> bool:
@@ -133,6 +148,10 @@ def _runs(folder: Path) -> list[Path]:
         [path.parent for path in sorted(folder.glob(place)) if (path.parent / METRICS).is_dir()] for place in places
     )
     return next((runs for runs in found if runs), [])
+
+
+def _versions(folder: Path) -> list[Path]:
+    return [path for place in (CSV, f"version_*/{CSV}") for path in sorted(folder.glob(place))]
 
 
 def _texts(folder: Path) -> list[Path]:

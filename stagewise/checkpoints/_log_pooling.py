@@ -3,6 +3,8 @@
 import numpy as np
 import pandas as pd
 
+from stagewise.learning_rates import LARGE
+
 MOST = 400
 """Values of a curve; of one that has more, neighbouring ones are averaged."""
 
@@ -16,21 +18,21 @@ median, by this part of the curve's range, and hold so many values or more."""
 
 
 def averaged(curve: pd.DataFrame, rate: bool) -> pd.DataFrame:
-    """Return means of neighbouring values where there are many; the last ones of a rate, whose jumps are to stay."""
-    n = len(curve)
+    """Return means of neighbouring values where there are many; of a rate the last ones, and those beside its jumps."""
+    n, values = len(curve), curve["value"].to_numpy(float)
     if n <= MOST:
         return curve
     largest, edges = 2 * n / MOST, [0.0]
     while edges[-1] < n:
         edges.append(edges[-1] + min(max(largest / FINER, GROWTH * edges[-1]), largest))
-    starts = np.ceil(edges[:-1]).astype(int)
-    if not rate:
-        starts = _cut_where_it_moves(curve["value"].to_numpy(float), starts)
-    parts = curve.groupby(np.searchsorted(starts, np.arange(n), side="right"))
+    starts = np.unique(np.ceil(edges[:-1]).clip(max=n - 1).astype(int))
     if rate:
-        return parts.last()
-    means = parts.mean()
-    return means.assign(step=means["step"].round().astype(np.int64))
+        jumps = np.flatnonzero(np.abs(np.diff(values)) > LARGE * np.maximum(values[1:], values[:-1]))
+        return curve.iloc[np.unique([*starts[1:] - 1, n - 1, *jumps, *jumps + 1])]
+    starts = _cut_where_it_moves(values, starts)
+    means = curve.groupby(np.searchsorted(starts, np.arange(n), side="right")).mean()
+    steps = means["step"].round().astype(np.int64)
+    return means.assign(step=np.append(steps[:-1], curve["step"].iloc[-1]))  # it ends where the log does
 
 
 def _cut_where_it_moves(values: np.ndarray, starts: np.ndarray) -> np.ndarray:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from stagewise.learning_rates import MEASURED
-from stagewise.statistics import QUANTILE
+from stagewise.statistics import QUANTILE, noise
 
 SETTINGS = {
     *("_meta", "args", "cfg", "conf", "config", "configs", "hparam", "hparams", "hyperparameters", "meta", "metadata"),
@@ -49,6 +49,9 @@ ERROR = re.compile(
 STANDARD_ERROR = re.compile(r"std_?err|standard_error", re.IGNORECASE)
 """Words that are errors whatever stands beside them."""
 
+DEVIATION, LEAST_SCATTER = re.compile(r"std(?!_?err)|dev", re.IGNORECASE), 0.3
+"""Words for a standard deviation, and the part of one by which a curve scatters at least whose error it is."""
+
 BOUND = re.compile(r"(?P<of>.*?)[\s_./-]*(?:ci_?)?(?P<end>lo(?:w(?:er)?)?|hi(?:gh)?|upper)", re.IGNORECASE)
 """The name of an end of the interval of another column, as "acc_lo"."""
 
@@ -82,7 +85,7 @@ class Roles(NamedTuple):
         if name in self.bounds:
             lo, hi = (rows[end].astype(float) for end in self.bounds[name])
             return {"lo": lo, "hi": hi}
-        if name in self.errors:
+        if name in self.errors and not _is_spread(rows[name], rows[self.errors[name]], self.errors[name]):
             error = QUANTILE * rows[self.errors[name]].astype(float)
             return {"lo": rows[name] - error, "hi": rows[name] + error}
         if name in self.asked:
@@ -129,6 +132,14 @@ def _measured(match: re.Match[str] | None, lower: Mapping[str, str]) -> str | No
         return None
     of, rest = match["of"].lower(), (match["rest"] or "").lower()
     return next((lower[one] for one in (of + rest, *(f"{of}{sign}mean{rest}" for sign in "_/ ")) if one in lower), None)
+
+
+def _is_spread(values: pd.Series, column: pd.Series, name: str) -> bool:
+    """Whether a standard deviation is of single answers, not of their mean: the values scatter by far less."""
+    if not DEVIATION.search(name):
+        return False
+    scatter, deviation = noise(values.dropna().to_numpy(float)), column.median()
+    return bool(scatter < LEAST_SCATTER * deviation)
 
 
 def _ends(names: Sequence[str], lower: Mapping[str, str]) -> dict[str, tuple[str, str]]:

@@ -26,7 +26,11 @@ CHECKPOINT = r"checkpoint-\d+"
 INDEX = "Unnamed: 0"
 """pandas's name for the index of a frame that it wrote to a file."""
 
-INSTEAD = ("total_timesteps", "num_timesteps", "timesteps", "env_steps", "env_step", "epochs", "epoch", INDEX.lower())
+INSTEAD = (
+    *("total_timesteps", "num_timesteps", "timesteps", "env_steps", "env_step", "consumed_samples", "samples_seen"),
+    *("num_input_tokens_seen", "consumed_tokens", "tokens_seen", "num_tokens", "tokens", "epochs", "epoch"),
+    INDEX.lower(),
+)
 """Names of columns that count something else, in lower case: the first is taken, and told, where there are no steps."""
 
 RUNS = ("run", "run_id", "run id", "run_name", "seed", "trial", "experiment")
@@ -64,8 +68,9 @@ def read_log(
     Args:
         source: a column of steps and a column a curve, as a frame, a mapping or a file: .csv, .tsv, .parquet, .jsonl,
             .json, or the `trainer_state.json` of transformers' Trainer; or TensorBoard's event files, one or a folder;
-            a folder of MLflow's, or with a JSON file a step; the `history` of a run of Weights & Biases; or the text
-            that a trainer prints (`log_lines.read_lines`). Or a row a value: a column "metric" (or what tools call it)
+            a folder of MLflow's, of Lightning's CSVLogger, or with a JSON file a step; the `history` of a run of
+            Weights & Biases; or the text that a trainer prints (`log_lines.read_lines`). Or a row a value: a column
+            "metric" (or what tools call it)
             and one "value" beside the steps. A curve without a value at a step has no row there; scalar tensors are
             numbers. Text, times, epochs, and extremes that Weights & Biases exports beside a curve are left out, with a
             warning where text stands among numbers. Where a log goes back to an earlier step, as a resumed run's does,
@@ -90,7 +95,7 @@ def read_log(
     """
     if isinstance(source, str | Path):
         run = name_of(Path(source)) if run is None else run
-        frame = curves_of(Path(source))
+        frame = _log_columns.with_errors(curves_of(Path(source)))
     else:
         frame = pd.DataFrame(source).apply(_log_columns.as_numbers)
     frame = frame.reset_index(drop=frame.index.name is None)

@@ -192,6 +192,7 @@ OPENERS = (
     Opener("a folder of checkpoints", _of_paths(_holds_checkpoints), _in_folder),
     Opener("TensorBoard's event files", _of_paths(_log_folders.is_events), curves=_log_folders.read_events),
     Opener("MLflow's folder", _of_paths(_log_folders.is_mlflow), curves=_log_folders.read_mlflow),
+    Opener("Lightning's folder", _of_paths(_log_folders.is_lightning), curves=_log_folders.read_lightning),
     Opener("a folder of texts", _of_paths(_log_folders.is_texts), curves=_log_folders.read_texts),
     Opener("a folder of JSON files", _of_paths(_log_folders.is_a_file_a_step), curves=_log_folders.read_a_file_a_step),
     Opener("a database", _of_paths(_log_trackers.is_database), curves=_log_trackers.read_database),

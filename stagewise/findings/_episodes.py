@@ -24,8 +24,9 @@ EPISODES = {
 SHARP = 6.0
 """Deviations of a curve's noise by which a spike rises above what was reached before."""
 
-UNLIKE = 6.0
-"""Times by which it is larger than 95 % of the curve's departures from its running median: tails are heavy."""
+UNLIKE, USUAL = 9.0, 0.8
+"""Times by which it is larger than this part of the curve's departures from its running median: tails are heavy, and
+every fifth value may be one of many spikes."""
 
 RECOVERED = 0.25
 """Part of a spike's height, at most, that is left of it where it is over."""
@@ -36,13 +37,17 @@ BRIEF = 1.25
 WINDOW = 5
 """Checkpoints before a spike whose median is what had been reached."""
 
+SEVERAL = 3
+"""Spikes after which the curve may end within one more."""
+
 SUDDEN = 3
 """Checkpoints, at most, in which a spike reaches its height."""
 
 LAGS = 3.0
 """Ratio of steps from which on a test that follows training is grokking: Power et al. (2022), arXiv:2201.02177."""
 
-TRAIN, HELD_OUT = {"train", "training", "trl"}, {"val", "valid", "validation", "test", "eval", "dev", "heldout", "tel"}
+TRAIN = {"train", "training", "trl"}
+HELD_OUT = {"val", "valid", "validation", "test", "eval", "dev", "held", "heldout", "holdout", "tel"}
 """Words in the names of curves by which the data tell apart that a model is trained on, and those that it is not."""
 
 LEVELS = {
@@ -68,7 +73,7 @@ class EpisodeKind(StrEnum):
     """A curve has no finite values from `start` on."""
 
     OVERFITS = "overfits"
-    """A held-out loss rises from its minimum while that on training data (`beside`) goes on falling."""
+    """A held-out loss rises from its minimum while that on training data, if there is one (`beside`), falls on."""
 
     GROKS = "groks"
     """A held-out curve is half-way (`end`) long after that on training data (`beside`) was (`start`)."""
@@ -76,7 +81,10 @@ class EpisodeKind(StrEnum):
 
 def episodes_of(curves: Sequence[Curve]) -> pd.DataFrame:
     """Return a row an episode of curves of the model as a whole, as its loss, in the order of their starts."""
-    records = [*(one for curve in curves for one in _of_curve(curve)), *_of_pairs(_pairs(curves))]
+    pairs = _pairs(curves)
+    alone = [curve for curve in curves if _is_loss(curve) and not any(curve in pair for pair in pairs)]
+    turns = (one for curve in alone if curve.can_be_judged for one in _overfitting(None, curve))
+    records = [*(one for curve in curves for one in _of_curve(curve)), *_of_pairs(pairs), *turns]
     return typed(sorted(records, key=lambda one: float(one["start"])), EPISODES)
 
 
@@ -130,22 +138,28 @@ def _of_curve(curve: Curve) -> Iterator[dict[str, Any]]:
 
 
 def _spikes(curve: Curve) -> Iterator[dict[str, Any]]:
-    """Yield where a curve suddenly loses what it had reached, and recovers."""
+    """Yield where a curve suddenly loses what it had reached, and recovers; the last of several may do so later."""
     sign = -1.0 if curve.declared.progress == "up" else 1.0
-    values, least = sign * curve.values, curve.criteria.smallest
-    departs = np.abs(values - running_median(values, WINDOW))
-    spread = max(float(noise(values)), UNLIKE / SHARP * float(np.quantile(departs, 0.95)))
+    values, threshold, number = sign * curve.values, _height(curve), 0
     reached = running_median(np.pad(values, (WINDOW // 2 + 1, 0), mode="edge"), WINDOW)[: len(values)]
-    excess, threshold = values - reached, max(least, SHARP * spread)
+    excess = values - reached
     start = 0
     while (start := _first(excess > threshold, start + 1)) < len(values):
         peak = start + int(excess[start : start + SUDDEN].argmax())
         height = values[peak] - reached[start]
         stop = _first(values - reached[start] <= RECOVERED * height, peak)
-        if stop < len(values) and curve.steps[stop] <= BRIEF * curve.steps[start - 1]:
-            ends = sign * reached[start], sign * values[peak]
-            yield _record(EpisodeKind.SPIKE, curve, curve.steps[peak], curve.steps[stop], *ends)
+        over = curve.steps[stop] if stop < len(values) else np.nan if number >= SEVERAL else np.inf
+        if not over > BRIEF * curve.steps[start - 1]:
+            number += 1
+            yield _record(EpisodeKind.SPIKE, curve, curve.steps[peak], over, sign * reached[start], sign * values[peak])
         start = stop
+
+
+def _height(curve: Curve) -> float:
+    """Return by how much a spike rises above what was reached before, at least."""
+    departs = np.abs(curve.values - running_median(curve.values, WINDOW))
+    spread = max(float(noise(curve.values)), UNLIKE / SHARP * float(np.quantile(departs, USUAL)))
+    return max(curve.criteria.smallest, SHARP * spread)
 
 
 def _first(true: np.ndarray, start: int) -> int:
@@ -171,7 +185,8 @@ def _is_pair(train: Curve, held_out: Curve) -> bool:
 
 
 def _words(name: str) -> set[str]:
-    return set(re.findall(r"[a-z0-9]+", re.sub(r"([a-z])([A-Z])", r"\1 \2", name).lower()))
+    parts = re.sub(r"([a-z])([A-Z])", r"\1 \2", name).lower()
+    return set(re.findall(r"[a-z0-9]+", re.sub(r"\b(held|hold)[\W_]out", "heldout", parts)))
 
 
 def _of_pairs(pairs: Sequence[tuple[Curve, Curve]]) -> Iterator[dict[str, Any]]:
@@ -181,19 +196,31 @@ def _of_pairs(pairs: Sequence[tuple[Curve, Curve]]) -> Iterator[dict[str, Any]]:
             yield from _grokking(train, held_out)
 
 
-def _overfitting(train: Curve, held_out: Curve) -> Iterator[dict[str, Any]]:
-    """Yield that a held-out loss turns up while the training loss goes on falling."""
-    if "down" not in (held_out.declared.progress, train.declared.progress):
+def _is_loss(curve: Curve) -> bool:
+    """Whether a curve is a held-out loss by its name."""
+    words = _words(curve.quantity)
+    return bool(words & HELD_OUT) and (curve.log or "loss" in words)
+
+
+def _overfitting(train: Curve | None, held_out: Curve) -> Iterator[dict[str, Any]]:
+    """Yield that a held-out loss turns up while the training loss goes on falling, if there is one."""
+    if train and "down" not in (held_out.declared.progress, train.declared.progress):
         return
     criteria = held_out.criteria
     lowest = turning_point(Points(held_out.steps, held_out.values, None), criteria)
-    least, rest = criteria.smallest, train.values[train.steps >= lowest.step]
+    near = np.flatnonzero((held_out.steps >= lowest.lo) & (held_out.steps <= lowest.hi))
+    at = int(near[held_out.values[near].argmin()])
     rises = float(np.median(held_out.values[-3:]) - lowest.value)
-    if lowest.rejection(criteria) is None and rises >= least and len(rest) > 1 and rest[-1] < rest[0]:
-        ends = lowest.value, lowest.value + rises
-        yield _record(
-            EpisodeKind.OVERFITS, held_out, float(lowest.step), held_out.steps[-1], *ends, beside=train.quantity
-        )
+    falls = train is None or _falls_from(train, held_out.steps[at])
+    if lowest.rejection(criteria) is None and rises >= criteria.smallest and falls:
+        ends = float(held_out.values[at]), lowest.value + rises
+        beside = "" if train is None else train.quantity
+        yield _record(EpisodeKind.OVERFITS, held_out, held_out.steps[at], held_out.steps[-1], *ends, beside=beside)
+
+
+def _falls_from(curve: Curve, step: float) -> bool:
+    rest = curve.values[curve.steps >= step]
+    return len(rest) > 1 and bool(rest[-1] < rest[0])
 
 
 def _grokking(train: Curve, held_out: Curve) -> Iterator[dict[str, Any]]:
@@ -223,18 +250,31 @@ def _record(kind: EpisodeKind, curve: Curve, *numbers: float, beside: str = "") 
     return {**of, "start": float(numbers[0]), "end": float(numbers[1]), **ends}
 
 
-def levels_of(curves: Sequence[Curve], begins: Sequence[float], last: int) -> pd.DataFrame:
-    """Return a row a stage and finite curve: its values `before` and `after`, and the `smallest` change that counts."""
+def levels_of(curves: Sequence[Curve], begins: Sequence[float], last: int, episodes: pd.DataFrame) -> pd.DataFrame:
+    """Return a row a stage and finite curve: its values `before` and `after`, and the `smallest` change that counts.
+
+    Where a curve is within a spike, its value is that of its neighbours.
+    """
     ends = [*begins, last]
     records = []
     for curve in (each for each in curves if each.is_finite):
-        at = [curve.raw[max(int(np.searchsorted(curve.steps, step, side="right")) - 1, 0)] for step in ends]
+        values = _outside(curve, episodes)
+        at = [values[max(int(np.searchsorted(curve.steps, step, side="right")) - 1, 0)] for step in ends]
         of_curve = {"probe": curve.probe, "quantity": curve.quantity, "smallest": curve.criteria.smallest}
         records += [
             {**of_curve, "stage": stage, "before": before, "after": after}
             for stage, (before, after) in enumerate(itertools.pairwise(at), start=1)
         ]
     return typed(records, LEVELS)
+
+
+def _outside(curve: Curve, episodes: pd.DataFrame) -> np.ndarray:
+    """Return the values of a curve, within a spike those that it had before."""
+    values = curve.raw.copy()
+    own = episodes["kind"].eq(EpisodeKind.SPIKE) & _same_curve(episodes, vars(curve))
+    for spike in episodes[own].to_dict("records"):
+        values[(curve.steps >= spike["start"]) & ~(curve.steps >= spike["end"])] = spike["before"]
+    return values
 
 
 def power_of(curves: Sequence[Curve]) -> pd.DataFrame:

@@ -54,7 +54,7 @@ def coincidence(one: Transition, causes: Causes, steps: np.ndarray) -> str:
     first, last = min(lo, begins, ahead, 2 * early - middle), hi if hi < u[-1] else middle
     last = min(last, u[min(int(np.searchsorted(u, begun)) + AHEAD, len(u) - 1)])
     at_a_step = cause_within(causes, np.expm1(first), np.expm1(last), np.expm1(early))
-    return at_a_step or cause_during(causes, np.expm1(middle), steps.tolist())
+    return at_a_step or cause_during(causes, np.expm1(min(middle, u[-1])), steps.tolist())
 
 
 def cause_within(causes: Causes, lo: int | float, hi: int | float, at: int | float) -> str:

@@ -217,8 +217,8 @@ def _from_onsets(onsets: pd.DataFrame, group: pd.DataFrame, last: int) -> RunTra
         lo, hi = min(lo, float(whole["t50_lo"].median())), max(hi, float(whole["t50_hi"].median()))
     times = {name: round(float(sharp[name].median()), 1) for name in TIMES}
     return RunTransition(
-        step=round(sharp["t50"].median()), lo=math.floor(lo), hi=math.ceil(hi), onsets=tuple(group.index),
-        begins=_begins(sharp), times=times, spread=spread,
+        step=round(sharp["t50"].median()), lo=math.floor(round(lo, 6)), hi=math.ceil(round(hi, 6)),
+        onsets=tuple(group.index), begins=_begins(sharp), times=times, spread=spread,
     )  # fmt: skip
 
 

@@ -42,6 +42,9 @@ UNIT, LEAST_UNIT, SETTLED = 0.5, 0.1, 0.1
 its range from a tenth of the checkpoints on, before which a loss falls from chance, and at least of its whole range.
 """
 
+KEPT = 2.0
+"""Times that the least score of a head counts as its range: a head that keeps all but a fifth of it only drifts."""
+
 PERPLEXITY = re.compile(r"ppl|perplexity", re.IGNORECASE)
 """Names of curves that are exponentials of a loss in nats."""
 
@@ -54,7 +57,7 @@ LEAST_ERROR = 0.3
 ROUNDINGS, TYPES = 2.0, (np.float16, np.float32, np.float64)
 """Changes of a curve by less than so many last digits of its numbers, which are of one of these types, are rounding."""
 
-GRAINED, COUNTS, SAME = 8, 3, 1e-12
+GRAINED, COUNTS, SAME = 6, 3, 1e-12
 """A curve of so many differences, all multiples of one, counts: a change by less than so many of it is none. Numbers
 that differ by less than this part of the largest are one. Row
 "50 fixed questions, learned one by one": onsets as logged at Pythia's checkpoints in .73 without it, .40 with it."""
@@ -302,9 +305,14 @@ def _curves(table: pd.DataFrame, probe: str, name: str, quantity: Quantity, crit
     instead = {frozenset(labels.items()) for labels, _ in _split(table, probe, quantity.unless)}
     chosen = [each for each in _split(table, probe, name) if frozenset(each[0].items()) not in instead]
     of_heads = [rows["value"].to_numpy(float) for labels, rows in chosen if "head" in labels]
-    family = max((max(np.ptp(each), abs(np.median(each))) for each in of_heads if np.isfinite(each).all()), default=0.0)
+    family = max((_scale(each) for each in of_heads if np.isfinite(each).all()), default=0.0)
     for labels, rows in chosen:
-        yield Curve(probe, name, labels, rows, quantity, criteria, family=float(family) if "head" in labels else 0.0)
+        yield Curve(probe, name, labels, rows, quantity, criteria, family=family if "head" in labels else 0.0)
+
+
+def _scale(values: np.ndarray) -> float:
+    """Return the range of a head's scores, or their level; of what it always has twice that."""
+    return max(float(np.ptp(values)), abs(float(np.median(values))), KEPT * float(np.abs(values).min()))
 
 
 def _values(table: pd.DataFrame, role: Role) -> dict[frozenset[tuple[str, Any]], np.ndarray]:

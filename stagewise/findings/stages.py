@@ -256,7 +256,7 @@ def _stages(
         turning_points=points,
         events=head_events(evidence.rows, criteria),
         onsets=onsets,
-        levels=levels_of(whole, [row["begins"] for row in rows], last),
+        levels=levels_of(whole, [row["begins"] for row in rows], last, episodes),
         episodes=beside(episodes, onsets),
         power=typed([], POWER) if transitions else power_of(evidence.curves),
         visible=(float(first), float(last)),

@@ -16,11 +16,16 @@ from stagewise.words.stages import edge, events_in, head_events, too_few
 
 EPISODES = {
     "spike": "{label} goes from {before} to {after} at {start}, and is back by {end}: a spike.",
+    "spikes": "{label} has {number} {spikes}, from {before} to {after}, from {start} to {end}{open_end}: not stable.",
     "diverges": "{label} is not finite from {start} on.",
     "overfits": "{label} rises from {before} at {start} to {after}, while {beside} goes on falling: overfitting.",
+    "turns up": "{label} has its minimum at {start}, and rises from {before} to {after}: as in overfitting.",
     "groks": "{label} is half-way at {end}, {beside} at {start}: grokking.",
 }
 """Kind of episode -> what is said of it."""
+
+SEVERAL = 2
+"""Spikes of a curve that are told one by one; more are counted."""
 
 NAMED = 3
 """Heads, and curves of the whole model, that are named in a sentence."""
@@ -222,9 +227,8 @@ def _beside(found: Stages) -> list[str]:
     done = [cause(name, causes) for name, at in causes.items() if not isinstance(at, Sequence) and at <= last]
     named = {*explained, *(cause(name, causes) for name in found.onsets["cause"][found.onsets["onset"]])}
     others = [what for what in done if what not in named]
-    episodes = found.episodes.head(NAMED).to_dict("records")
     return [
-        *(_episode(row, found.context) for row in episodes),
+        *_episodes(found),
         *([f"In weights alone, {'; '.join(lines)}."] if lines else []),
         *([f"Beside, and small: {'; '.join(small)}."] if small else []),
         *(
@@ -235,11 +239,26 @@ def _beside(found: Stages) -> list[str]:
     ]
 
 
-def _episode(row: Row, context: Context) -> str:
-    size = abs(row["after"] - row["before"])
-    ends = {name: level(row[name], size) for name in ("before", "after") if np.isfinite(size)}
-    times = {name: at(row[name]) for name in ("start", "end")}
-    return EPISODES[row["kind"]].format(**{**row, **ends, **times}, label=capital(context.quantity(row).label))
+def _episodes(found: Stages) -> list[str]:
+    """Tell episodes; several spikes of a curve are counted in one sentence."""
+    together = found.episodes.groupby(["kind", "probe", "quantity"], sort=False)
+    groups = [of.to_dict("records") for _, of in together]
+    told = [of if len(of) > SEVERAL else [row] for of in groups for row in of[: 1 if len(of) > SEVERAL else None]]
+    return [_episode(of, found.context) for of in sorted(told, key=lambda of: float(of[0]["start"]))[:NAMED]]
+
+
+def _episode(rows: Sequence[Row], context: Context) -> str:
+    row = rows[0]
+    kind = "spikes" if len(rows) > 1 else row["kind"] if row["beside"] or row["kind"] != "overfits" else "turns up"
+    levels = {name: float(np.median([each[name] for each in rows])) for name in ("before", "after")}
+    size = abs(levels["after"] - levels["before"])
+    ends = {name: level(one, size) for name, one in levels.items() if np.isfinite(size)}
+    last = rows[-1]["end"]
+    times = {"start": at(row["start"]), "end": at(last if np.isfinite(last) else rows[-1]["start"])}
+    open_end = "" if np.isfinite(last) else ", the last not over at the end"
+    spikes = "spikes" if levels["after"] > levels["before"] else "collapses"
+    told = {"label": capital(context.quantity(row).label), "number": len(rows), "spikes": spikes, "open_end": open_end}
+    return EPISODES[kind].format(**{**row, **ends, **times, **told})
 
 
 def _gradual(found: Stages) -> list[str]:

@@ -291,3 +291,47 @@ def test_a_loss_that_fades_to_zero_is_none_of_trainers_nan() -> None:
     losses = [3.0, 1.0, 0.3, 0.02, 0.0, 0.0, 0.0, 0.0]
     table = read_log({"step": range(8), "loss": losses, "grad_norm": [1.0] * 8})
     assert table[table["quantity"] == "loss"]["value"].tolist() == losses
+
+
+@pytest.mark.parametrize("sign", [" ± ", "±", " +/- "])
+@pytest.mark.parametrize("name", ["log.csv", "log.json"])
+def test_an_error_in_the_cell_of_its_value_is_its_error(name: str, sign: str, tmp_path: Path) -> None:
+    frame = pd.DataFrame({"step": range(4), "acc": [f"0.{i}5{sign}0.012" for i in range(4)]})
+    frame.to_csv(tmp_path / name, index=False) if name.endswith("csv") else frame.to_json(
+        tmp_path / name, orient="records"
+    )
+    table = read_log(tmp_path / name)
+    assert table["value"].tolist() == [0.05, 0.15, 0.25, 0.35]
+    assert (table["hi"] - table["value"]).to_numpy() == pytest.approx(1.96 * 0.012, rel=1e-3)
+
+
+def test_a_range_in_a_cell_is_text(tmp_path: Path) -> None:
+    cells = pd.DataFrame(
+        {"step": range(4), "loss": [3.0, 2.0, 1.5, 1.2], "pages": [f"{i} - {i + 9}" for i in range(4)]}
+    )
+    cells.to_csv(tmp_path / "log.csv", index=False)
+    assert read_log(tmp_path / "log.csv")["quantity"].unique().tolist() == ["loss"]
+
+
+@pytest.mark.parametrize("second", ["acc,step,loss", "step,loss,acc,grad_norm", "step,acc"])
+def test_a_second_header_in_the_middle_is_read_as_one(second: str, tmp_path: Path) -> None:
+    later = [",".join({"step": str(10 * i), "loss": "1.5", "acc": "0.9"}.get(n, "7") for n in second.split(","))
+             for i in range(4, 8)]  # fmt: skip
+    (tmp_path / "log.csv").write_text(
+        "\n".join(["step,loss,acc", *(f"{10 * i},3,0.1" for i in range(4)), second, *later])
+    )
+    acc = read_log(tmp_path / "log.csv").query("quantity == 'acc'")
+    assert acc["step"].tolist() == [*range(0, 80, 10)]
+    assert acc["value"].tolist() == [0.1] * 4 + [0.9] * 4
+
+
+def test_words_among_the_values_of_a_table_are_no_header(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text("step,loss,note\n0,3,loss\n10,2,step\n20,1,loss\n30,1,none\n")
+    assert read_log(tmp_path / "log.csv")["value"].tolist() == [3, 2, 1, 1]
+
+
+def test_a_length_of_completions_of_which_none_ended_is_none() -> None:
+    lengths = [90.2, 88.0, 0.0, 94.4, 91.0]
+    names = "completions/mean_terminated_length", "completions/mean_length"
+    table = read_log({"step": range(5), **dict.fromkeys(names, lengths)})
+    assert [len(rows) for _, rows in table.groupby("quantity")] == [5, 4]

@@ -204,3 +204,32 @@ def test_a_last_value_without_a_step_is_left_out_of_tensorboards_curve(tmp_path:
     with pytest.warns(UserWarning, match="the last value of loss, at step 0, is left out: logged without a step"):
         table = read_log(tmp_path)
     assert table["value"].tolist() == [10.0 - step for step in range(10)]
+
+
+def lightning_versions(folder: Path, *starts: int) -> None:
+    """Write a version of Lightning's CSVLogger for each first step."""
+    from lightning.pytorch.loggers import CSVLogger
+
+    for version, start in enumerate(starts):
+        logger = CSVLogger(str(folder.parent), name=folder.name, version=version)
+        for step in range(start, start + 50, 10):
+            logger.log_metrics({"train_loss": 3.0 - step / 100}, step)
+        logger.save()
+
+
+def test_versions_of_lightning_that_follow_one_another_are_one_run(tmp_path: Path) -> None:
+    lightning_versions(tmp_path / "logs", 0, 50)
+    table = read_log(tmp_path / "logs")
+    assert (table["run"].nunique(), table["step"].tolist()) == (1, [*range(0, 100, 10)])
+
+
+def test_versions_of_lightning_with_the_same_steps_are_runs_and_one_is_a_run(tmp_path: Path) -> None:
+    lightning_versions(tmp_path / "logs", 0, 0)
+    assert read_log(tmp_path / "logs").groupby("run").size().to_dict() == {"version_0": 5, "version_1": 5}
+    assert len(read_log(tmp_path / "logs" / "version_1")) == 5
+
+
+def test_a_folder_of_other_tables_is_none_of_lightning(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "metrics.csv").write_text("step,loss\n0,1\n")
+    assert not is_log(tmp_path)

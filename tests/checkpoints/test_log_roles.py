@@ -124,3 +124,20 @@ def test_a_share_of_right_answers_has_bounds(
     name: str, values: list[float], bounds: tuple[int | None, int | None]
 ) -> None:
     assert range_of(name, np.array(values)) == bounds
+
+
+@pytest.mark.parametrize("name", ["reward_std", "reward std_dev"])
+def test_a_deviation_of_single_answers_is_no_error_of_their_mean_and_no_curve(name: str) -> None:
+    rewards = np.linspace(0.1, 0.6, 40) + 0.01 * np.random.default_rng(0).standard_normal(40)
+    table = read_log({"step": np.arange(40), "reward": rewards, name: 0.3 + 0.01 * rewards})
+    assert table["quantity"].unique().tolist() == ["reward"]
+    assert table["lo"].isna().all()
+
+
+@pytest.mark.parametrize(("name", "size"), [("reward_std", 0.02), ("reward_stderr", 0.3)])
+def test_a_deviation_as_large_as_the_scatter_and_a_standard_error_of_any_size_are_errors(
+    name: str, size: float
+) -> None:
+    rewards = 0.4 + 0.02 * np.random.default_rng(0).standard_normal(40)
+    table = read_log({"step": np.arange(40), "reward": rewards, name: np.full(40, size)})
+    assert (table["hi"] - table["value"]).to_numpy() == pytest.approx(1.96 * size, rel=1e-3)

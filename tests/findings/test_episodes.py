@@ -69,7 +69,67 @@ def test_overfitting_is_that_held_out_and_training_data_part() -> None:
     assert 3000 < one["start"] < 5500
     (same,) = found(loss=decay(2), train_loss=decay(), val_loss=decay(1) + turns)
     assert same["beside"] == "train_loss"
-    assert found(val_loss=decay(1) + turns) == found(train_loss=decay() + turns, val_loss=decay(1) + turns) == []
+    assert found(train_loss=decay() + turns, val_loss=decay(1) + turns) == []
+
+
+@pytest.mark.parametrize("name", ["held_loss", "held_out_loss", "heldout/loss", "eval_loss"])
+def test_a_held_out_loss_is_known_by_its_name(name: str) -> None:
+    turns = np.clip(STEPS - 4000, 0, None) * 1e-4
+    (one,) = found(**{"train_loss": decay(), name: decay(1) + turns})
+    assert (one["kind"], one["beside"]) == (EpisodeKind.OVERFITS, "train_loss")
+    (alone,) = found(**{name: decay(1) + turns})
+    assert (alone["kind"], alone["beside"], alone["start"]) == (EpisodeKind.OVERFITS, "", one["start"])
+
+
+def test_the_minimum_of_a_held_out_loss_is_its_lowest_checkpoint_even_the_second() -> None:
+    losses = np.append(6.2, np.linspace(2.0, 4.4, 30))
+    table = read_log({"step": 400 * np.arange(31), "eval_loss": losses})
+    (one,) = episodes_of(followed(table)).to_dict("records")
+    assert (one["start"], one["before"]) == (400, 2.0)
+    (told,) = (line for line in answer(find_stages(table)) if "minimum" in line)
+    assert told == "Eval_loss has its minimum at step 400, and rises from 2.00 to 4.32: as in overfitting."
+
+
+def test_a_loss_that_only_falls_and_a_score_that_turns_have_no_minimum_to_tell() -> None:
+    assert found(val_loss=decay(1)) == []
+    assert found(val_score=decay(1) + np.clip(STEPS - 4000, 0, None) * 1e-4) == []
+
+
+def collapses(number: int, *, last: bool) -> tuple[np.ndarray, list[int]]:
+    """Return an accuracy that is learned at step 1000, and lost at so many rows, if asked at the last one too."""
+    accuracy = np.where(STEPS > 1000, 0.98, 0.1) + 0.004 * np.random.default_rng(0).standard_normal(len(STEPS))
+    rows = [*range(40, 190, 150 // number)][:number]
+    accuracy[rows] = 0.5
+    accuracy[-1] = 0.5 if last else accuracy[-1]
+    return accuracy, rows
+
+
+@pytest.mark.parametrize("number", [5, 30])
+def test_many_collapses_do_not_hide_one_another_and_are_counted(number: int) -> None:
+    accuracy, rows = collapses(number, last=False)
+    told = found(accuracy=accuracy)
+    assert [one["start"] for one in told] == [STEPS[row] for row in rows]
+    (line,) = (
+        line for line in answer(find_stages(read_log({"step": STEPS, "accuracy": accuracy}))) if "not st" in line
+    )
+    assert line.startswith(f"Accuracy has {number} collapses, from 0.98 to 0.50, from step {STEPS[rows[0]]} to")
+
+
+def test_the_level_at_the_end_is_that_of_the_plateau_if_the_last_row_is_one_collapse_more() -> None:
+    accuracy, rows = collapses(6, last=True)
+    stages = find_stages(read_log({"step": STEPS, "accuracy": accuracy}))
+    assert stages.episodes["start"].tolist() == [*STEPS[rows], STEPS[-1]]
+    assert np.isnan(stages.episodes["end"].iloc[-1])
+    assert stages.levels["after"].iloc[-1] == pytest.approx(0.98, abs=0.02)
+    assert any("7 collapses" in line and "the last not over at the end" in line for line in answer(stages))
+
+
+def test_a_last_row_that_falls_without_any_before_it_is_a_level_and_no_collapse() -> None:
+    accuracy = np.where(STEPS > 1000, 0.98, 0.1)
+    accuracy[-1] = 0.5
+    stages = find_stages(read_log({"step": STEPS, "accuracy": accuracy}))
+    assert stages.episodes.empty
+    assert stages.levels["after"].iloc[-1] == 0.5
 
 
 def test_a_test_that_follows_long_after_training_is_grokking() -> None:
@@ -119,10 +179,10 @@ def test_levels_are_those_that_a_reader_finds_on_the_curve() -> None:
 
 
 def test_heads_and_curves_that_are_not_finite_have_none(one_onset: pd.DataFrame) -> None:
-    assert levels_of(of_whole_model(followed(one_onset)), [0.0], 9).empty
+    assert levels_of(of_whole_model(followed(one_onset)), [0.0], 9, episodes_of([])).empty
     table = read_log({"step": WHOLE_MODEL_STEPS, "loss": JUMP})
     table.loc[5, "value"] = np.nan
-    assert levels_of(of_whole_model(followed(table)), [0.0], 2000).empty
+    assert levels_of(of_whole_model(followed(table)), [0.0], 2000, episodes_of([])).empty
 
 
 EVEN = np.arange(0, 1000, 25)

@@ -116,6 +116,19 @@ def test_a_cause_coincides_within_the_transition_only() -> None:
     assert not coincidence(ONE, {"late": 1000}, STEPS)
 
 
+@pytest.mark.parametrize("start", [2400, 2700])
+def test_a_fall_in_a_cool_down_that_the_run_ends_in_is_explained_by_it(start: int) -> None:
+    steps = np.arange(0, 3001, 25)
+    part = np.clip((steps - start) / (3000 - start), 0, 1)
+    noise = 0.01 * np.random.default_rng(1).standard_normal(len(steps))
+    loss = 1.8 + 2.2 * (1 + steps / 60) ** -0.5 - 0.25 * part**0.8 + noise
+    stages = find_stages(read_log({"step": steps, "loss": loss, "lr": 1e-3 * (1 - part)}))
+    assert stages.causes == {"the learning rate's cool-down": (start, 3000)}
+    assert len(stages) == 1
+    jump = loss - np.where(steps > 1500, 1, 0)
+    assert len(find_stages(read_log({"step": steps, "loss": jump, "lr": 1e-3 * (1 - part)}))) == 2
+
+
 @pytest.mark.parametrize("hi", [0.1, 9.0])
 def test_what_happened_after_half_of_a_transition_did_not_begin_it(hi: float) -> None:
     one = ONE._replace(times=TIMES + np.array([0, 0, hi - 0.1]))

@@ -168,3 +168,21 @@ def test_numbers_are_as_fine_as_the_smallest_type_that_holds_them() -> None:
 def test_the_grain_divides_all_differences() -> None:
     grains = [_grain(values) for values in (np.arange(10) / 50, np.arange(10) ** 0.5, np.arange(2))]
     assert grains == pytest.approx([0.02, 0, 0])
+
+
+def test_one_answer_of_twenty_more_is_no_onset_where_the_shares_say_that_there_are_twenty() -> None:
+    shares = np.array([12, 15, 16, 13, 13, 14, 12, 17, 14, 13] + [18] * 12 + [19] * 12 + [20] * 12) / 20
+    of_shares, of_others = (
+        find_onsets(read_log({"step": np.arange(46), "ratio": values})) for values in (shares, shares + shares**9 / 99)
+    )
+    assert of_shares[["before", "after"]].to_numpy() == pytest.approx(np.array([[0.65, 0.9]]), abs=0.01)
+    assert of_others["onset"].sum() == 3
+
+
+@pytest.mark.parametrize(("level", "onsets"), [(0.0178, 0), (0.0150, 1)])
+def test_a_head_that_keeps_nine_tenths_of_its_level_only_drifts(level: float, onsets: int) -> None:
+    steps, generator = np.arange(0, 4000, 50), np.random.default_rng(0)
+    fall = 1 / (1 + np.exp((steps - 2000) / 100))
+    heads = {f"prev/L0H{head}": 0.02 + 2e-5 * generator.standard_normal(len(steps)) for head in range(4)}
+    heads["prev/L0H2"] += (level - 0.02) * (1 - fall)
+    assert find_onsets(read_log({"step": steps, **heads}))["onset"].sum() == onsets

@@ -35,6 +35,15 @@ def onsets(times: Sequence[float] | np.ndarray, error: float = 0.05, probe: str 
     return pd.DataFrame({**heads, **{"t10": t50, "t50": t50, "t90": t50}, **ends}).assign(**of)
 
 
+@pytest.mark.parametrize(("first", "second"), [(0, 100), (512, 1000), (5000, 6000), (250_000, 300_000)])
+def test_a_transition_within_a_gap_has_the_checkpoints_at_its_ends_as_interval(first: int, second: int) -> None:
+    before, after = np.linspace(0, first, 12 if first else 1), np.linspace(second, 3 * second, 13)
+    steps = np.unique(np.concatenate([before, after]).round().astype(int))
+    table = read_log({"step": steps, "accuracy": np.where(steps > first, 0.9, 0.1)})
+    row = find_stages(table).table.iloc[1]
+    assert (row["start_lo"], row["start_hi"]) == (first, second)
+
+
 def placed(
     frame: pd.DataFrame, boundaries: Sequence[RunTransition] = (), taken_over: Sequence[Crossing] = ()
 ) -> list[RunTransition]:
