@@ -129,7 +129,7 @@ def _models(
     # Outliers of up to two checkpoints are no part of the range in which sizes are measured.
     whole, smooth = (np.ptp(each, axis=1) for each in (values, running_median(values, 5)))
     unit, centre = np.where(smooth > 0, smooth, np.where(whole > 0, whole, 1.0)), np.median(values, axis=1)
-    scaled = ((values - centre[:, None]) / unit[:, None]).T.clip(-FAR, FAR)
+    scaled = ((values - centre[:, None]) / unit[:, None]).clip(-FAR, FAR)
     given = None if errors is None else tuple((errors / unit).tolist())
     deviations = None if relative is None else tuple(relative.tolist())
     covariances = covariances_of(key, tuple(known), given, deviations, settings)

@@ -11,7 +11,7 @@ from scipy.special import gammaln
 
 from stagewise.statistics._effects._fits import Fits, Problem, joined
 
-PART = 32
+PART = 16
 """Fits that are held in the processor's cache together."""
 
 SETTLED = 0.02
@@ -35,13 +35,13 @@ class _Ascent:
         s, of, atoms = problem.settings, problem.covariances, problem.atoms
         self.fits, self.s, self.of, self.few = fits, s, of, fits.changes
         self.effects = fits.shape.shape[1]
-        whitening = of.whitening[fits.setting]
-        self.curves = _product(whitening, problem.curves.T[fits.curve])
-        self.columns = np.matmul(whitening, atoms.columns.T[fits.atoms].transpose(0, 2, 1))
-        self.products = np.matmul(self.columns.transpose(0, 2, 1), self.columns)
-        self.along = np.matmul(self.curves[:, None], self.columns)[:, 0]
+        columns, curves = atoms.columns[fits.atoms], problem.curves[fits.curve][:, None]
+        within = of.inverse(fits.setting, curves)
+        self.own, self.along = (within * curves).sum((1, 2)), np.matmul(within, columns.transpose(0, 2, 1))[:, 0]
+        self.products = of.products(fits.setting, columns)
         self.norms = np.diagonal(self.products, axis1=1, axis2=2)
-        self.prior = [each[fits.atoms] for each in (atoms.other, atoms.within)]
+        is_change, prior = fits.atoms >= atoms.first_change, atoms.prior[fits.atoms]
+        self.prior = [np.where(here, prior, -np.inf) for here in (~is_change, is_change)]
         self.family, self.reach = atoms.of_family[fits.atoms], problem.reach[fits.curve]
         self.shape, self.size = fits.shape.copy(), fits.size.copy()
         self.parts = [_product(self.products, mean) for mean in (self.shape * self.size).transpose(1, 0, 2)]
@@ -108,8 +108,8 @@ class _Ascent:
 
     def _set_noise(self, spread: np.ndarray | float) -> np.ndarray:
         """Set the variance of the noise, unless errors give it; return the squares that are expected to remain."""
-        fitted = _product(self.columns, (self.shape * self.size).sum(1))
-        rest = np.square(self.curves - fitted, dtype=float).sum(1) + spread
+        mean = (self.shape * self.size).sum(1)
+        rest = np.maximum(self.own + (mean * (self.total - 2 * self.along)).sum(1), 0) + spread
         least = self.s.resolution**2
         noise = np.maximum(rest / self.of.freedom, least) if self.of.scaled else np.ones(len(rest))
         self.noise = noise

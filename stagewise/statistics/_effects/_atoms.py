@@ -36,11 +36,11 @@ class Kind(enum.IntEnum):
 
 @dataclasses.dataclass(frozen=True)
 class Atoms:
-    """Shapes at the checkpoints, in units of what they change over them: [step, atom].
+    """Shapes at the checkpoints, in units of what they change over them: [atom, step].
 
     `family` is the width or shape of a change, which others may share. `times` are log(1 + step) at each part of the
-    way, known to a cell as wide as `cell`, both [atom, part]. `within` is the log prior of a change in its family,
-    `other` that of all that is none.
+    way, known to a cell as wide as `cell`, both [atom, part]. `prior` is the log prior of a change in its family, of
+    another shape among all that are none. Changes are the last, from `first_change` on.
     """
 
     columns: np.ndarray
@@ -48,8 +48,8 @@ class Atoms:
     family: np.ndarray
     times: np.ndarray
     cell: np.ndarray
-    within: np.ndarray
-    other: np.ndarray
+    prior: np.ndarray
+    first_change: int
 
     @functools.cached_property
     def of_family(self) -> np.ndarray:
@@ -101,18 +101,18 @@ def atoms_of(steps: tuple[float, ...], settings: EffectSettings) -> Atoms:
     t = np.asarray(steps)
     rows = _Rows(len(t))
     rows.add(np.zeros(len(t)), Kind.NONE)
-    _add_changes(rows, np.log1p(t), settings)
     _add_excursions(rows, settings)
     _add_gradual(rows, t, settings)
+    others = len(rows.rows)
+    _add_changes(rows, np.log1p(t), settings)
     values, kinds, families, times, cells, weights = zip(*rows.rows, strict=True)
-    kind, family, weight = np.array(kinds), np.array(families), np.array(weights)
-    within = np.full(len(kind), -np.inf)
-    for number in np.unique(family[family >= 0]):
-        within[family == number] = np.log(weight[family == number] / weight[family == number].sum())
-    other = np.full(len(kind), -np.inf)
-    for each, share in zip((Kind.NONE, Kind.GRADUAL, Kind.EXCURSION), settings.shares, strict=True):
-        other[kind == each] = np.log(share * weight[kind == each] / weight[kind == each].sum())
-    return Atoms(np.array(values).T, kind, family, np.array(times), np.array(cells), within, other)
+    kind, family, prior = np.array(kinds), np.array(families), np.array(weights)
+    groups = [family == number for number in np.unique(family[others:])]
+    groups += [kind == each for each in (Kind.NONE, Kind.GRADUAL, Kind.EXCURSION)]
+    shares = [1.0] * (len(groups) - 3) + [*settings.shares]
+    for group, share in zip(groups, shares, strict=True):
+        prior[group] = np.log(share * prior[group] / prior[group].sum())
+    return Atoms(np.array(values), kind, family, np.array(times), np.array(cells), prior, others)
 
 
 def _sigmoid(u: np.ndarray, middle: float, width: float) -> np.ndarray:
@@ -127,8 +127,7 @@ def _add_changes(rows: _Rows, u: np.ndarray, s: EffectSettings) -> None:
         rows.add((np.arange(len(u)) > k).astype(float), Kind.CHANGE, 1.0, 0, np.full(3, middle), np.full(3, gap))
         for number, width in enumerate(widths):
             cell = s.apart * width
-            crowded = gap < cell and k and int(middle / cell) == int(middles[k - 1] / cell)
-            if width < s.narrowest * gap or crowded:
+            if width < s.narrowest * gap or _is_crowded(middles, k, gap, cell):
                 continue
             # A narrow one at a checkpoint has a value of its own there; between two, none has its half at one.
             places = [middle, u[k + 1]] if gap > cell and k < len(gaps) - 1 else [middle]
@@ -139,18 +138,29 @@ def _add_changes(rows: _Rows, u: np.ndarray, s: EffectSettings) -> None:
                 cell_of = OVERLAP * np.hypot(share, OF_WIDTH * width * way)
                 rows.add(_sigmoid(u, place, width), Kind.CHANGE, share, 2 + number // 2, place + width * way, cell_of)
         for tail in s.tails if k >= s.begun else ():
-            for place in (middle, u[k]):
+            cell, since = s.apart / 4 / tail, -np.log1p(-PARTS) / tail
+            if _is_crowded(middles, k, gap, cell):
+                continue
+            places = [u[k], middle] if gap > cell else [u[k]]
+            share = max(gap, cell) / len(places)
+            for place in places:
                 onset = -np.expm1(-tail * np.clip(u - place, 0, None))
-                since = -np.log1p(-PARTS) / tail
-                rows.add(onset, Kind.CHANGE, 0.5, 1, place + since, OVERLAP * np.hypot(gap / 2, OF_TAIL * since))
+                rows.add(onset, Kind.CHANGE, share / gap, 1, place + since, OVERLAP * np.hypot(share, OF_TAIL * since))
+
+
+def _is_crowded(middles: np.ndarray, k: int, gap: float, cell: float) -> bool:
+    """Whether the gap before is in the same cell of places that are as good as one."""
+    return bool(gap < cell and k and int(middles[k] / cell) == int(middles[k - 1] / cell))
 
 
 def _add_excursions(rows: _Rows, s: EffectSettings) -> None:
     """Add deviations of a few neighbouring checkpoints with others before and after, and of the last checkpoint."""
     for start, length in itertools.product(range(1, rows.number), range(1, s.longest_excursion + 1)):
-        if start + length < rows.number or length == 1:
-            place = np.arange(rows.number)
+        place = np.arange(rows.number)
+        if start + length < rows.number:
             rows.add(((place >= start) & (place < start + length)).astype(float), Kind.EXCURSION)
+    # One that begins at the last checkpoint may be of any length.
+    rows.add((np.arange(rows.number) == rows.number - 1).astype(float), Kind.EXCURSION, s.longest_excursion)
 
 
 def _add_gradual(rows: _Rows, t: np.ndarray, s: EffectSettings) -> None:

@@ -1,18 +1,17 @@
-"""Settings of the smooth process and the noise on a run's checkpoints, each with what whitens a curve under it."""
+"""Settings of the smooth process and the noise on a run's checkpoints: the inverse of each one's covariance."""
 
 import dataclasses
 import functools
 import itertools
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg.lapack import dtrtri
 
+from stagewise.statistics._effects._noises import Correlated, Given
 from stagewise.statistics._effects._settings import EffectSettings
 
-JITTER = 1e-9
-"""Added to the diagonal, in variances of the noise, where rounding makes a covariance indefinite."""
+NEGLIGIBLE = 1e-9
+"""Eigenvalue of a smooth process below which it is left out: at the largest ratio a thousandth of the noise."""
 
 
 class Setting(NamedTuple):
@@ -32,31 +31,53 @@ class Setting(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Covariances:
-    """All settings, with W such that W y is white and free of offset and known columns: [setting, step, step].
+    """All settings: each the inverse of a noise, less what its smooth process, offset and known columns explain.
 
-    `surprise` is half of the log determinant, less the log prior; `freedom` the degrees that are left. Where errors are
-    given, the scale of the covariance is known, and `scaled` is false. `noises` makes the covariance of a setting's
-    noise alone: [step, step].
+    That is W'W - Z'Z: W whitens the noise `of` the setting, Z is what is `explained`, [setting, rank, step]. `surprise`
+    is half of the log determinant, less the log prior; `freedom` the degrees that are left. Where errors are given, the
+    scale of the covariance is known, and `scaled` is false.
     """
 
     settings: tuple[Setting, ...]
-    whitening: np.ndarray
+    noises: Correlated | Given
+    of: np.ndarray
+    explained: np.ndarray
     surprise: np.ndarray
     freedom: int
     scaled: bool
-    noises: Callable[[Setting], np.ndarray] = dataclasses.field(repr=False, compare=False)
     _norms: dict[int, np.ndarray] = dataclasses.field(default_factory=dict, repr=False, compare=False)
 
+    def products(self, setting: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """Return the products of values with one another, each fit's under its setting: [fit, value, value]."""
+        white, along = self.noises.white(self.of[setting], values), self._along(setting, values)
+        return np.asarray(white @ white.transpose(0, 2, 1) - along @ along.transpose(0, 2, 1))
+
+    def all_products(self, values: np.ndarray) -> np.ndarray:
+        """Return the products of values with one another under all settings: [setting, fit, value, value]."""
+        along = np.tensordot(self.explained, values, (2, 2)).transpose(0, 2, 3, 1)
+        return np.asarray(self.noises.products(values)[self.of] - along @ along.transpose(0, 1, 3, 2))
+
+    def inverse(self, setting: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """Return values times the inverse of the covariance of each one's setting: [fit, value, step]."""
+        of = self.of[setting]
+        whole = self.noises.back(of, self.noises.white(of, values))
+        return np.asarray(whole - self._along(setting, values) @ self.explained[setting])
+
     def norms(self, columns: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-        """Return the squared lengths of whitened columns under some settings: [chosen, column]."""
+        """Return the squared lengths of columns [column, step] under some settings: [chosen, column]."""
         for setting in set(chosen.tolist()) - self._norms.keys():
-            self._norms[setting] = np.square(self.whitening[setting] @ columns).sum(0)
+            white = self.noises.white(self.of[[setting]], columns[None])[0]
+            along = columns @ self.explained[setting].T
+            self._norms[setting] = np.square(white).sum(1) - np.square(along).sum(1)
         return np.array([self._norms[setting] for setting in chosen.tolist()])
 
     def noise_in(self, residual: np.ndarray, setting: int) -> np.ndarray:
         """Return the noise that is expected in what the effects of a curve leave; the rest is the smooth process."""
-        whitening = self.whitening[setting]
-        return np.asarray(self.noises(self.settings[setting]) @ (whitening.T @ (whitening @ residual)))
+        within = self.inverse(np.array([setting]), residual[None, None])[0, 0]
+        return np.asarray(self.noises.covariance(int(self.of[setting])) @ within)
+
+    def _along(self, setting: np.ndarray, values: np.ndarray) -> np.ndarray:
+        return np.asarray(values @ self.explained[setting].transpose(0, 2, 1))
 
 
 @functools.lru_cache(maxsize=8)
@@ -72,40 +93,79 @@ def covariances_of(
     over Matern's 5/2, nulls none.
     """
     t = np.asarray(steps)
-    # Nothing is resolved below the first gap: logarithms count from it.
-    log = np.log(t - t[0] + t[1] - t[0])
-    spans = (np.abs(each[:, None] - each) / (each[-1] - each[0]) for each in (log, t))
-    processes = [
-        (i == 1, length, np.exp(-0.5 * (d / length) ** 2)) for i, d in enumerate(spans) for length in s.lengths
-    ]
-    shared = np.stack([np.ones(len(t)), *((t >= step).astype(float) for step in known)], axis=1)
-    scale = 1.0 if errors is None else float(np.sqrt(np.mean(np.square(errors))))
-    given = np.zeros((len(t), len(t))) if errors is None else np.diag(np.square(np.asarray(errors) / scale))
-    noise_of = functools.partial(
-        _covariance, given=given, level=np.ones(len(t)) if relative is None else np.asarray(relative), s=s
-    )
-    settings, covariances, prior = list[Setting](), list[np.ndarray](), list[float]()
-    for noise, of_noise in _noises(s, given=errors is not None):
-        base = noise_of(noise)
+    shared = np.stack([np.ones(len(t)), *((t >= step).astype(float) for step in known)])
+    kinds = _noises(s, given=errors is not None)
+    scale, noises = _noises_on(t, [one for one, _ in kinds], errors, relative, s)
+    processes = [(in_steps, length, scale * root) for in_steps, length, root in _processes(t, s)]
+    settings, of, surprise, explained = list[Setting](), list[int](), list[float](), list[np.ndarray]()
+
+    def add(setting: Setting, place: int, root: np.ndarray, prior: float) -> None:
+        rows, half = _explained(noises, place, root, setting.ratio, shared)
+        settings.append(setting)
+        of.append(place)
+        explained.append(rows)
+        surprise.append(half - prior)
+
+    for i, (noise, prior) in enumerate(kinds):
         # Noise that is nearly a random walk leaves nothing to a smooth process.
         # Correlated noise whose level changes has none for speed, nor have bursts.
         alone = noise.correlation >= s.nearly or (noise.growth and noise.correlation) or noise.bursts
+        add(noise, i, shared[:0], prior if alone else prior + np.log(1 - s.smooth))
         several = [] if alone else [*itertools.product(processes, s.ratios)]
-        settings.append(noise)
-        covariances.append(base)
-        prior.append(of_noise + (np.log(1 - s.smooth) if several else 0.0))
-        for (in_steps, length, kernel), ratio in several:
-            settings.append(noise._replace(ratio=ratio, in_steps=in_steps, length=length))
-            covariances.append(base + ratio * kernel)
-            prior.append(of_noise + np.log(s.smooth / len(several)))
-    whitening, half = _whitened(np.array(covariances), shared)
-    freedom = len(t) - shared.shape[1]
-    surprise = half + np.log(scale) * freedom - np.array(prior)
+        for (in_steps, length, root), ratio in several:
+            setting = noise._replace(ratio=ratio, in_steps=in_steps, length=length)
+            add(setting, i, root, prior + np.log(s.smooth / len(several)))
+    padded = np.zeros((len(settings), max(map(len, explained)), len(t)))
+    for rows, each in zip(padded, explained, strict=True):
+        rows[: len(each)] = each
+    freedom = len(t) - len(shared)
+    return Covariances(tuple(settings), noises, np.array(of), padded, np.array(surprise), freedom, errors is None)
 
-    def noises(setting: Setting) -> np.ndarray:
-        return scale**2 * noise_of(setting)
 
-    return Covariances(tuple(settings), whitening / scale, surprise, freedom, errors is None, noises)
+def _noises_on(
+    t: np.ndarray, kinds: list[Setting], errors: tuple[float, ...] | None, relative: tuple[float, ...] | None,
+    s: EffectSettings,
+) -> tuple[float, Correlated | Given]:  # fmt: skip
+    """Return the deviation of a noise of variance one, and the noises."""
+    correlations = np.array([one.correlation for one in kinds])
+    if errors is None:
+        level = np.array([_level(one, len(t), s) for one in kinds])
+        return 1.0, Correlated.of(correlations, level * (1.0 if relative is None else np.asarray(relative)))
+    variances = np.square(errors)
+    scale = float(np.sqrt(variances.mean()))
+    return scale, Given.of(variances, scale**2 * np.array([one.noise for one in kinds]), correlations)
+
+
+def _processes(t: np.ndarray, s: EffectSettings) -> list[tuple[bool, float, np.ndarray]]:
+    """Return whether each process has its length in steps, that length, and rows whose products are its kernel."""
+    # Nothing is resolved below the first gap: logarithms count from it.
+    log, result = np.log(t - t[0] + t[1] - t[0]), list[tuple[bool, float, np.ndarray]]()
+    for in_steps, length in itertools.product((False, True), s.lengths):
+        place = t if in_steps else log
+        distances = (place[:, None] - place) / (place[-1] - place[0]) / length
+        sizes, vectors = np.linalg.eigh(np.exp(-0.5 * distances**2))
+        kept = sizes > NEGLIGIBLE
+        result.append((in_steps, length, (vectors[:, kept] * np.sqrt(sizes[kept])).T))
+    return result
+
+
+def _explained(
+    noises: Correlated | Given, place: int, root: np.ndarray, ratio: float, shared: np.ndarray
+) -> tuple[np.ndarray, float]:
+    """Return Z of a process of some ratio and of shared rows, whose variance is infinite, and half the log determinant
+    of the restricted likelihood.
+    """
+    one = np.array([place])
+    white = noises.white(one, np.concatenate([root, shared])[None])[0]
+    process, free = white[: len(root)], white[len(root) :]
+    sizes, vectors = np.linalg.eigh(process @ process.T)
+    sizes = ratio * np.maximum(sizes, 0)
+    process = (vectors * np.sqrt(ratio / (1 + sizes))).T @ process
+    rest = free - free @ process.T @ process
+    factor = np.linalg.cholesky(rest @ free.T)
+    rows = noises.back(one, np.concatenate([process, np.linalg.solve(factor, rest)])[None])[0]
+    half = float(noises.log_deviations[place] + 0.5 * np.log1p(sizes).sum() + np.log(np.diagonal(factor)).sum())
+    return rows, half
 
 
 def _noises(s: EffectSettings, *, given: bool) -> list[tuple[Setting, float]]:
@@ -126,25 +186,8 @@ def _noises(s: EffectSettings, *, given: bool) -> list[tuple[Setting, float]]:
     return steady + [(Setting(bursts=each), np.log(s.bursting / 2 / number)) for each, number in either]
 
 
-def _covariance(noise: Setting, given: np.ndarray, level: np.ndarray, s: EffectSettings) -> np.ndarray:
-    """Return the covariance of the noise of a setting beside that of given errors, of a level at each checkpoint."""
-    place, level = np.arange(len(given)), level * _level(noise, len(given), s)
-    return np.asarray(
-        given + noise.noise * noise.correlation ** np.abs(place[:, None] - place) * level[:, None] * level
-    )
-
-
 def _level(setting: Setting, number: int, s: EffectSettings) -> np.ndarray:
     """Return the relative level of the noise at each checkpoint."""
     part = np.linspace(0, 1, number)
     during = np.any([(part >= start) & (part <= start + s.burst) for start in (*setting.bursts, 2)], axis=0)
     return np.asarray(np.exp(setting.growth * (part - 0.5)) * np.where(during, s.raised, 1))
-
-
-def _whitened(covariances: np.ndarray, shared: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return what whitens, free of the shared columns, and half the log determinants of the restricted likelihood."""
-    factors = np.linalg.cholesky(covariances + JITTER * np.eye(len(shared)))
-    inverse = np.stack([dtrtri(each, lower=1)[0] for each in factors])
-    columns, rest = np.linalg.qr(inverse @ shared)
-    whole = np.concatenate([np.diagonal(each, axis1=1, axis2=2) for each in (factors, rest)], axis=1)
-    return inverse - columns @ (columns.transpose(0, 2, 1) @ inverse), np.log(np.abs(whole)).sum(1)

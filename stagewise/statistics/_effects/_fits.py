@@ -11,7 +11,7 @@ from stagewise.statistics._effects._settings import EffectSettings
 
 
 class Problem(NamedTuple):
-    """Curves in ranges, [step, curve], with the shapes and the settings of their checkpoints.
+    """Curves in ranges, [curve, step], with the shapes and the settings of their checkpoints.
 
     `reach` is the prior variance of what is no change: outliers lie beyond the range of the rest, [curve].
     """

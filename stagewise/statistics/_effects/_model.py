@@ -80,15 +80,15 @@ class Told(NamedTuple):
     @property
     def values(self) -> np.ndarray:
         """The curve as it was given."""
-        return np.asarray(self.problem.curves[:, self.curve] * self.unit + self.centre)
+        return np.asarray(self.problem.curves[self.curve] * self.unit + self.centre)
 
     def _split(self, fit: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the curve without what a fit takes for noise and without excursions, and that noise, in the unit."""
-        fits, atoms, curve = self.selection.fits, self.problem.atoms, self.problem.curves[:, self.curve]
-        means, columns = (fits.shape[fit] * fits.size[fit]).sum(0), atoms.columns[:, fits.atoms[fit]]
+        fits, atoms, curve = self.selection.fits, self.problem.atoms, self.problem.curves[self.curve]
+        means, columns = (fits.shape[fit] * fits.size[fit]).sum(0), atoms.columns[fits.atoms[fit]]
         brief = atoms.kind[fits.atoms[fit]] == Kind.EXCURSION
-        noise = self.problem.covariances.noise_in(curve - columns @ means, int(fits.setting[fit]))
-        return curve - noise - columns[:, brief] @ means[brief], noise
+        noise = self.problem.covariances.noise_in(curve - means @ columns, int(fits.setting[fit]))
+        return curve - noise - means[brief] @ columns[brief], noise
 
     def _transition(self, weight: np.ndarray, e: int, bayes: float, fitted: np.ndarray, noise: float) -> Transition:
         """Return an effect over settings, each weighted by its evidence."""
@@ -118,7 +118,7 @@ class Told(NamedTuple):
         """Return the levels of the fitted curve before and after a transition: at t10 less what is made of it there, at
         t90 with all of it, and of a jump at the ends of its gap.
         """
-        own = self.problem.atoms.columns @ (means * self.unit)
+        own = (means * self.unit) @ self.problem.atoms.columns
         rest = fitted - own + own[0]
         before, after = np.interp([min(times[0, 0], times[1, 1]), max(times[2, 0], times[1, 2])], self.u, rest)
         levels = np.clip([before, after + own[-1] - own[0]], self.values.min(), self.values.max())
@@ -148,13 +148,13 @@ class Told(NamedTuple):
             return times
         fits, of = self.selection.fits, self.problem.covariances
         best = int(fits.evidence.argmax())
-        parts = self.problem.atoms.columns[:, fits.atoms[best]] @ (fits.shape[best] * fits.size[best]).T
-        own = parts[:, e]
-        rest = (self.resamples - self.centre) / self.unit - (parts.sum(1) - own)
-        whitening = of.whitening[fits.setting[best]]
+        parts = (fits.shape[best] * fits.size[best]) @ self.problem.atoms.columns[fits.atoms[best]]
+        own = parts[e]
+        rest = (self.resamples - self.centre) / self.unit - (parts.sum(0) - own)
         # An effect that comes later by a little differs by that much of its slope.
-        columns = whitening @ np.stack([own, -np.gradient(own, self.u)], axis=1)
-        scale, moved = np.linalg.lstsq(columns, whitening @ rest.T, rcond=None)[0]
+        rows = np.stack([own, -np.gradient(own, self.u)])
+        within = of.inverse(fits.setting[[best]], rows[None])[0]
+        scale, moved = np.linalg.lstsq(within @ rows.T, within @ rest.T, rcond=None)[0]
         # By more than it lasts no slope tells.
         spread = min(
             QUANTILE * float(np.std(moved / np.where(scale == 0, 1, scale), ddof=1)), times[2, 0] - times[0, 0]
@@ -176,7 +176,7 @@ def _visible(problem: Problem, fits: Fits, best: int) -> float:
     """Return the size, in units, of a jump whose log Bayes factor reaches the threshold at half of the places."""
     s, atoms, setting = problem.settings, problem.atoms, fits.setting[[best]]
     norms, noise = problem.covariances.norms(atoms.columns, setting)[0, atoms.jumps], float(fits.noise[best])
-    surprise = np.log(atoms.of_family.shape[1]) - atoms.within[atoms.jumps]
+    surprise = np.log(atoms.of_family.shape[1]) - atoms.prior[atoms.jumps]
     needed = s.threshold + surprise + 0.5 * np.log1p(norms * s.size**2 / noise)
     squares = 2 * noise / norms * needed * (1 + noise / (norms * s.size**2))
     return float(np.sqrt(np.median(squares)))

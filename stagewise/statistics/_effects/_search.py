@@ -3,6 +3,7 @@
 import numpy as np
 from scipy.special import logsumexp
 
+from stagewise.statistics._effects._atoms import Atoms
 from stagewise.statistics._effects._fits import Fits, Problem, joined
 
 HELD = 0.01
@@ -21,34 +22,39 @@ def screened(problem: Problem, fits: Fits) -> Fits:
 
 def _screened(problem: Problem, fits: Fits) -> Fits:
     s, of, atoms = problem.settings, problem.covariances, problem.atoms
-    number, effects = fits.shape.shape[:2]
-    few, rows = fits.changes, np.arange(number)[:, None]
-    whitening, norms = of.whitening[fits.setting], of.norms(atoms.columns, fits.setting)
-    parts = np.matmul(fits.shape * fits.size, atoms.columns.T[fits.atoms])
-    curves = problem.curves.T[fits.curve][:, None]
-    left = np.matmul(curves - parts.sum(1, keepdims=True) + parts, whitening.transpose(0, 2, 1))
-    own = np.square(left - np.matmul(parts, whitening.transpose(0, 2, 1)))[:, 0].sum(-1) / of.freedom
-    noise = (np.maximum(own, s.resolution**2) if of.scaled else np.ones(number))[:, None, None]
-    within = np.matmul(left, whitening)
-    along = (within.reshape(-1, within.shape[-1]) @ atoms.columns).reshape(number, effects, -1)
-    prior = np.where(np.arange(effects) < few, fits.variance[:, None], problem.reach[fits.curve, None])[..., None]
-    shrinkage = prior / (norms[:, None] * prior + noise)
-    log = along**2
-    log *= shrinkage / noise
-    log += np.log(shrinkage * (noise / prior))
-    log *= 0.5
-    log[:, few:] += atoms.other
-    log[:, :few] += atoms.within
-    top = log.max(2, keepdims=True)
-    log -= top + np.log(np.exp(log - top).sum(2, keepdims=True))
-    best = log.max(1)
+    norms, few = of.norms(atoms.columns, fits.setting), fits.changes
+    parts = np.matmul(fits.shape * fits.size, atoms.columns[fits.atoms])
+    left = problem.curves[fits.curve][:, None] - parts.sum(1, keepdims=True) + parts
+    within, rest = of.inverse(fits.setting, left), left - parts
+    own = (rest[:, 0] * of.inverse(fits.setting, rest[:, :1])[:, 0]).sum(-1) / of.freedom
+    noise = np.maximum(own, s.resolution**2) if of.scaled else np.ones(len(fits))
+    best = np.full(norms.shape, -np.inf)
+    changes, others = slice(atoms.first_change, None), slice(0, atoms.first_change)
+    best[:, others] = _closest(within[:, few:], norms, noise, problem.reach[fits.curve], atoms, others)
+    if few:
+        best[:, changes] = _closest(within[:, :few], norms, noise, fits.variance, atoms, changes)
     # What the effects are now stays, and so does none.
     held = np.where(fits.shape.max(1) > HELD, fits.atoms, 0)
     np.put_along_axis(best, held, np.inf, axis=1)
     best[:, 0] = np.inf
     chosen = np.argpartition(-best, fits.atoms.shape[1] - 1, axis=1)[:, : fits.atoms.shape[1]]
     shape, size = (_moved(values, fits.atoms, chosen, len(atoms.kind)) for values in (fits.shape, fits.size))
-    return fits.take(rows[:, 0], atoms=chosen, shape=shape, size=size)
+    return fits.take(slice(None), atoms=chosen, shape=shape, size=size)
+
+
+def _closest(
+    within: np.ndarray, norms: np.ndarray, noise: np.ndarray, prior: np.ndarray, atoms: Atoms, part: slice
+) -> np.ndarray:
+    """Return by how much some atoms explain less of what an effect has left than the best one, for the effect of which
+    each explains most: [fit, atom].
+    """
+    prior, noise = prior[:, None], noise[:, None]
+    shrinkage = prior / (norms[:, part] * prior + noise)
+    base = 0.5 * np.log(shrinkage * (noise / prior)) + atoms.prior[part]
+    # One product of matrices is four times as fast as one for each fit.
+    along = (within.reshape(-1, within.shape[2]) @ atoms.columns[part].T).reshape(*within.shape[:2], -1)
+    log = along**2 * (0.5 * shrinkage / noise)[:, None] + base[:, None]
+    return np.asarray((log - log.max(2, keepdims=True)).max(1))
 
 
 def _moved(values: np.ndarray, before: np.ndarray, after: np.ndarray, number: int) -> np.ndarray:
@@ -61,7 +67,7 @@ def _moved(values: np.ndarray, before: np.ndarray, after: np.ndarray, number: in
 
 def suited(problem: Problem, fits: Fits, top: int) -> Fits:
     """Return fits under the settings that suit their effects best, [fit times top]."""
-    parts = []
+    parts = [fits.take(slice(0))]
     for i in range(0, len(fits), PART):
         part = fits.take(slice(i, i + PART))
         best = np.argsort(-_evidence(problem, part), axis=0)[:top]
@@ -72,17 +78,12 @@ def suited(problem: Problem, fits: Fits, top: int) -> Fits:
 def _evidence(problem: Problem, fits: Fits) -> np.ndarray:
     """Return the log likelihood under all settings of a curve with the mean shapes of its changes: [setting, fit]."""
     s, of = problem.settings, problem.covariances
-    columns, few = problem.atoms.columns.T[fits.atoms], fits.changes
+    columns, few = problem.atoms.columns[fits.atoms], fits.changes
     changes = np.matmul(fits.shape[:, :few], columns)
     others = np.matmul((fits.shape * fits.size)[:, few:].sum(1, keepdims=True), columns)
-    values = np.concatenate([problem.curves.T[fits.curve][:, None], changes, others], axis=1)
-    number, width, steps = values.shape
-    white = of.whitening.reshape(-1, steps) @ values.reshape(-1, steps).T
-    white = white.reshape(len(of.settings), steps, number, width).transpose(0, 2, 3, 1)
-    products = np.matmul(white, white.transpose(0, 1, 3, 2))
+    products = of.all_products(np.concatenate([problem.curves[fits.curve][:, None], changes, others], axis=1))
     own, along, within = products[..., 0, 0], products[..., 0, 1:], products[..., 1:, 1:]
-    prior, one = np.full(few + 1, s.size**2), np.eye(few + 1)
-    prior[-1] = 1.0
+    prior, one = np.array([s.size**2] * few + [1.0]), np.eye(few + 1)
     noise = np.ones(own.shape) if not of.scaled else np.maximum(0.1 * own / of.freedom, s.resolution**2)
     for _ in range(3 if of.scaled else 1):
         inner = within + noise[..., None, None] * one / prior

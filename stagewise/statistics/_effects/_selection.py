@@ -9,23 +9,21 @@ from stagewise.statistics._effects._covariances import Setting
 from stagewise.statistics._effects._fits import Fits, Problem, blank, joined
 from stagewise.statistics._effects._search import evidence_of, leading, levels, screened, suited
 
-FIRST, FURTHER = 3, 4
+FIRST, FURTHER = 4, 6
 """Sweeps from a start, and from a fit under another setting."""
 
-TOP, EACH = 2, 3
-"""Fits of a curve that are followed, and settings under which each is."""
+EACH = 2
+"""Settings under which the best fit of each number is followed."""
 
 PLAIN = (
-    Setting(), Setting(0.6), Setting(0.95), Setting(0, 0, 30, False, 0.7), Setting(0, 0, 30, True, 0.35),
+    Setting(), Setting(0.6), Setting(0, 0, 30, False, 0.7), Setting(0, 0, 30, True, 0.35),
     Setting(0, 0, 3e4, True, 0.7),
 )  # fmt: skip
 FEW = 2
-"""Of these, those for one change or none, which the fits of two lead to."""
+"""Of these, those for one change, which the fits of two lead to; jumps between levels begin under the first."""
 
 CLEAR = 2.0
 """Log Bayes factor of a jump beside the others, from which it may be a step of a staircase."""
-
-SHARP = Setting(), Setting(0, 0, 30, True, 0.7)
 
 
 class Selection(NamedTuple):
@@ -39,7 +37,7 @@ class Selection(NamedTuple):
 def selected(problem: Problem) -> list[Selection]:
     """Return each curve's selection."""
     by_number = _followed(problem)
-    curves = range(problem.curves.shape[1])
+    curves = range(len(problem.curves))
     of = [
         {number: fits.take(fits.curve == c) for number, fits in by_number.items() if (fits.curve == c).any()}
         for c in curves
@@ -49,10 +47,10 @@ def selected(problem: Problem) -> list[Selection]:
 
 def _followed(problem: Problem) -> dict[int, Fits]:
     """Return fits of every number of changes: from starts, and from those of one more without the weakest."""
-    s, number = problem.settings, problem.curves.shape[1]
-    plain, sharp = (_places(problem, wanted) for wanted in (PLAIN, SHARP))
-    every, most = np.arange(number), min(s.most, max(1, len(problem.curves) // s.each))
-    seeds = {k: _settled(problem, _seeded(problem, *_pairs(every, sharp), k), 1) for k in range(2, most + 1)}
+    s, number = problem.settings, len(problem.curves)
+    plain = _places(problem)
+    every, most = np.arange(number), min(s.most, max(1, problem.curves.shape[1] // s.each))
+    seeds = {k: _settled(problem, _seeded(problem, *_pairs(every, plain[:1]), k), 1) for k in range(2, most + 1)}
     # Staircases: where three jumps or more between levels each say something beside the others.
     clear = [fits.curve[fits.gains[:, :changes].min(1) > CLEAR] for changes, fits in seeds.items() if changes > 2]
     stairs = np.unique(np.concatenate([*clear, every[:0]]))
@@ -68,9 +66,10 @@ def _followed(problem: Problem) -> dict[int, Fits]:
         fits = joined([*starts, *children])
         if not len(fits):
             continue
-        pool = joined([fits, _around(problem, fits.take(leading(fits, TOP)))])
+        pool = joined([fits, _around(problem, fits.take(leading(fits, 1)))])
         if changes > 1:
             best = pool.take(leading(pool, 1))
+            best = best.take(best.gains[:, :changes].min(1) > 0)
             pool = joined([pool, _around(problem, best.take(slice(None), alike=np.ones(len(best), bool)))])
         result[changes], children = pool, _reduced(problem, pool) if changes else []
     return result
@@ -86,10 +85,10 @@ def _settled(problem: Problem, fits: Fits, rounds: int = 2) -> Fits:
     return fits
 
 
-def _places(problem: Problem, wanted: tuple[Setting, ...]) -> np.ndarray:
-    """Return settings; beside given errors there is further noise only where it is correlated."""
+def _places(problem: Problem) -> np.ndarray:
+    """Return the plain settings; beside given errors there is further noise only where it is correlated."""
     scaled, settings = problem.covariances.scaled, problem.covariances.settings
-    chosen = [one if scaled else one._replace(noise=float(one.correlation > 0)) for one in wanted]
+    chosen = [one if scaled else one._replace(noise=float(one.correlation > 0)) for one in PLAIN]
     return np.array([settings.index(one) for one in chosen])
 
 
@@ -97,7 +96,7 @@ def _seeded(problem: Problem, curve: np.ndarray, setting: np.ndarray, changes: i
     """Return fits that begin with the jumps of the closest curve of levels."""
     fits = blank(problem, curve, setting, changes)
     for c in np.unique(curve):
-        gaps, sizes = levels(problem.curves[:, c], changes)
+        gaps, sizes = levels(problem.curves[c], changes)
         for effect, (gap, size) in enumerate(zip(gaps, sizes, strict=True)):
             fits.atoms[curve == c, effect] = problem.atoms.jumps[gap]
             fits.shape[curve == c, effect, effect], fits.size[curve == c, effect, effect] = 1, size
@@ -124,21 +123,17 @@ def _chosen(problem: Problem, by_number: dict[int, Fits]) -> Selection:
     number = max(evidence, key=lambda each: evidence[each] - s.threshold * (each > 0))
     fits = by_number[number]
     while number:
-        final = fits.take(leading(fits, 1))
-        near = ascended(problem, screened(problem, suited(problem, final, s.settings)), FURTHER)
-        fits = near
+        fits = _tested(problem, fits.take(leading(fits, 1)))
         evidence[number] = max(evidence[number], evidence_of(fits))
         best = fits.take(leading(fits, 1))
         others = [_tested(problem, best.without(np.array([effect]))) for effect in range(number)]
-        values = np.array([evidence_of(each) for each in others])
         if number == 1:
-            values = np.maximum(values, evidence[0])
+            others = [joined([*others, _tested(problem, by_number[0].take(leading(by_number[0], 1)))])]
+        values = np.array([evidence_of(each) for each in others])
         bayes = evidence_of(fits) - values
         if bayes.min() >= s.threshold:
             return Selection(fits, bayes, evidence)
         fits, number = others[int(bayes.argmin())], number - 1
-        if not number:
-            fits = by_number[0]
     return Selection(fits, np.zeros(0), evidence)
 
 

@@ -10,7 +10,7 @@ class EffectSettings:
     "Nulls" and "planted" are rows of the calibration: curves without a change, and with known ones.
     """
 
-    threshold: float = 1.5
+    threshold: float = 1.3
     """Log Bayes factor, nats, that all changes together must bring, and each beside the others: at this one .005 of
     2,800 smooth nulls show an onset, and 1 of 440 waves, walks, bursts and other special ones."""
 
@@ -121,7 +121,7 @@ class EffectSettings:
     checkpoints: int = 160
     """Checkpoints at most; a longer curve is averaged in as many stretches, the first of them short."""
 
-    atoms: int = 128
+    atoms: int = 112
     """Shapes that are fitted together: those of all that explain most."""
 
     settings: int = 6

@@ -70,7 +70,7 @@ def _as_one(group: list[Transition], u: np.ndarray, fitted: np.ndarray) -> Trans
     if abs(size) < UNDONE * abs(largest.size):
         return None
     (begins, first, _), (_, second, over) = (group[k].times[:, 0] for k in (0, -1))
-    ends = min(2 * begins - first, group[0].times[1, 1]), max(2 * over - second, group[-1].times[1, 2])
+    ends = min(3 * begins - 2 * first, group[0].times[1, 1]), max(3 * over - 2 * second, group[-1].times[1, 2])
     before, after = (float(level) for level in np.interp(ends, u, fitted))
     (early, late), lo, hi = (group[k].times[1, 0] for k in (0, -1)), group[0].times[1, 1], group[-1].times[1, 2]
     fine = np.linspace(min(lo, early), max(hi, late), 200)

@@ -13,9 +13,9 @@ S = EffectSettings()
 def problem_of(curves: np.ndarray) -> Problem:
     """Curves in their units, [curve, step], at even steps."""
     steps = tuple(np.arange(0.0, 100.0 * curves.shape[1], 100.0).tolist())
-    reach = np.full(len(curves), S.size**2, np.float32)
+    reach = np.full(len(curves), S.size**2)
     covariances = covariances_of(steps, (), None, None, S)
-    return Problem(curves.T.astype(np.float32), reach, atoms_of(steps, S), covariances, S)
+    return Problem(curves, reach, atoms_of(steps, S), covariances, S)
 
 
 def fits_of(

@@ -14,12 +14,12 @@ U = np.log1p(FINE)
 
 @pytest.mark.parametrize("kind", [Kind.CHANGE, Kind.GRADUAL, Kind.EXCURSION])
 def test_shapes_are_in_units_of_what_they_change(kind: Kind) -> None:
-    assert np.ptp(ATOMS.columns[:, ATOMS.kind == kind], axis=0) == pytest.approx(1, abs=1e-5)
+    assert np.ptp(ATOMS.columns[ATOMS.kind == kind], axis=1) == pytest.approx(1, abs=1e-5)
 
 
 def test_there_is_a_jump_for_each_gap_with_the_gap_as_its_cell() -> None:
-    jumps = ATOMS.columns[:, ATOMS.jumps]
-    assert (np.diff(jumps, axis=0) == np.eye(len(FINE) - 1)).all()
+    jumps = ATOMS.columns[ATOMS.jumps]
+    assert (np.diff(jumps, axis=1) == np.eye(len(FINE) - 1)).all()
     assert ATOMS.times[ATOMS.jumps, 1] == pytest.approx((U[1:] + U[:-1]) / 2)
     assert ATOMS.cell[ATOMS.jumps, 1] == pytest.approx(np.diff(U))
 
@@ -32,16 +32,20 @@ def test_the_times_of_a_change_are_those_at_which_its_shape_has_made_its_parts(p
     assert len(changes) > 500
     for i in changes:
         place = int(np.searchsorted(U, ATOMS.times[i, part]))
-        low, high = ATOMS.columns[[max(place - 2, 0), min(place + 1, len(U) - 1)], i] - ATOMS.columns[0, i]
+        low, high = ATOMS.columns[i, [max(place - 2, 0), min(place + 1, len(U) - 1)]] - ATOMS.columns[i, 0]
         assert low - 0.02 <= PARTS[part] <= high + 0.02
 
 
 def test_priors_of_a_family_and_of_other_shapes_sum_to_one() -> None:
-    assert np.exp(ATOMS.other).sum() == pytest.approx(1, rel=1e-4)
+    assert np.exp(ATOMS.prior[: ATOMS.first_change]).sum() == pytest.approx(1, rel=1e-4)
     for number in range(ATOMS.of_family.shape[1]):
-        assert np.exp(ATOMS.within[ATOMS.of_family[:, number] > 0]).sum() == pytest.approx(1, rel=1e-4)
+        assert np.exp(ATOMS.prior[ATOMS.of_family[:, number] > 0]).sum() == pytest.approx(1, rel=1e-4)
 
 
 def test_no_excursion_lasts_longer_than_it_may() -> None:
-    lengths = (ATOMS.columns[:, ATOMS.kind == Kind.EXCURSION] != 0).sum(0)
+    lengths = (ATOMS.columns[ATOMS.kind == Kind.EXCURSION] != 0).sum(1)
     assert set(lengths.tolist()) == set(range(1, S.longest_excursion + 1))
+
+
+def test_changes_are_the_last() -> None:
+    assert ((ATOMS.kind == Kind.CHANGE) == (np.arange(len(ATOMS.kind)) >= ATOMS.first_change)).all()

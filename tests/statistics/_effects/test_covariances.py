@@ -1,4 +1,4 @@
-"""Settings of process and noise: whitened draws are white, known columns are gone, and priors sum to one."""
+"""Settings of process and noise: each inverse is that of its covariance, known columns are gone, priors sum to one."""
 
 import numpy as np
 import pytest
@@ -9,47 +9,66 @@ from stagewise.statistics._effects._covariances import Covariances, Setting, cov
 S = EffectSettings()
 STEPS = tuple(np.linspace(0, 3000, 30).round().tolist())
 PLAIN = covariances_of(STEPS, (1500.0,), None, None, S)
+KNOWN = np.stack([np.ones(30), np.array(STEPS) >= 1500])
 ERRORS = tuple(np.linspace(0.01, 0.05, 30).tolist())
 GIVEN = covariances_of(STEPS, (), ERRORS, None, S)
+each_kind = pytest.mark.parametrize(
+    ("of", "shared"), [(PLAIN, KNOWN), (GIVEN, KNOWN[:1])], ids=["free", "given errors"]
+)
 
 
-@pytest.mark.parametrize("of", [PLAIN, GIVEN], ids=["free", "given errors"])
-def test_the_prior_of_all_settings_sums_to_one(of: Covariances) -> None:
-    scale = 1.0 if of.scaled else float(np.sqrt(np.mean(np.square(ERRORS))))
-    shared = np.ones((30, 1)) if not of.scaled else np.stack([np.ones(30), np.array(STEPS) >= 1500], axis=1)
-    white = next(i for i, one in enumerate(of.settings) if one == Setting(noise=1.0 if of.scaled else 0.0))
-    variances = np.ones(30) if of.scaled else np.square(np.array(ERRORS) / scale)
-    inner = shared.T @ (shared / variances[:, None])
-    half = 0.5 * np.log(variances).sum() + 0.5 * np.linalg.slogdet(inner)[1] + of.freedom * np.log(scale)
-    prior = half - of.surprise[white]
-    if of.scaled:
-        assert prior == pytest.approx(np.log(0.4 * (1 - S.bursting) / 2 * (1 - S.smooth)), abs=1e-5)
-    else:
-        assert prior == pytest.approx(np.log(S.exact * (1 - S.smooth)), abs=1e-5)
+def _covariance(of: Covariances, place: int) -> np.ndarray:
+    """The covariance of a setting from its definition, in variances of the noise where that is free."""
+    setting, t = of.settings[place], np.array(STEPS)
+    scale = 1.0 if of.scaled else float(np.mean(np.square(ERRORS)))
+    along = t if setting.in_steps else np.log(t + t[1])
+    distances = (along[:, None] - along) / np.ptp(along) / (setting.length or 1)
+    noise = of.noises.covariance(int(of.of[place]))
+    return noise + scale * setting.ratio * np.asarray(np.exp(-0.5 * distances**2))
 
 
-@pytest.mark.parametrize("setting", [Setting(), Setting(0.6), Setting(0, S.growths[-1])])
-def test_noise_of_a_setting_is_white_under_it(setting: Setting) -> None:
-    i = PLAIN.settings.index(setting)
-    covariance = PLAIN.noises(setting)
-    whitened = PLAIN.whitening[i] @ covariance @ PLAIN.whitening[i].T
-    sizes = np.linalg.eigvalsh(whitened)
-    assert sizes[:2] == pytest.approx(0, abs=1e-4)
-    assert sizes[2:] == pytest.approx(1, abs=1e-3)
+@each_kind
+def test_the_prior_of_all_settings_sums_to_one(of: Covariances, shared: np.ndarray) -> None:
+    log = []
+    for place, surprise in enumerate(of.surprise):
+        covariance = _covariance(of, place)
+        inner = shared @ np.linalg.solve(covariance, shared.T)
+        log.append(0.5 * (np.linalg.slogdet(covariance)[1] + np.linalg.slogdet(inner)[1]) - surprise)
+    assert np.exp(log).sum() == pytest.approx(1, abs=1e-3)
 
 
-def test_offset_and_a_known_change_are_nothing_under_any_setting() -> None:
-    known = np.stack([np.ones(30), np.array(STEPS) >= 1500], axis=1)
-    assert np.abs(PLAIN.whitening @ known).max() < 1e-3
+@each_kind
+def test_the_inverse_is_that_of_the_covariance_free_of_what_is_known(of: Covariances, shared: np.ndarray) -> None:
+    for place in range(0, len(of.settings), 7):
+        precise = np.linalg.inv(_covariance(of, place))
+        free = precise - precise @ shared.T @ np.linalg.solve(shared @ precise @ shared.T, shared @ precise)
+        found = of.inverse(np.array([place]), np.eye(30)[None])[0]
+        assert found == pytest.approx(free, abs=1e-3 * np.abs(free).max())
+
+
+@each_kind
+def test_products_are_those_with_the_inverse(of: Covariances, shared: np.ndarray) -> None:
+    values = np.random.default_rng(0).standard_normal((2, 3, 30))
+    all_products = of.all_products(values)
+    for place in range(0, len(of.settings), 7):
+        setting = np.full(2, place)
+        expected = of.inverse(setting, values) @ values.transpose(0, 2, 1)
+        near = pytest.approx(expected, abs=1e-8 * np.abs(expected).max())
+        assert of.products(setting, values) == near
+        assert all_products[place] == near
+        norms = np.diagonal(expected, axis1=1, axis2=2)
+        assert of.norms(values[0], setting[:1])[0] == pytest.approx(norms[0], abs=1e-8 * norms.max())
+    assert np.abs(of.inverse(np.array([0]), shared[None])).max() < 1e-6 * np.abs(expected).max()
 
 
 def test_what_is_given_as_errors_is_the_variance_of_the_noise() -> None:
-    assert np.diag(GIVEN.noises(Setting(noise=0.0))) == pytest.approx(np.square(ERRORS))
+    exact = int(GIVEN.of[GIVEN.settings.index(Setting(noise=0.0))])
+    assert np.diag(GIVEN.noises.covariance(exact)) == pytest.approx(np.square(ERRORS))
 
 
 def test_all_that_effects_leave_is_noise_where_there_is_no_process() -> None:
     residual = np.random.default_rng(0).standard_normal(30)
     noise = PLAIN.noise_in(residual, PLAIN.settings.index(Setting()))
-    before = np.arange(30) < 15
-    expected = residual - np.where(np.array(STEPS) < 1500, residual[before].mean(), residual[~before].mean())
-    assert noise == pytest.approx(expected, abs=1e-4)
+    before = np.array(STEPS) < 1500
+    expected = residual - np.where(before, residual[before].mean(), residual[~before].mean())
+    assert noise == pytest.approx(expected, abs=1e-8)
