@@ -25,7 +25,7 @@ Axes of tensors, in every annotation and in `Reading.axes`:
 - predictions: classes of predictions, as "of token 7" or "that repeat 2 tokens".
 - context: number of last tokens that a restricted context or a restricted model holds.
 - kind: how a head is ablated: zero, mean, resample, pattern or values; or held in training.
-- control: "head", or what the matched control is: "random head", "random head 1", "random direction" and so on.
+- control: "head", or what the matched control is: "random head", "random direction" and so on.
 - transition: what an intervention in training delays.
 - moving: of a transition that did not come, 1 where its curve was still on its way; else 0.
 - change: fields of the recipe that a branch changes, with their values from its step on.

@@ -229,7 +229,7 @@ def test_resources_that_are_none_are_refused(
 
 
 def test_without_resamples_there_are_no_intervals(series_of: Make, batch: Batch) -> None:
-    probes = [Loss(), HeadAblation(matched=True)]
+    probes = [Loss(), HeadAblation(), HeadSpecialisation()]
     bare, whole = (measure(series_of(), probes, batch, resamples=each, progress=False) for each in (0, 5))
     interval = ["lo", "hi", "n", "resamples"]
     assert bool(bare[interval].isna().all(axis=None))
