@@ -4,10 +4,8 @@ from typing import TYPE_CHECKING
 
 from stagewise.entry_points import added as _added
 from stagewise.probes.accuracy import Accuracy as Accuracy
-from stagewise.probes.active_neurons import ActiveNeurons as ActiveNeurons
 from stagewise.probes.attention_distance import AttentionDistance as AttentionDistance
 from stagewise.probes.attention_entropy import AttentionEntropy as AttentionEntropy
-from stagewise.probes.attention_progress import AttentionProgress as AttentionProgress
 from stagewise.probes.attention_to import AttentionTo as AttentionTo
 from stagewise.probes.composition import Composition as Composition
 from stagewise.probes.copying import Copying as Copying

@@ -27,7 +27,7 @@ from stagewise.papers.forecast import Forecast, predict_onset
 from stagewise.papers.theory.dynamics import solve
 from stagewise.papers.theory.plateau_flow import THRESHOLD
 from stagewise.papers.theory.sparse_attention import SparseAttention
-from stagewise.probes import Accuracy, AttentionProgress, AttentionTo, Loss
+from stagewise.probes import Accuracy, AttentionTo, Loss
 from stagewise.schedules import linear
 from stagewise.table import select
 from stagewise.training import train
@@ -92,7 +92,7 @@ def recall_table(seed: int) -> pd.DataFrame:
     recipe, folder = dataclasses.replace(recipe, plan=plan), FOLDER / "recall-plateau" / str(seed)
     if not (folder / TABLE).exists():
         train(recipe, folder, progress=False)
-        measure_run(recipe, folder, probes=[Accuracy(), Loss(), AttentionTo(), AttentionProgress()], progress=False)
+        measure_run(recipe, folder, probes=[Accuracy(), Loss(), AttentionTo()], progress=False)
     return read_table(folder)
 
 
@@ -110,9 +110,6 @@ def cases() -> dict[str, Case]:
         "toy, random W: exponential": Case(random, TOY_SEEDS, exponential),
         "recall: attention": Case(functools.partial(recall, "AttentionTo", "mass"), RECALL_SEEDS, growing),
         "recall: exponential": Case(functools.partial(recall, "AttentionTo", "mass"), RECALL_SEEDS, exponential),
-        "recall: AttentionProgress": Case(
-            functools.partial(recall, "AttentionProgress", "progress"), RECALL_SEEDS, exponential
-        ),
         "recall: loss": Case(functools.partial(recall, "Loss", "cross_entropy"), RECALL_SEEDS, loss),
     }  # fmt: skip
 

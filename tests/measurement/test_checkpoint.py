@@ -85,11 +85,9 @@ def test_probes_that_read_no_predictions_give_the_same_rows_where_none_are_compu
     batch = TASK.probe_batch(4, seed=0)
     catalogue = [*vars(probes).values(), AttentionFreezing]
     kinds = [each for each in catalogue if isinstance(each, type) and issubclass(each, AbstractProbe)]
-    needing = {probes.AttentionProgress, probes.ValueAlignment}
+    needing = {probes.ValueAlignment}
     if not any(isinstance(each, probes.QKOffset) for each in default_probes(series.architecture, batch)):
         needing.add(probes.QKOffset)  # there are no learned positions
-    if series.architecture.config.get("attn_only"):
-        needing.add(probes.ActiveNeurons)
     chosen = [each() for each in kinds if not each.reads_predictions and each not in needing]
     assert len(chosen) > 12
     with_predictions = measured(series, [*chosen, probes.Loss()])

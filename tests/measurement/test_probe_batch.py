@@ -19,7 +19,7 @@ from stagewise.measurement.probe_batch import (
     _with_baselines,
     usable,
 )
-from stagewise.probes import AttentionProgress, AttentionTo, HeadSpecialisation, Loss, PatternClusters
+from stagewise.probes import AttentionTo, HeadSpecialisation, Loss, PatternClusters
 from stagewise.recipe import Recipe, TrainPlan
 from stagewise.restricted_training import _train_restricted
 from stagewise.task import Batch
@@ -87,7 +87,7 @@ def test_sequences_without_a_scored_prediction_are_left_out() -> None:
 def test_a_relation_is_measured_as_on_its_own_sequences_alone(memory: int | None) -> None:
     series = stagewise.open_series([(0, models.build(full(VOCABULARY, LENGTH, n_layers=2)))])
     tokens = tokens_with(20, 40)
-    probes = [AttentionTo(), AttentionProgress(), HeadSpecialisation(), PatternClusters(), Loss()]
+    probes = [AttentionTo(), HeadSpecialisation(), PatternClusters(), Loss()]
     table, alone = (
         measure(series, probes, Batch.from_tokens(each), memory=memory, progress=False)
         for each in (tokens, tokens[:20])
