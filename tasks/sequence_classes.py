@@ -2,8 +2,7 @@
 
 import dataclasses
 import math
-import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -15,10 +14,7 @@ from stagewise.fields import Count, check_fields
 from stagewise.plan import Seeds, TrainPlan
 from stagewise.presets import Preset
 from stagewise.recipe import Recipe
-from stagewise.task import TRAINING, AbstractTask, Batch, check_number, derive_seed
-
-_Contexts = tuple[Int[Tensor, "batch pos"], Int[Tensor, " batch"]]
-"""Contexts, and the class of each."""
+from stagewise.task import AbstractTask, Batch, check_number
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,8 +35,6 @@ class SequenceClasses(AbstractTask):
         length: contextual tokens of a sequence, the query not counted.
         common_weight: weight w of each common token, before normalising.
         distinct_weights: weights of the first and the last distinct token of a class.
-        published: whether `stream` replays the random streams of the published runs; a step's data then depend on
-            all steps before it and on the batch size.
         n_sequences: size of the training set; None for fresh data at every step.
 
     Source: Tian et al. (2023), Scan and Snap: Understanding Training Dynamics and Token Composition in 1-layer
@@ -60,7 +54,6 @@ class SequenceClasses(AbstractTask):
     length: Count = 127
     common_weight: float = 1.0
     distinct_weights: tuple[float, float] = (0.1, 1.0)
-    published: bool = False
     n_sequences: Count | None = None
 
     def __post_init__(self) -> None:
@@ -71,8 +64,6 @@ class SequenceClasses(AbstractTask):
             raise ValueError(
                 f"distinct_weights are the first and the last weight, both positive, got {self.distinct_weights}"
             )
-        if self.n_sequences is not None and self.published:
-            raise ValueError(f"the published streams are fresh data: n_sequences is None, got {self.n_sequences}")
 
     @classmethod
     def presets(cls) -> Mapping[str, Preset]:
@@ -132,7 +123,7 @@ class SequenceClasses(AbstractTask):
         generator = Generator().manual_seed(seed)
         classes = torch.randint(self.n_classes, (n,), generator=generator)
         slots = torch.multinomial(self._weights(), n * self.length, replacement=True, generator=generator)
-        return self._batch(self.support[classes[:, None], slots.view(n, self.length)], classes)
+        return self.batch(self.support[classes[:, None], slots.view(n, self.length)], classes)
 
     def references(self, batch: Batch) -> dict[str, Float[Tensor, "batch pos token"]]:
         """Return four distributions of the label (nats): any token, any label, the query's labels, the class's label.
@@ -154,94 +145,42 @@ class SequenceClasses(AbstractTask):
         }
         return {name: self._everywhere(probs, batch) for name, probs in distributions.items()}
 
-    def stream(self, seed: int) -> Callable[[int, int], Batch]:
-        """Return the training data: a function of (step, batch size); relations are left to the probe batch.
-
-        With `published`, asking for the steps in their order costs each once; an earlier step replays from the first.
-        """
-        if self.published:
-            return self._replay(seed)
-        if self.n_sequences is not None:
-            return super().stream(seed)
-        return lambda step, size: self.sample(size, derive_seed(seed, TRAINING, step))
-
-    def population_batch(self, length: int = 155) -> Batch:
-        """Return one sequence a class in which every token is as frequent as P says: no sampling error.
-
-        Where no position is encoded, the attention of the last query summed by token is the paper's c_n.
-
-        Args:
-            length: contextual tokens; 155 holds the frequencies of the presets exactly.
-
-        Raises:
-            ValueError: the frequencies are not whole at this length.
-        """
-        expected = length * self._weights()
-        counts = expected.round().long()
-        if (counts - expected).abs().max() > 1e-9 * length:
-            raise ValueError(
-                f"P(token | class) is not a multiple of 1/{length}: choose a length that makes every count whole "
-                f"(155 for the presets), counts would be {[round(count, 3) for count in expected.tolist()]}"
-            )
-        context = torch.stack([tokens.repeat_interleave(counts) for tokens in self.support])
-        return self._batch(context, torch.arange(self.n_classes))
-
-    def vocabulary_batch(self) -> Batch:
-        """Return one sequence a query token that holds every token once, for attention without frequencies.
-
-        `distinct` are the distinct tokens of all the query's classes; the target is the first one's label.
-        """
-        first = torch.arange(0, self.n_classes, self.labels_per_query)
-        batch = self._batch(torch.arange(self.d_vocab).expand(self.n_queries, -1), first)
-        owner = torch.full((self.d_vocab,), -1)
-        owner[self.distinct_tokens] = torch.arange(self.n_classes)[:, None] // self.labels_per_query
-        distinct = owner[batch.tokens] == torch.arange(self.n_queries)[:, None]
-        return dataclasses.replace(batch, relations={**batch.relations, "distinct": _causal(distinct)})
-
     def _weights(self) -> Float[Tensor, " slot"]:
         common = torch.full((self.n_common,), self.common_weight, dtype=torch.float64)
         distinct = torch.linspace(*self.distinct_weights, self.n_distinct, dtype=torch.float64)
         weights = torch.cat([common, distinct])
         return weights / weights.sum()
 
-    def _batch(self, context: Int[Tensor, "batch key"], classes: Int[Tensor, " batch"]) -> Batch:
-        batch = self._without_relations(context, classes)
-        common = batch.tokens < self.n_common
-        distinct = ~common & (batch.tokens < self.queries[0])
-        return dataclasses.replace(batch, relations={"distinct": _causal(distinct), "common": _causal(common)})
-
-    def _without_relations(self, context: Int[Tensor, "batch key"], classes: Int[Tensor, " batch"]) -> Batch:
+    def batch(self, context: Int[Tensor, "batch key"], classes: Int[Tensor, " batch"]) -> Batch:
+        """Return contexts of these classes with their queries, targets and relations."""
         tokens = torch.cat([context, self.queries[classes][:, None]], 1)
         targets = torch.zeros_like(tokens)
         targets[:, -1] = self.labels[classes]
         scored = (torch.arange(tokens.shape[1]) == tokens.shape[1] - 1).expand(len(tokens), -1)
-        return Batch(tokens, targets, scored)
+        common = tokens < self.n_common
+        distinct = ~common & (tokens < self.queries[0])
+        return Batch(tokens, targets, scored, {"distinct": _causal(distinct), "common": _causal(common)})
 
     def _everywhere(self, probs: Float[Tensor, "batch token"], batch: Batch) -> Float[Tensor, "batch pos token"]:
         log_probs = torch.full((*batch.tokens.shape, self.d_vocab), -math.log(self.d_vocab))
         log_probs[:, -1] = (probs / probs.sum(1, keepdim=True)).log()
         return log_probs
 
-    def _replay(self, seed: int) -> Callable[[int, int], Batch]:
-        weights = self._weights().float()
-        draw = _replayed(lambda size: _published_batches(self.support, weights, self.d_vocab, self.length, seed, size))
-        return lambda step, size: self._without_relations(*draw(step, size))
 
-
-def syn_small(published: bool = False) -> SequenceClasses:
+def syn_small() -> SequenceClasses:
     """Return Syn-Small: two query tokens with one label each, M = 34.
 
     Source: Tian et al. (2023), arXiv:2305.16380, section 7, Figures 4 and 5.
     """
-    return SequenceClasses(published=published)
+    return SequenceClasses()
 
 
-def syn_medium(n_queries: int = 1, published: bool = False) -> SequenceClasses:
+def syn_medium(n_queries: int = 1) -> SequenceClasses:
     """Return Syn-Medium: two labels a query token; the paper has 1, 3, 5 and 10 query tokens (M = 33, 79, 125, 240).
 
     Source: Tian et al. (2023), arXiv:2305.16380, section 7, Figure 6.
     """
-    return SequenceClasses(n_queries, labels_per_query=2, published=published)
+    return SequenceClasses(n_queries, labels_per_query=2)
 
 
 def _causal(keys: Bool[Tensor, "batch key"]) -> Bool[Tensor, "batch query key"]:
@@ -255,54 +194,3 @@ def _small(seed: int, n_heads: int | None, n_layers: int | None, **fields: Any) 
     plan = TrainPlan(steps=600, batch_size=128, learning_rate=1e-3, seeds=Seeds(seed, seed, seed))
     shape = full(task.d_vocab, task.n_ctx, n_layers=1, n_heads=2, d_model=32, d_mlp=64)
     return Recipe(task, reshaped(shape, n_heads, n_layers), plan)
-
-
-def published_weights(d_vocab: int, seed: int) -> tuple[Float[Tensor, "token token"], Float[Tensor, "token token"]]:
-    """Return the initial Y and Z of a published run, uniform in +-1/sqrt(d_vocab); Syn-Small draws and drops them.
-
-    Source: the configurations and logs released with Tian et al. (2023). They come first in the stream of a run.
-    """
-    decoder, attention = _draw_weights(d_vocab, _published_generator(seed))
-    return decoder.T.contiguous(), attention
-
-
-def _published_batches(
-    support: Int[Tensor, "class slot"], weights: Float[Tensor, " slot"], d_vocab: int, length: int, seed: int, size: int
-) -> Iterator[_Contexts]:
-    """Yield (contexts, classes): two streams, the classes from Python's generator, the tokens from torch's."""
-    chooser, generator = random.Random(seed), _published_generator(seed)
-    _draw_weights(d_vocab, generator)
-    while True:
-        drawn = []
-        for _ in range(size):
-            label = chooser.choice(range(len(support)))
-            drawn.append((label, torch.multinomial(weights, length, replacement=True, generator=generator)))
-        classes = torch.tensor([label for label, _ in drawn])
-        yield support[classes[:, None], torch.stack([slots for _, slots in drawn])], classes
-
-
-def _replayed(start: Callable[[int], Iterator[_Contexts]]) -> Callable[[int, int], _Contexts]:
-    """Return the batch of (step, size) from an iterator over all; an earlier step, or another size, starts over."""
-    position, of_size = 0, 0
-    batches: Iterator[_Contexts] = iter(())
-
-    def draw(step: int, size: int) -> _Contexts:
-        nonlocal batches, position, of_size
-        if step < position or size != of_size:
-            batches, position, of_size = start(size), 0, size
-        for _ in range(step - position):
-            next(batches)
-        position = step + 1
-        return next(batches)
-
-    return draw
-
-
-def _published_generator(seed: int) -> Generator:
-    return Generator().manual_seed(seed + 2)
-
-
-def _draw_weights(d_vocab: int, generator: Generator) -> tuple[Tensor, Tensor]:
-    bound = d_vocab**-0.5
-    decoder = torch.empty(d_vocab, d_vocab).uniform_(-bound, bound, generator=generator)
-    return decoder, torch.empty(d_vocab, d_vocab).uniform_(-bound, bound, generator=generator)

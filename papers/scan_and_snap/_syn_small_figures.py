@@ -14,6 +14,7 @@ from stagewise.papers.scan_and_snap import _synthetic as experiment
 from stagewise.papers.scan_and_snap.attention_by_token import AttentionByToken
 from stagewise.papers.scan_and_snap.attention_freezing import AttentionFreezing
 from stagewise.papers.scan_and_snap.growth_factor import GrowthFactor
+from stagewise.papers.scan_and_snap.published_data import population_batch
 from stagewise.papers.scan_and_snap.token_entropy import TokenEntropy
 from stagewise.papers.scan_and_snap.yz_hooked import series_of
 from stagewise.papers.scan_and_snap.yz_training import Rates
@@ -33,7 +34,7 @@ def figure_4(folder: Path, *, ratios: Sequence[int] = (1, 10), progress: bool = 
 
     Source: Tian et al. (2023), arXiv:2305.16380, Figure 4: eta_Y / eta_Z of 1 (left) and 10 (right).
     """
-    batch = syn_small().population_batch()
+    batch = population_batch(syn_small())
     probes = [AttentionByToken(), TokenEntropy(), GrowthFactor(), AttentionFreezing()]
     tables = []
     for ratio in ratios:

@@ -9,9 +9,10 @@ from jaxtyping import Float
 from torch import Tensor
 from tqdm.auto import tqdm
 
+from stagewise.papers.scan_and_snap.published_data import published_stream, published_weights
 from stagewise.papers.scan_and_snap.yz_model import YZ, attention, count, zeros
 from stagewise.papers.scan_and_snap.yz_training import Moment, Rates, train_yz
-from stagewise.tasks.sequence_classes import SequenceClasses, published_weights, syn_medium, syn_small
+from stagewise.tasks import SequenceClasses, syn_medium, syn_small
 
 _BATCH, STEPS = 128, 100
 N_QUERIES, ETA_Z, RATIOS = (1, 3, 5, 10), (0.5, 1.0, 2.0, 3.0), (1, 2, 5, 10)
@@ -70,8 +71,8 @@ def moments_of_syn_small(rates: Sequence[Rates], seed: int = 2, optimiser: str =
 
     Source: Tian et al. (2023), arXiv:2305.16380, Figures 4 (seed 2, SGD) and 5 (Adam).
     """
-    task = syn_small(published=True)
-    draw = task.stream(seed)
+    task = syn_small()
+    draw = published_stream(task, seed)
     start = zeros(len(rates), task.d_vocab)
     return train_yz(start, lambda step: count(draw(step, _BATCH), task.d_vocab), rates, STEPS, optimiser)
 
@@ -109,8 +110,8 @@ def final_scores(n_queries: int, seed: int, published: bool = True) -> tuple[lis
         seed: of the initial weights and the data.
         published: whether to replay the published run of that seed, or to draw both anew.
     """
-    task = syn_medium(n_queries, published)
-    draw, m = task.stream(seed), task.d_vocab
+    task = syn_medium(n_queries)
+    draw, m = published_stream(task, seed) if published else task.stream(seed), task.d_vocab
     pairs = [Rates(y=ratio * eta_z, z=eta_z) for eta_z, ratio in itertools.product(ETA_Z, RATIOS)]
     # A seed of the published range would start fresh runs from the published weights: they get their own.
     start = published_weights(task.d_vocab, seed if published else seed + 10_000)

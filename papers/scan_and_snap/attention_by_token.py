@@ -10,7 +10,7 @@ from stagewise.probe import AbstractPatternProbe, Quantity, Reading, View
 class AttentionByToken(AbstractPatternProbe):
     """Attention of single scored queries, summed over the keys that hold the same token, by layer and head.
 
-    On a `SequenceClasses.population_batch` the rows are the classes, and the attention of a model that encodes no
+    On a `population_batch` the rows are the classes, and the attention of a model that encodes no
     position is the paper's c_n. It has layers * heads * rows * tokens values a checkpoint.
 
     Args:

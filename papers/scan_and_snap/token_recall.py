@@ -15,7 +15,7 @@ class TokenRecall(AbstractPatternProbe):
     """Share of the relation's different tokens to which a head pays more attention than each threshold.
 
     A token's attention is that of all its keys together; each token counts once. Averaged over the scored queries.
-    On a `SequenceClasses.vocabulary_batch`, which holds every token once, it is the paper's recall.
+    On a `vocabulary_batch`, which holds every token once, it is the paper's recall.
 
     Args:
         thresholds: attention, in (0, 1).

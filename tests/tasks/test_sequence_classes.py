@@ -1,16 +1,13 @@
-"""Sequence classes: the probabilities, its recorded numbers, references, exact batches, published streams."""
+"""Sequence classes: the probabilities, its recorded numbers, references."""
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import torch
 from scipy.stats import chisquare
-from torch import Tensor
 
 from stagewise.tasks import SequenceClasses, syn_medium, syn_small
-from stagewise.tasks.sequence_classes import _published_batches, _replayed, published_weights
 
 PRINTED = 1e-6
 """Digits to which the paper's data are known."""
@@ -110,43 +107,13 @@ def test_a_sequence_without_distinct_tokens_leaves_the_querys_labels() -> None:
     assert torch.equal(batch.references["class"][common], batch.references["query"][common])
 
 
-def test_the_population_batch_holds_every_token_as_often_as_the_law_says() -> None:
-    task = syn_medium(3)
-    batch = task.population_batch()
-    counts = torch.stack([tokens.bincount(minlength=task.d_vocab) for tokens in batch.tokens[:, :-1]])
-    torch.testing.assert_close(counts.double() / 155, task.distribution(), atol=FLOAT64, rtol=0)
-    assert torch.equal(batch.targets[:, -1], task.labels)
-
-
-def test_the_vocabulary_batch_holds_every_token_once() -> None:
-    task = syn_medium(3)
-    batch = task.vocabulary_batch()
-    assert batch.tokens[:, :-1].tolist() == [list(range(task.d_vocab))] * 3
-    assert batch.tokens[:, -1].tolist() == task.queries.unique().tolist()
-    own = batch.relations["distinct"][1, -1].nonzero().flatten()
-    assert torch.equal(own, task.distinct_tokens[2:4].flatten())
-
-
 def test_the_data_of_a_step_depend_on_seed_and_step_alone() -> None:
-    for published in (False, True):
-        draw = syn_small(published).stream(5)
-        first = [draw(step, 6).tokens for step in (0, 1, 2)]
-        again = [syn_small(published).stream(5)(step, 6).tokens for step in (2, 0)]
-        assert torch.equal(again[0], first[2])
-        assert torch.equal(draw(0, 6).tokens, first[0])
-        assert not torch.equal(first[0], first[1])
-
-
-def test_the_published_weights_come_before_the_published_data() -> None:
-    task = syn_medium(1, published=True)
-    torch.manual_seed(7 + 2)
-    decoder, attention = (torch.nn.Linear(33, 33, bias=False).weight for _ in range(2))
-    y, z = published_weights(task.d_vocab, 7)
-    assert torch.equal(y, decoder.T)
-    assert torch.equal(z, attention)
-    slots = torch.multinomial(task.distribution()[0, task.support[0]].float(), 127, replacement=True)
-    tokens = task.stream(7)(0, 1).tokens[0, :-1]
-    assert tokens.tolist() in task.support[:, slots].tolist()
+    draw = syn_small().stream(5)
+    first = [draw(step, 6).tokens for step in (0, 1, 2)]
+    again = [syn_small().stream(5)(step, 6).tokens for step in (2, 0)]
+    assert torch.equal(again[0], first[2])
+    assert torch.equal(draw(0, 6).tokens, first[0])
+    assert not torch.equal(first[0], first[1])
 
 
 @pytest.mark.parametrize(
@@ -157,7 +124,6 @@ def test_the_published_weights_come_before_the_published_data() -> None:
         ({"common_weight": -1.0}, r"common_weight must be positive, got -1\.0"),
         ({"distinct_weights": (0.0, 1.0)}, "both positive, got"),
         ({"n_sequences": 0}, "n_sequences: expected a whole number of at least 1, or null, got 0"),
-        ({"n_sequences": 5, "published": True}, "the published streams are fresh data"),
     ],
     ids=str,
 )
@@ -166,38 +132,6 @@ def test_a_parameter_out_of_range_is_named(changes: dict[str, Any], message: str
         SequenceClasses(**changes)
 
 
-def test_no_sequences_and_broken_frequencies_are_refused() -> None:
+def test_no_sequences_are_refused() -> None:
     with pytest.raises(ValueError, match="number of sequences must be positive, got 0"):
         syn_small().sample(0, seed=0)
-    with pytest.raises(ValueError, match="not a multiple of 1/100"):
-        syn_small().population_batch(100)
-
-
-SUPPORT = torch.tensor([[0, 1, 2], [0, 1, 3]])
-WEIGHTS = torch.tensor([0.5, 0.25, 0.25])
-
-
-def batches(size: int) -> Iterator[tuple[Tensor, Tensor]]:
-    return _published_batches(SUPPORT, WEIGHTS, d_vocab=4, length=5, seed=3, size=size)
-
-
-def test_a_step_is_the_same_whenever_it_is_asked_for() -> None:
-    draw, stream = _replayed(batches), batches(6)
-    expected = [next(stream) for _ in range(4)]
-    for step in (0, 3, 1, 2):
-        assert all(torch.equal(one, other) for one, other in zip(draw(step, 6), expected[step], strict=True))
-
-
-def test_contexts_hold_the_tokens_of_their_class_alone() -> None:
-    contexts, classes = next(batches(20))
-    for context, label in zip(contexts.tolist(), classes.tolist(), strict=True):
-        assert set(context) <= set(SUPPORT[label].tolist())
-    assert set(classes.tolist()) == {0, 1}
-
-
-def test_weights_are_uniform_within_one_over_the_root_of_their_number() -> None:
-    y, z = published_weights(400, seed=0)
-    for weights in (y, z):
-        assert weights.abs().max() <= 1 / 20
-        # The standard deviation of a uniform distribution in +-b is b / sqrt(3); 160,000 draws know it to 0.2 %.
-        assert abs(weights.std().item() * 3**0.5 * 20 - 1) < 0.01

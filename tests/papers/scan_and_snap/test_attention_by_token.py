@@ -8,6 +8,7 @@ import torch
 from stagewise.measurement.engine import measure
 from stagewise.papers.scan_and_snap._synthetic import attention_by_class, moments_of_syn_small
 from stagewise.papers.scan_and_snap.attention_by_token import AttentionByToken
+from stagewise.papers.scan_and_snap.published_data import population_batch
 from stagewise.papers.scan_and_snap.yz_hooked import series_of
 from stagewise.papers.scan_and_snap.yz_training import Rates
 from stagewise.probe import View
@@ -53,7 +54,7 @@ def test_the_population_batch_gives_the_attention_of_figure_4() -> None:
     task = syn_small()
     moments = [(m.step, m.weights) for m in moments_of_syn_small([Rates(1.0, 1.0)]) if m.step == 10]
     expected = attention_by_class(task, moments[0][1].z)[0]
-    batch = task.population_batch()
+    batch = population_batch(task)
     series = series_of("run", moments, batch.tokens.shape[1])
     rows = select(measure(series, [AttentionByToken()], batch, progress=False), "AttentionByToken", row=1)
     own = rows.set_index("token")["value"].loc[task.support[1].tolist()]

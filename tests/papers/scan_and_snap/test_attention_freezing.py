@@ -11,6 +11,7 @@ from stagewise.measurement._rows import bootstrap_weights, rows
 from stagewise.measurement.engine import measure
 from stagewise.papers.scan_and_snap._synthetic import moments_of_syn_small
 from stagewise.papers.scan_and_snap.attention_freezing import AttentionFreezing
+from stagewise.papers.scan_and_snap.published_data import population_batch
 from stagewise.papers.scan_and_snap.yz_hooked import series_of
 from stagewise.papers.scan_and_snap.yz_training import Rates
 from stagewise.probe import View
@@ -51,7 +52,7 @@ def test_half_of_the_attention_moved_is_a_change_of_a_half(view_of: Callable[...
 def test_the_attention_of_syn_small_freezes_as_in_the_notes() -> None:
     steps = (8, 12, 30, 40, 50, 100)
     moments = ((m.step, m.weights) for m in moments_of_syn_small([Rates(1.0, 1.0)]) if m.step in steps)
-    batch = syn_small().population_batch()
+    batch = population_batch(syn_small())
     table = measure(series_of("run", moments, 156), [AttentionFreezing(rows=1)], batch, progress=False)
     change = select(table, "AttentionFreezing", "change").set_index("step")["value"]
     assert change[[12, 40, 50, 100]].tolist() == pytest.approx([0.073, 0.017, 0.006, 0.003], abs=1e-3)

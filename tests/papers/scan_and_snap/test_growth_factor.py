@@ -11,6 +11,7 @@ from stagewise.measurement.engine import measure
 from stagewise.models import build, weights
 from stagewise.papers.scan_and_snap._synthetic import moments_of_syn_small
 from stagewise.papers.scan_and_snap.growth_factor import GrowthFactor
+from stagewise.papers.scan_and_snap.published_data import population_batch
 from stagewise.papers.scan_and_snap.yz_hooked import series_of
 from stagewise.papers.scan_and_snap.yz_model import YZ, zeros
 from stagewise.papers.scan_and_snap.yz_training import Rates
@@ -24,7 +25,7 @@ def test_the_growth_of_syn_small_is_the_one_in_the_notes() -> None:
     recorded = {0: 1.0, 8: 1.712, 48: 12.90, 100: 13.13}
     moments = ((m.step, m.weights) for m in moments_of_syn_small([Rates(1.0, 1.0)]) if m.step in recorded)
     series = series_of("run", moments, 156)
-    table = measure(series, [GrowthFactor()], syn_small().population_batch(), progress=False)
+    table = measure(series, [GrowthFactor()], population_batch(syn_small()), progress=False)
     growth = select(table, "GrowthFactor", "growth", token=19)
     assert dict(zip(growth["step"], growth["value"], strict=True)) == pytest.approx(recorded, rel=1e-3)
 
@@ -35,7 +36,7 @@ def test_every_token_has_its_own_growth_since_the_first_checkpoint() -> None:
     start, end = zeros(1, 34), zeros(1, 34)
     end.z[0, task.queries[1], task.distinct_tokens[1]] = torch.arange(10) / 10
     series = series_of("run", [(5, start), (9, YZ(end.y, end.z))], 156)
-    table = measure(series, [GrowthFactor()], task.population_batch(), progress=False)
+    table = measure(series, [GrowthFactor()], population_batch(task), progress=False)
     growth = select(table, "GrowthFactor", "growth", step=9).set_index("token")["value"]
     expected = {own: math.exp(2 * k / 10) for k, own in enumerate(task.distinct_tokens[1].tolist())}
     assert growth.loc[list(expected)].to_dict() == pytest.approx(expected, rel=1e-5)
@@ -57,7 +58,7 @@ def test_it_runs_on_any_model(two_layers: Architecture) -> None:
 
 @pytest.mark.hooked_only("a native bridge does not compute with the scores that (Y, Z) edits")
 def test_a_relation_without_keys_is_refused() -> None:
-    batch = syn_small().population_batch()
+    batch = population_batch(syn_small())
     nothing = Batch(batch.tokens, batch.targets, batch.scored, {"distinct": batch.relations["distinct"] & False})
     with pytest.raises(ValueError, match="has a key of the relation 'distinct': nothing to follow"):
         measure(series_of("run", [(0, zeros(1, 34))], 156), [GrowthFactor()], nothing, progress=False)

@@ -13,6 +13,7 @@ from stagewise.measurement.engine import measure
 from stagewise.models import build
 from stagewise.papers.scan_and_snap.attention_by_token import AttentionByToken
 from stagewise.papers.scan_and_snap.growth_factor import GrowthFactor
+from stagewise.papers.scan_and_snap.published_data import population_batch
 from stagewise.papers.scan_and_snap.token_entropy import TokenEntropy
 from stagewise.papers.scan_and_snap.token_recall import TokenRecall
 from stagewise.papers.scan_and_snap.yz_hooked import series_of
@@ -34,7 +35,7 @@ def entropies(weights: YZ, batch: Batch) -> dict[str, float]:
 
 @pytest.mark.hooked_only("a native bridge does not compute with the scores that (Y, Z) edits")
 def test_the_law_of_syn_small_has_its_recorded_entropies() -> None:
-    found = entropies(zeros(1, 34), syn_small().population_batch())
+    found = entropies(zeros(1, 34), population_batch(syn_small()))
     expected = {"all": 2.899287, "distinct": 2.151282, "common": math.log(10)}
     assert found == pytest.approx(expected, abs=RECORDED)
 
@@ -43,7 +44,7 @@ def test_the_law_of_syn_small_has_its_recorded_entropies() -> None:
 def test_attention_to_one_token_has_no_entropy() -> None:
     weights = zeros(1, 34)
     weights.z[0, :, 5] = 100.0
-    found = entropies(weights, syn_small().population_batch())
+    found = entropies(weights, population_batch(syn_small()))
     assert found["all"] == pytest.approx(0, abs=RECORDED)
     assert found["common"] == pytest.approx(0, abs=RECORDED)
 
@@ -56,7 +57,7 @@ def test_a_renormalised_entropy_is_that_of_the_conditional_distribution() -> Non
     for probabilities, query, own in zip(task.distribution(), task.queries, task.distinct_tokens, strict=True):
         c = [(probabilities[l] * math.exp(weights.z[0, query, l])).item() for l in own]  # noqa: E741
         expected.append(-sum(p / sum(c) * math.log(p / sum(c)) for p in c))
-    found = entropies(weights, task.population_batch())
+    found = entropies(weights, population_batch(task))
     assert found["distinct"] == pytest.approx(sum(expected) / 2, abs=RECORDED)
 
 
@@ -73,14 +74,14 @@ def test_keys_of_a_token_outside_the_relation_do_not_count(view_of: Callable[...
 
 @pytest.mark.hooked_only("a native bridge does not compute with the scores that (Y, Z) edits")
 def test_a_batch_without_relations_has_the_full_entropy_alone() -> None:
-    batch = syn_small().population_batch()
+    batch = population_batch(syn_small())
     bare = Batch(batch.tokens, batch.targets, batch.scored)
     assert list(entropies(zeros(1, 34), bare)) == ["all"]
 
 
 @pytest.mark.hooked_only("a native bridge does not compute with the scores that (Y, Z) edits")
 def test_an_unknown_relation_is_refused() -> None:
-    batch = syn_small().population_batch()
+    batch = population_batch(syn_small())
     with pytest.raises(ValueError, match="the batch has no relation 'rare'; it has 'distinct', 'common'"):
         measure(series_of("run", [(0, zeros(1, 34))], 156), [TokenEntropy(("rare",))], batch, progress=False)
 

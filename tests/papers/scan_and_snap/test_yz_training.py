@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from stagewise.papers.scan_and_snap.published_data import published_stream, published_weights
 from stagewise.papers.scan_and_snap.yz_model import YZ, Counts, count, step, zeros
 from stagewise.papers.scan_and_snap.yz_training import Moment, Rates, train_yz
 from stagewise.tasks import SequenceClasses, syn_medium, syn_small
-from stagewise.tasks.sequence_classes import published_weights
 
 TASK = SequenceClasses(2, 1, n_common=2, n_distinct=2, length=7)
 FLOAT64 = 1e-13
@@ -68,14 +68,14 @@ def losses(path: Path) -> dict[int, float]:
 
 
 def replay(task: SequenceClasses, seed: int, start: YZ, rate: float) -> dict[int, float]:
-    draw = task.stream(seed)
+    draw = published_stream(task, seed)
     moments = train_yz(start, lambda now: count(draw(now, 128), task.d_vocab), [Rates(rate, rate)], 100)
     return {moment.step: moment.loss.item() for moment in moments if moment.loss is not None}
 
 
 def test_the_replay_of_syn_small_agrees_with_its_log(scan_data: Path) -> None:
     recorded = losses(scan_data / "figure_4_loss.csv")
-    found = replay(syn_small(published=True), 2, zeros(1, 34), 1.0)
+    found = replay(syn_small(), 2, zeros(1, 34), 1.0)
     assert len(recorded) == 50
     for now, loss in recorded.items():
         assert found[now] == pytest.approx(loss, rel=2e-5 if loss > 1e-2 else 5e-3), f"iteration {now}"
@@ -83,7 +83,7 @@ def test_the_replay_of_syn_small_agrees_with_its_log(scan_data: Path) -> None:
 
 def test_the_replay_of_syn_medium_agrees_with_its_log(scan_data: Path) -> None:
     recorded = losses(scan_data / "figure_6_loss.csv")
-    task = syn_medium(1, published=True)
+    task = syn_medium(1)
     start = YZ(*(matrix[None] for matrix in published_weights(task.d_vocab, 1)))
     found = replay(task, 1, start, 0.5)
     assert len(recorded) == 50
