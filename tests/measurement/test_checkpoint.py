@@ -85,7 +85,7 @@ def test_probes_that_read_no_predictions_give_the_same_rows_where_none_are_compu
     batch = TASK.probe_batch(4, seed=0)
     catalogue = [*vars(probes).values(), AttentionFreezing]
     kinds = [each for each in catalogue if isinstance(each, type) and issubclass(each, AbstractProbe)]
-    needing = {probes.ValueAlignment}
+    needing: set[type[AbstractProbe]] = {probes.ValueAlignment}
     if not any(isinstance(each, probes.QKOffset) for each in default_probes(series.architecture, batch)):
         needing.add(probes.QKOffset)  # there are no learned positions
     chosen = [each() for each in kinds if not each.reads_predictions and each not in needing]
