@@ -7,8 +7,9 @@ from matplotlib.axis import Axis
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from stagewise.papers.forecast import Forecast, Level
+from stagewise.papers.linear_axis import set_linear_step_axis
 from stagewise.papers.power_law import PowerLaw
-from stagewise.plot.axes import GREY, OKABE_ITO, ink, marker, new_axes, ordered_colours, set_linear_step_axis
+from stagewise.plot.axes import GREY, OKABE_ITO, ink, marker, new_axes, ordered_colours
 from stagewise.plot.curves import BLACK
 
 

@@ -32,15 +32,11 @@ class AblateHead(_AbstractRequest):
     Resampling takes the previous sequence of the batch, the first one the last, so that every sequence's output is
     replaced. "pattern" and "values" replace one factor of z = pattern x values by its batch mean, at each query and
     key, and leave the other as it is: what is lost is what the head knows of where to look, or of what is there.
-
-    With a `direction`, the seed of a random one, the output is not replaced but moved as far in that direction: a
-    control of the same size.
     """
 
     layer: Natural
     head: Natural
     kind: Literal["zero", "mean", "resample", "pattern", "values"] = "zero"
-    direction: Natural | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -132,7 +128,7 @@ def ablations(edit: Edit) -> list[Ablation]:
     """List the heads and MLPs that an edit replaces, or reads as replaced.
 
     >>> ablations((RestrictContext(2), AblateHead(0, 1), PatchEdge(1, 0, "K", AblateHead(0, 2))))
-    [AblateHead(layer=0, head=1, kind='zero', direction=None), AblateHead(layer=0, head=2, kind='zero', direction=None)]
+    [AblateHead(layer=0, head=1, kind='zero'), AblateHead(layer=0, head=2, kind='zero')]
     """
     parts = (part.source if isinstance(part, PatchEdge) else part for part in edit)
     return [part for part in parts if not isinstance(part, RestrictContext)]

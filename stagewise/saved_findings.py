@@ -122,16 +122,6 @@ def load_stages(
     return stages
 
 
-def load_onsets(folder: str | Path) -> pd.DataFrame | None:
-    """Return the onsets of a measured run folder, as `find_onsets` does; None where `load_stages` returns None.
-
-    Raises:
-        FileNotFoundError: the folder holds no table.
-    """
-    stages = load_stages(folder)
-    return None if stages is None else stages.onsets
-
-
 def _opened(source: str | Path | TableFile) -> TableFile:
     return source if isinstance(source, TableFile) else table_file(Path(source))
 

@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import pandas as pd
 from tqdm.auto import tqdm
@@ -17,10 +17,8 @@ from tqdm.auto import tqdm
 from stagewise.checkpoints import read_json, short_digest
 from stagewise.checkpoints.run_folder import write_json
 from stagewise.own_code import named
-from stagewise.processes import call_elsewhere, here, several, worker_pool
+from stagewise.processes import call_elsewhere, here, worker_pool
 from stagewise.recipe import describe
-
-Result = TypeVar("Result")
 
 WORKERS = 2
 """Processes where no executor is given."""
@@ -151,17 +149,6 @@ def _table(settings: Sequence[Mapping[str, Any]], paths: Sequence[Path]) -> pd.D
 
 def _values(setting: Mapping[str, Any]) -> str:
     return f"{{{', '.join(f'{name!r}: {value!r:.100}' for name, value in setting.items())}}}"
-
-
-def run_each(run: Callable[..., Result], cases: Sequence[Any], workers: int, *, progress: bool) -> list[Result]:
-    """Return the results of `run(case, progress=...)` in the order of the cases; `run` itself keeps files of a case.
-
-    One process shows a bar for each run, several show one for all of them.
-    """
-    with several(min(workers, len(cases))) as pool:
-        one = functools.partial(run, progress=progress and pool is None)
-        results = pool.map(one, cases) if pool else map(one, cases)
-        return list(tqdm(results, total=len(cases), disable=not progress or pool is None, unit="run"))
 
 
 def _run(

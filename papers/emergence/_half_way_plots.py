@@ -6,6 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from stagewise.papers.emergence._half_way import ROLES, Kind, Rise, curves, moved_curves, rise_of
+from stagewise.papers.linear_axis import set_linear_step_axis
 from stagewise.plot.axes import (
     OKABE_ITO,
     check_one_run,
@@ -13,7 +14,6 @@ from stagewise.plot.axes import (
     label_ends,
     marker,
     new_axes,
-    set_linear_step_axis,
     set_step_axis,
 )
 from stagewise.plot.curves import quantity_of

@@ -12,8 +12,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from stagewise.papers.law_plots import collapse, set_log_times
+from stagewise.papers.linear_axis import set_linear_step_axis
 from stagewise.papers.power_law import NoLaw, PowerLaw
-from stagewise.plot.axes import HEADS, curve, marker, ordered_colours, set_linear_step_axis
+from stagewise.plot.axes import HEADS, curve, marker, ordered_colours
 
 _BESIDE = 3
 """Panels beside each other whose text can be read on a page; of four two stand above two."""

@@ -19,10 +19,11 @@ from stagewise.loss import divergence
 from stagewise.measurement.engine import measure
 from stagewise.papers.incremental import markov
 from stagewise.papers.published import Result, over_seeds, table_of
+from stagewise.papers.running import run_each
 from stagewise.plot.axes import marker, ordered_colours
 from stagewise.probes import KLToReference
 from stagewise.recipe import Recipe
-from stagewise.sweeping import parameter_grid, run_each
+from stagewise.sweeping import parameter_grid
 from stagewise.table import select
 from stagewise.task import Batch
 from stagewise.tasks import MarkovChain

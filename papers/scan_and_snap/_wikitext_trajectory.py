@@ -10,12 +10,12 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from stagewise.papers.published import Result, number, over_seeds, table_of, write_csv
+from stagewise.papers.running import run_each
 from stagewise.papers.scan_and_snap._wikitext_model import columns, probe_entropy, text_loss
 from stagewise.papers.scan_and_snap._wikitext_training import COLUMNS, Setting, train_baseline
 from stagewise.papers.scan_and_snap.published import BASELINE, BASELINE_START
 from stagewise.papers.scan_and_snap.wikitext_recipe import CHECKPOINTS, baseline_recipe, basic_english
 from stagewise.plot.axes import OKABE_ITO
-from stagewise.sweeping import run_each
 
 ENTROPY_EVERY = 100
 """Minibatches between two looks at the probe sequence's attention; the validation loss takes a minute."""

@@ -11,11 +11,11 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from stagewise.papers.published import Result, over_seeds, table_of, write_csv
+from stagewise.papers.running import run_each
 from stagewise.papers.scan_and_snap._wikitext_model import Baseline, blocks, columns
 from stagewise.papers.scan_and_snap._wikitext_training import COLUMNS, Setting, train_baseline
 from stagewise.papers.scan_and_snap.wikitext_recipe import baseline_recipe, basic_english
 from stagewise.plot.axes import OKABE_ITO
-from stagewise.sweeping import run_each
 
 _VALIDATION_COLUMNS = 10
 

@@ -14,11 +14,11 @@ from torch import Tensor
 
 from stagewise.checkpoints import run_folder
 from stagewise.papers.published import Result, over_seeds, table_of, write_csv
+from stagewise.papers.running import run_each
 from stagewise.papers.scan_and_snap._wikitext_model import BLOCK, PROBE, Baseline, columns, text_loss
 from stagewise.papers.scan_and_snap._wikitext_training import COLUMNS, Setting, train_baseline
 from stagewise.papers.scan_and_snap.published import BLOCK_LOSS, PROBE_MAPS
 from stagewise.papers.scan_and_snap.wikitext_recipe import CHECKPOINTS, baseline_recipe, basic_english
-from stagewise.sweeping import run_each
 
 _RATE, _FFN_RATE, _DROPOUT = 5.0, 10.0, 0.3
 

@@ -16,10 +16,11 @@ from stagewise.event import HEAD_KINDS
 from stagewise.findings.crossings import Crossing, crossings
 from stagewise.findings.onsets import head_onsets
 from stagewise.papers.published import Result, number, over_seeds, table_of
+from stagewise.papers.running import run_each
 from stagewise.plot.axes import curve, label_ends, marker, ordered_colours, set_step_axis
 from stagewise.plot.curves import N_GRAMS
 from stagewise.recipe import Recipe
-from stagewise.sweeping import parameter_grid, run_each
+from stagewise.sweeping import parameter_grid
 from stagewise.table import head_label, select
 from stagewise.tasks import wiki_text
 from stagewise.training import train

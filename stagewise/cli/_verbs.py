@@ -3,7 +3,7 @@
 import dataclasses
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import Annotated, Any, cast
 
 import typer
 
@@ -16,9 +16,6 @@ from stagewise.cli._names import TASKS, run_folder_named, task_classes
 from stagewise.cli._options import AsJson, Origin, OwnTask, SeriesOptions
 from stagewise.cli._recipes import recipe_in, recipe_of
 from stagewise.plain_text import file_part
-
-if TYPE_CHECKING:
-    pass
 
 ANY = "TASK"
 """The command that stands for every name that is not a command itself."""

@@ -25,7 +25,6 @@ from stagewise.models import (
     Model,
     Replacement,
     check_factors,
-    directed,
     gradients,
     lean,
     read_for,
@@ -366,6 +365,6 @@ class _Slices:
             if not isinstance(part, AblateHead) or part.kind != "resample":
                 return replacement(part, clean, self.mean, checked=checked)
             z = clean[z_hook(part.layer)][:, :, part.head]
-            return directed(part, z, torch.cat([self.last[number - 1][z_hook(part.layer)][:, :, part.head], z[:-1]]))
+            return torch.cat([self.last[number - 1][z_hook(part.layer)][:, :, part.head], z[:-1]])
 
         return replaced

@@ -9,7 +9,6 @@ from ._clamps import targets as targets
 from ._config_fields import named_config as named_config
 from ._edits import Replacement as Replacement
 from ._edits import check_factors as check_factors
-from ._edits import directed as directed
 from ._edits import read_for as read_for
 from ._edits import replacement as replacement
 from ._held_attention import HELD_KEYS as HELD_KEYS

@@ -7,10 +7,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from stagewise.attention import z_hook
 from stagewise.intervention import AblateHead, AblateMLP, Ablation
 from stagewise.models._numbers import NARROW, widened
-from stagewise.task import derive_seed
 
 _ROUNDING = 1e-4
 """By how much the sum of a pattern's row differs from one at most where it has no attention sink."""
@@ -88,20 +86,7 @@ def replacement(
         return torch.zeros_like(written[:1]) if part.kind == "zero" else _mean(written, mean, mlp_hook(part.layer))
     if not checked:
         check_factors(part, clean)
-    return directed(part, clean[z_hook(part.layer)][:, :, part.head], _ablated(part, clean, mean))
-
-
-def directed(
-    part: AblateHead, z: Float[Tensor, "batch pos d_head"], ablated: Float[Tensor, "#batch pos d_head"]
-) -> Float[Tensor, "#batch pos d_head"]:
-    """Return the replacement of z: the ablation's, or z moved as far in the ablation's direction."""
-    if part.direction is None:
-        return ablated
-    distance = (ablated - z).norm(dim=-1, keepdim=True)
-    generator = torch.Generator().manual_seed(derive_seed(part.direction, part.layer, part.head))
-    direction = torch.nn.functional.normalize(torch.randn(z.shape[-1], generator=generator), dim=0)
-    moved: Tensor = z + distance * direction.to(z)
-    return moved
+    return _ablated(part, clean, mean)
 
 
 def _ablated(

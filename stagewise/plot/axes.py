@@ -11,7 +11,6 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from stagewise.findings import Stages
 from stagewise.statistics import monotone
@@ -46,9 +45,6 @@ LABEL_LEFT = 1.035
 
 _TICK_ROOM = 22
 """Points between the labels of two ticks."""
-
-_FEW_TICKS = 5
-"""Steps between ticks of a linear axis, at most."""
 
 _LINEAR_PART = 0.35
 """Width of the axis from step 0 to where it becomes logarithmic, in decades."""
@@ -148,14 +144,6 @@ def set_step_axis(ax: Axes, steps: Sequence[int] | pd.Series | np.ndarray) -> No
     ax.set_xticks(ticks, [step_label(tick) for tick in ticks])
     ax.set_xticks([], minor=True)
     ax.set_xlabel(step_axis_label(linear=first < linear))
-    ax.spines[["top", "right"]].set_visible(False)
-
-
-def set_linear_step_axis(ax: Axes, last: int | float) -> None:
-    """Make the x axis one of optimiser steps from 0 to the last, with few ticks: their labels do not touch."""
-    ax.set(xlim=(0, max(last, 1)), xlabel=headed("step"))
-    ax.xaxis.set_major_locator(MaxNLocator(_FEW_TICKS, integer=True))
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda step, _: step_label(round(step))))
     ax.spines[["top", "right"]].set_visible(False)
 
 

@@ -1,7 +1,7 @@
 """Any quantity of any probe over training: lines for labels, or a map or profiles where an axis is long."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
@@ -37,8 +37,6 @@ _LABEL = 40
 
 _TICKS = 6
 
-_Words = Callable[[dict[str, object]], str]
-
 _Curve = tuple[dict[str, object], pd.DataFrame]
 """Its labels on the axes, and its rows."""
 
@@ -57,9 +55,7 @@ def _profile(ax: Axes, rows: pd.DataFrame, axis: str) -> Axes:
     return ax
 
 
-def quantity(
-    table: pd.DataFrame, probe: str, name: str, stages: Stages | None = None, words: _Words = labels_in_words
-) -> Figure:
+def quantity(table: pd.DataFrame, probe: str, name: str, stages: Stages | None = None) -> Figure:
     """Draw a quantity over training as its probe declares it: its label, unit and range make the axis.
 
     Where there are many lines, those that moved most are coloured, the others grey. An axis of many numbers, such as
@@ -69,7 +65,6 @@ def quantity(
         table: from `measure`.
         probe: its name.
         name: of the quantity.
-        words: makes the text of a line from its labels on the axes.
 
     Raises:
         ValueError: the table has no such rows, none with a finite value, or those of several runs.
@@ -77,12 +72,12 @@ def quantity(
     rows = finite_rows(table, probe, name)
     step_axis.check_one_run(rows)
     if "map" in rows:
-        return _images(rows, quantity_of(table, probe, name), words)
+        return _images(rows, quantity_of(table, probe, name))
     if rows.empty:
         raise ValueError(f"the table has no finite value of {probe}, {name}")
     what, axis = quantity_of(table, probe, name), long_axis(rows)
     draw = {"lines": _lines, "maps": _maps, "profiles": _profiles}[kind_of(rows)]
-    return draw(rows, what, axis, stages, words)
+    return draw(rows, what, axis, stages)
 
 
 def finite_rows(table: pd.DataFrame, probe: str, name: str) -> pd.DataFrame:
@@ -126,7 +121,7 @@ def lines_in(rows: pd.DataFrame, axis: str = "") -> list[_Curve]:
     return [({str(key): label for key, label in labels.items()}, line) for labels, line, _ in ordered]
 
 
-def _lines(rows: pd.DataFrame, what: Quantity, axis: str, stages: Stages | None, words: _Words) -> Figure:
+def _lines(rows: pd.DataFrame, what: Quantity, axis: str, stages: Stages | None) -> Figure:
     figure, (ax,) = step_axis.panels(1, 2.8)
     prepared(ax, rows, stages)
     lines = lines_in(rows, axis)
@@ -134,7 +129,7 @@ def _lines(rows: pd.DataFrame, what: Quantity, axis: str, stages: Stages | None,
         ax.plot(line["step"], line["value"], color=step_axis.GREY, linewidth=0.8, label="_other", zorder=1)
     colours = _colours(lines[:COLOURED], rows)
     for i, ((labels, line), colour) in enumerate(zip(lines[:COLOURED], colours, strict=True)):
-        step_axis.curve(ax, line, _label(words(labels)), colour, step_axis.marker(i))
+        step_axis.curve(ax, line, _label(labels_in_words(labels)), colour, step_axis.marker(i))
     set_value_axis(ax, what)
     step_axis.label_ends(ax)
     return figure
@@ -156,7 +151,7 @@ def _label(text: str) -> str:
     return escaped(f" {short}" if short.startswith("_") else short or step_axis.ALONE)
 
 
-def _maps(rows: pd.DataFrame, what: Quantity, axis: str, stages: Stages | None, words: _Words) -> Figure:
+def _maps(rows: pd.DataFrame, what: Quantity, axis: str, stages: Stages | None) -> Figure:
     lines = lines_in(rows, axis)[:PANELS]
     figure, axes = step_axis.panels(len(lines), 1.95 * len(lines) + 0.35)
     least, most = what.range[0], float(rows["value"].max())
@@ -169,13 +164,13 @@ def _maps(rows: pd.DataFrame, what: Quantity, axis: str, stages: Stages | None, 
         ax.set_ylim(len(wide) - 0.5, -0.5)
         over_cells(ax, np.sort(line["step"].unique()), stages)
         ax.set_ylabel(axis)
-        ax.set_title(escaped(words(labels)), loc="left", fontsize=9, pad=6 if stages is None else 16)
+        ax.set_title(escaped(labels_in_words(labels)), loc="left", fontsize=9, pad=6 if stages is None else 16)
         ax.set_xlabel(ax.get_xlabel() if ax is axes[-1] else "")
     figure.colorbar(mesh, ax=axes, pad=0.02, label=escaped(what.axis), aspect=14 * len(lines))
     return figure
 
 
-def _images(rows: pd.DataFrame, what: Quantity, words: _Words) -> Figure:
+def _images(rows: pd.DataFrame, what: Quantity) -> Figure:
     """Draw the maps that moved most from the first checkpoint to the last, at the last."""
     first, last = (rows[rows["step"] == step] for step in (rows["step"].min(), rows["step"].max()))
     images, axes = maps_in(last), axes_of(rows)
@@ -185,18 +180,18 @@ def _images(rows: pd.DataFrame, what: Quantity, words: _Words) -> Figure:
     least, most = float(images[chosen].min()), float(images[chosen].max())
     for place, ax in zip(chosen, grid, strict=True):
         image = ax.imshow(images[place], cmap=SCALE, interpolation="none", vmin=least, vmax=most)
-        ax.set_title(escaped(words({name: last[name].iloc[place] for name in axes})), loc="left", fontsize=9)
+        ax.set_title(escaped(labels_in_words({name: last[name].iloc[place] for name in axes})), loc="left", fontsize=9)
         ax.set(xlabel="key position", ylabel="query position")
     figure.colorbar(image, ax=grid, pad=0.02, label=escaped(what.axis))
     return figure
 
 
-def _profiles(rows: pd.DataFrame, what: Quantity, axis: str, stages: Stages | None, words: _Words) -> Figure:
+def _profiles(rows: pd.DataFrame, what: Quantity, axis: str, stages: Stages | None) -> Figure:
     lines = lines_in(rows, axis)[:PANELS]
     figure, axes = step_axis.panels(len(lines), 2.2 * len(lines) + 0.3)
     for (labels, line), ax in zip(lines, axes, strict=True):
         _profile(ax, line, axis)
-        ax.set_title(escaped(words(labels)), loc="left", fontsize=9)
+        ax.set_title(escaped(labels_in_words(labels)), loc="left", fontsize=9)
         set_value_axis(ax, what)
         step_axis.label_ends(ax)
     return figure

@@ -11,7 +11,7 @@ from stagewise.findings import causes_in
 from stagewise.plain_text import file_part
 
 NO_BATCH = {"relations": {}, "size": [], "first_query": 0, "references": []}
-"""The result of `measured.batch_record` where there is no batch; a record has it as `measured.RECORDED`."""
+"""The record of no batch, as `write_batch` writes one; it stands under `measured.RECORDED`."""
 
 
 NO_FILE_NAME = r'[\\/:*?"<>|]'

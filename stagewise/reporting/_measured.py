@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from stagewise.task import Batch
 
 RECORDED = "batch"
-"""Key under which the record of a run describes its probe batch, where `write_batch` wrote it: see `_batch_record`."""
+"""Key under which the record of a run describes its probe batch, where `write_batch` wrote it."""
 
 PROVENANCE = "provenance"
 """Key in that description, of what decided the measurement beside its probes."""
@@ -112,14 +112,6 @@ class Measured(NamedTuple):
         return families(rows) if len(rows) else {}
 
 
-class _BatchOutline(NamedTuple):
-    """Known facts of a run's task: where relations lie, its first scored query, its references."""
-
-    relations: Mapping[str, np.ndarray]
-    first_query: int
-    references: Sequence[str]
-
-
 def read_measured(folder: Path) -> Measured:
     """Read a measured run: its record, its table's outline, and what lies beside them; without stages and lineage."""
     file, run = run_folder.table_file(folder), run_folder.read_record(folder)
@@ -130,7 +122,8 @@ def read_measured(folder: Path) -> Measured:
     frames: dict[str, Any] = {
         name: read_parquet(folder / place, fix) for name, (place, fix) in FRAMES.items() if (folder / place).exists()
     }
-    return Measured(run, file.outline, whole=file, example=shown, **_outline_of(run)._asdict(), **frames)
+    known = _known_of(recorded) if (recorded := run.get(RECORDED)) else {}
+    return Measured(run, file.outline, whole=file, example=shown, **known, **frames)
 
 
 def axis_in(
@@ -169,35 +162,25 @@ def _planned(record: Mapping[str, Any]) -> int | None:
     return batch * positions if batch and positions else None
 
 
-def _batch_record(batch: "Batch", provenance: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return a batch's facts as plain data; a relation alike in every sequence has (query, key) pairs."""
-    outline = _outline(batch)
-    outlines = {name: np.argwhere(mask).tolist() for name, mask in outline.relations.items()}
-    size = list(next(iter(outline.relations.values())).shape) if outline.relations else []
-    return {
-        "relations": outlines,
-        "size": size,
-        "first_query": outline.first_query,
-        "references": list(outline.references),
+def write_batch(folder: Path, batch: "Batch", provenance: Mapping[str, Any] | None = None) -> None:
+    """Write beside the table of a folder what a report needs to know of the probe batch: then it rebuilds no task.
+
+    A relation alike in every sequence has (query, key) pairs.
+    """
+    still = {name: mask[0].numpy() for name, mask in batch.relations.items() if bool((mask == mask[:1]).all())}
+    record = {
+        "relations": {name: np.argwhere(mask).tolist() for name, mask in still.items()},
+        "size": list(next(iter(still.values())).shape) if still else [],
+        "first_query": int(batch.scored[0].numpy().argmax()),
+        "references": list(batch.references),
         PROVENANCE: dict(provenance or {}),
     }
+    write_text(folder / run_folder.BATCH, json.dumps(record))
 
 
-def write_batch(folder: Path, batch: "Batch", provenance: Mapping[str, Any] | None = None) -> None:
-    """Write beside the table of a folder what a report needs to know of the probe batch: then it rebuilds no task."""
-    write_text(folder / run_folder.BATCH, json.dumps(_batch_record(batch, provenance)))
-
-
-def _outline_of(run: Mapping[str, Any]) -> _BatchOutline:
-    """Return the description of the probe batch in the record of a run."""
-    if recorded := run.get(RECORDED):
-        masks = {name: np.zeros(recorded["size"], dtype=bool) for name in recorded["relations"]}
-        for name, pairs in recorded["relations"].items():
-            masks[name][tuple(np.array(pairs, dtype=int).reshape(-1, 2).T)] = True
-        return _BatchOutline(masks, recorded["first_query"], recorded["references"])
-    return _BatchOutline({}, 0, ())
-
-
-def _outline(batch: "Batch") -> _BatchOutline:
-    still = {name: mask[0].numpy() for name, mask in batch.relations.items() if bool((mask == mask[:1]).all())}
-    return _BatchOutline(still, int(batch.scored[0].numpy().argmax()), tuple(batch.references))
+def _known_of(batch: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of `Measured` that `write_batch` wrote."""
+    masks = {name: np.zeros(batch["size"], dtype=bool) for name in batch["relations"]}
+    for name, pairs in batch["relations"].items():
+        masks[name][tuple(np.array(pairs, dtype=int).reshape(-1, 2).T)] = True
+    return {"relations": masks, "first_query": batch["first_query"], "references": batch["references"]}
