@@ -132,6 +132,9 @@ def _when(row: Row, found: Stages) -> str:
         return f"At {when}"
     if gap := _gap(row, found):
         return f"Between {span(*gap, ' and ')} (one gap: when within it, these checkpoints cannot say)"
+    if row["spread"] and not row["left"]:
+        times = _of_stage(found, row["stage"])["t50"]
+        return f"Half-way one after another, {span(times.min(), times.max())}"
     if not row["left"]:
         return f"Half-way at {when}"
     half = f", half-way at {written(row['t50'])}" if np.isfinite(row["t50"]) else ""
