@@ -60,6 +60,20 @@ def of_log(history: Iterable[Mapping[str, Any]]) -> dict[str, Cause]:
     return found
 
 
+def of_setting(name: str, pairs: Iterable[tuple[int, float]]) -> dict[str, Cause]:
+    """Return the changes of a setting of a run, each half-way between two entries of its log.
+
+    >>> of_setting("batch_size", [(0, 32), (10, 32), (20, 64)])
+    {"batch_size's rise to 64": 15}
+    """
+    found: dict[str, Cause] = {}
+    for (step, value), (later, then) in itertools.pairwise(sorted(pairs)):
+        if then != value:
+            change = f"{name}'s {'rise' if then > value else 'drop'} to {then:g}"
+            found[numbered(change, found)] = round((step + later) / 2)
+    return found
+
+
 def numbered(name: str, among: Iterable[str]) -> str:
     """Return a name with its number among others of it, if there are any."""
     again = sum(each.partition(" (")[0] == name for each in among)

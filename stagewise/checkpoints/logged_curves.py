@@ -33,6 +33,9 @@ INSTEAD = (
 )
 """Names of columns that count something else, in lower case: the first is taken, and told, where there are no steps."""
 
+SEVERAL = 8
+"""Values of a setting at most of which each change is a cause: of more it has a schedule."""
+
 RUNS = ("run", "run_id", "run id", "run_name", "seed", "trial", "experiment")
 """Names of columns that tell runs apart, in lower case."""
 
@@ -111,7 +114,7 @@ def read_log(
             part = _log_columns.resumed(part[["step", "value", "lo", "hi"]], name).sort_values("step")
             check_steps(part, name)
             ended = part[part["value"].isna()].iloc[:1]
-            whole = pd.concat([averaged(part.dropna(subset="value"), is_rate(name)), ended])
+            whole = pd.concat([averaged(part.dropna(subset="value"), is_rate(name) or is_setting(name)), ended])
             rows.append(whole.assign(run=plain_name(str(label)), probe=LOGGED, quantity=name, **head))
         values = curve.sort_values("step", kind="stable")["value"].to_numpy()
         of_quantity.setdefault(name, []).append(values)
@@ -209,7 +212,8 @@ def _curves(frame: pd.DataFrame, at: Any, run: str) -> Iterator[tuple[str, pd.Da
     for name in frame.columns.drop([at, *numbers]):
         _warn_of_text(frame[name], str(name))
     for name, values, rows in parts:
-        if name in roles.aside or not (_is_curve(name) and values.notna().any()):
+        changes = is_setting(name) and 1 < values.nunique() <= SEVERAL
+        if name in roles.aside or not (changes or (_is_curve(name) and values.notna().any())):
             continue
         finite = _without_infinite(values.astype(float), rows[at], name)
         curve = pd.DataFrame({"step": rows[at], "value": finite}).assign(**roles.interval_of(name, rows))
@@ -329,7 +333,7 @@ def _range(values: np.ndarray) -> float:
 
 
 def _progress(name: str, values: np.ndarray) -> Literal["up", "down"] | None:
-    if is_rate(name):
+    if is_rate(name) or is_setting(name):
         return None
     finite = values[np.isfinite(values)]
     part = max(1, len(finite) // ENDS)

@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 
 from stagewise.event import Causes
-from stagewise.learning_rates import Cause, is_rate, numbered, of_log
+from stagewise.learning_rates import Cause, is_rate, numbered, of_log, of_setting
 from stagewise.statistics import Transition
-from stagewise.table import LOGGED
+from stagewise.table import LOGGED, declared
 
 EXAMPLE = 'as {"the learning-rate drop": 3000, "the warm-up": (0, 500)}'
 
@@ -27,14 +27,17 @@ def known(causes: Causes) -> Causes:
 
 
 def causes_in(table: pd.DataFrame, given: Causes | None = None) -> Causes:
-    """Return the given causes; else those in logged learning rates, where groups that change alike count once."""
+    """Return the given causes; else those in logged rates and settings, where groups that change alike count once."""
     if given is not None:
         return known(given)
     causes: list[tuple[str, Cause]] = []
+    logged = declared(table).get(LOGGED, {})
     for name, rates in table[table["probe"] == LOGGED].groupby("quantity", observed=True):
+        pairs = zip(rates["step"].tolist(), rates["value"].tolist(), strict=True)
         if is_rate(str(name)):
-            pairs = zip(rates["step"].tolist(), rates["value"].tolist(), strict=True)
             causes += of_log({"step": step, "learning_rate": rate} for step, rate in pairs).items()
+        elif str(name) in logged and logged[str(name)].progress is None:
+            causes += of_setting(str(name), pairs).items()
     named: dict[str, Cause] = {}
     for name, step in dict.fromkeys(causes):
         named[numbered(name.partition(" (")[0], named)] = step

@@ -116,6 +116,24 @@ def test_a_cause_coincides_within_the_transition_only() -> None:
     assert not coincidence(ONE, {"late": 1000}, STEPS)
 
 
+@pytest.mark.parametrize("name", ["batch_size", "config/weight_decay"])
+def test_a_setting_that_changes_is_a_cause_of_what_changes_then(name: str) -> None:
+    steps = np.arange(0, 3001, 25)
+    fall = np.where(steps > 1500, 0.3 * (1 - np.exp((1500 - steps) / 100)), 0)
+    loss = 1.8 + 2.2 * (1 + steps / 60) ** -0.5 - fall + 0.02 * np.random.default_rng(1).standard_normal(len(steps))
+    at, before = (find_stages(read_log({"step": steps, "loss": loss, name: np.where(steps > when, 64, 32)}))
+                  for when in (1500, 600))  # fmt: skip
+    assert (at.causes, len(at)) == ({f"{name}'s rise to 64": 1512}, 1)
+    assert (before.causes, len(before)) == ({f"{name}'s rise to 64": 612}, 2)
+
+
+def test_settings_that_stay_or_change_all_the_time_are_no_causes() -> None:
+    steps = np.arange(0, 3001, 25)
+    table = read_log({"step": steps, "loss": 3.0 - steps / 3000, "batch_size": 32, "temperature": 1 - steps / 4000})
+    assert table["quantity"].unique().tolist() == ["loss"]
+    assert causes_in(table) == {}
+
+
 @pytest.mark.parametrize("start", [2400, 2700])
 def test_a_fall_in_a_cool_down_that_the_run_ends_in_is_explained_by_it(start: int) -> None:
     steps = np.arange(0, 3001, 25)

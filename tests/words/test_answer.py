@@ -41,6 +41,21 @@ def test_several_transitions_are_told_in_their_order_and_in_the_headline() -> No
     assert answer(stages)[0] == "Two transitions were found."
 
 
+@pytest.mark.parametrize(("times", "words"), [
+    ((1000, 1250, 1560, 1950, 2440), "Half-way one after another, steps "),
+    ((1500, 1500, 1500, 1500, 1500), "Half-way at step 1"),
+])  # fmt: skip
+def test_curves_that_follow_one_another_have_a_range_and_curves_at_one_time_a_step(
+    times: tuple[int, ...], words: str
+) -> None:
+    steps, generator = np.arange(0, 10_000, 50), np.random.default_rng(0)
+    rises = (1 / (1 + np.exp(-(np.log1p(steps) - np.log(time)) / 0.1)) for time in times)
+    curves = {f"task_{i}": rise + 0.01 * generator.standard_normal(200) for i, rise in enumerate(rises)}
+    lines = answer(find_stages(read_log({"step": steps, **curves})))
+    assert lines[0] == "One transition was found."
+    assert lines[1].startswith(words)
+
+
 def test_a_transition_within_one_gap_is_told_by_its_ends() -> None:
     noise = 0.01 * np.random.default_rng(0).standard_normal(len(STEPS))
     stages = find_stages(read_log({"step": STEPS, "accuracy": 0.1 + 0.8 * (STEPS > 1000) + noise}))
