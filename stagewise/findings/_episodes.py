@@ -82,16 +82,18 @@ class EpisodeKind(StrEnum):
 def episodes_of(curves: Sequence[Curve]) -> pd.DataFrame:
     """Return a row an episode of curves of the model as a whole, as its loss, in the order of their starts."""
     pairs = _pairs(curves)
-    alone = [curve for curve in curves if _is_loss(curve) and not any(curve in pair for pair in pairs)]
-    turns = (one for curve in alone if curve.can_be_judged for one in _overfitting(None, curve))
-    records = [*(one for curve in curves for one in _of_curve(curve)), *_of_pairs(pairs), *turns]
+    alone = [(None, each) for each in curves if _is_loss(each) and not any(each in pair for pair in pairs)]
+    records = [one for curve in curves for one in _of_curve(curve)]
+    records += [one for train, held_out in [*pairs, *alone] for one in _of_held_out(train, held_out)]
     return typed(sorted(records, key=lambda one: float(one["start"])), EPISODES)
 
 
 def without_spikes(onsets: pd.DataFrame, episodes: pd.DataFrame) -> pd.DataFrame:
     """Return onsets of which those that are a spike of their own curve, and of no other, are none."""
     alone, spikes = pd.Series(False, onsets.index), episodes[episodes["kind"].eq(EpisodeKind.SPIKE)].to_dict("records")
-    during = [onsets["onset"] & _during(onsets, spike) for spike in spikes]
+    during = [
+        onsets["onset"] & ~onsets["t50_lo"].gt(spike["end"]) & onsets["t90_hi"].ge(spike["start"]) for spike in spikes
+    ]
     own = [here & _same_curve(onsets, spike) for here, spike in zip(during, spikes, strict=True)]
     for mine, spike in zip(own, spikes, strict=True):
         alone |= mine & _is_undone(onsets, spike)
@@ -103,10 +105,6 @@ def without_spikes(onsets: pd.DataFrame, episodes: pd.DataFrame) -> pd.DataFrame
 
 def _same_curve(onsets: pd.DataFrame, spike: dict[Any, Any]) -> "pd.Series[bool]":
     return onsets["probe"].eq(spike["probe"]) & onsets["quantity"].eq(spike["quantity"])
-
-
-def _during(onsets: pd.DataFrame, spike: dict[Any, Any]) -> "pd.Series[bool]":
-    return onsets["t50_lo"].le(spike["end"]) & onsets["t90_hi"].ge(spike["start"])
 
 
 def _is_undone(onsets: pd.DataFrame, spike: dict[Any, Any]) -> "pd.Series[bool]":
@@ -189,11 +187,10 @@ def _words(name: str) -> set[str]:
     return set(re.findall(r"[a-z0-9]+", re.sub(r"\b(held|hold)[\W_]out", "heldout", parts)))
 
 
-def _of_pairs(pairs: Sequence[tuple[Curve, Curve]]) -> Iterator[dict[str, Any]]:
-    for train, held_out in pairs:
-        if train.can_be_judged and held_out.can_be_judged:
-            yield from _overfitting(train, held_out)
-            yield from _grokking(train, held_out)
+def _of_held_out(train: Curve | None, held_out: Curve) -> Iterator[dict[str, Any]]:
+    if held_out.can_be_judged and (train is None or train.can_be_judged):
+        yield from _overfitting(train, held_out)
+        yield from _grokking(train, held_out) if train else ()
 
 
 def _is_loss(curve: Curve) -> bool:
@@ -211,16 +208,11 @@ def _overfitting(train: Curve | None, held_out: Curve) -> Iterator[dict[str, Any
     near = np.flatnonzero((held_out.steps >= lowest.lo) & (held_out.steps <= lowest.hi))
     at = int(near[held_out.values[near].argmin()])
     rises = float(np.median(held_out.values[-3:]) - lowest.value)
-    falls = train is None or _falls_from(train, held_out.steps[at])
-    if lowest.rejection(criteria) is None and rises >= criteria.smallest and falls:
+    rest = np.array([1, 0]) if train is None else train.values[train.steps >= held_out.steps[at]]
+    if lowest.rejection(criteria) is None and rises >= criteria.smallest and len(rest) > 1 and rest[-1] < rest[0]:
         ends = float(held_out.values[at]), lowest.value + rises
         beside = "" if train is None else train.quantity
         yield _record(EpisodeKind.OVERFITS, held_out, held_out.steps[at], held_out.steps[-1], *ends, beside=beside)
-
-
-def _falls_from(curve: Curve, step: float) -> bool:
-    rest = curve.values[curve.steps >= step]
-    return len(rest) > 1 and bool(rest[-1] < rest[0])
 
 
 def _grokking(train: Curve, held_out: Curve) -> Iterator[dict[str, Any]]:

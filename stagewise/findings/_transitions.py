@@ -151,10 +151,8 @@ def _curve(onsets: pd.DataFrame) -> pd.Series:
 
 
 def _with_windows(onsets: pd.DataFrame, steps: np.ndarray) -> pd.DataFrame:
-    """Return onsets with the log(1 + step) between which each is under way, or of its interval where that is wider.
-
-    An event at one gap between checkpoints lies anywhere in it: a window is no narrower. That of a curve which is
-    away while others are under way (`on_the_way`) is all of the time that it is away.
+    """Return onsets with the log(1 + step) between which each is under way, no narrower than its interval or its gap;
+    that of a curve which is away while others are under way (`on_the_way`) is all of the time that it is away.
     """
     columns = (*TIMES, "t50_lo", "t50_hi")
     t10, t50, t90, lo, hi = (np.log1p(onsets[name].clip(upper=steps[-1]).to_numpy(float)) for name in columns)
@@ -196,13 +194,10 @@ def _periods(onsets: pd.DataFrame, steps: np.ndarray, fewest: int) -> list[pd.Da
 
 
 def _from_onsets(onsets: pd.DataFrame, group: pd.DataFrame, last: int) -> RunTransition:
-    """Return the transition of a period of change.
+    """Return the transition of a period of change, between the medians of the ends of its onsets' intervals.
 
-    It comes from onsets whose windows are not far wider than the median one: those say little about when.
-    Its step lies between the medians of the lower and of the upper ends of the onsets' intervals. That interval assumes
-    errors that all onsets share, and is wider than needed where they do not. Where they follow one another, it also
-    holds what the medians would be if the curves of the same scores that moved, but have no onset, had all come first,
-    or last. And it holds when the curves of the whole model are half-way, as its loss, whose levels are told of it.
+    Windows far wider than the median one say little about when. Where onsets follow one another, the interval holds
+    what the medians would be if the curves that moved without one had all come first, or last.
     """
     timing = group.loc[_sharpest(group, group["curve"])]
     timing = timing if timing["on_the_way"].all() else timing[~timing["on_the_way"]]

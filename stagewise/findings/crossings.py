@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from stagewise.findings._frames import by_reference, resamples_of, rows_of
-from stagewise.statistics import Interval, overtaking
+from stagewise.statistics import overtaking
 from stagewise.table import Role, families
 
 
@@ -49,13 +49,11 @@ def taken_over(rows: pd.DataFrame, first: int) -> list[Crossing]:
 
 def _in_turn(curves: Mapping[str, pd.DataFrame]) -> list[Crossing]:
     return [
-        Crossing(before, after, *_overtaking(curves[before], curves[after]))
-        for before, after in itertools.pairwise(curves)
+        Crossing(
+            one, later, *overtaking(curves[one]["step"].to_numpy(float), *(_draws(curves[n]) for n in (one, later)))
+        )
+        for one, later in itertools.pairwise(curves)
     ]
-
-
-def _overtaking(before: pd.DataFrame, after: pd.DataFrame) -> Interval:
-    return overtaking(before["step"].to_numpy(float), _draws(before), _draws(after))
 
 
 def _draws(rows: pd.DataFrame) -> np.ndarray:

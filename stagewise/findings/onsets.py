@@ -186,10 +186,8 @@ def _decided(curve: Curve, transitions: Iterable[tuple[Any, ...]], causes: Cause
 
 
 def _records(curve: Curve, decided: Sequence[_Decided], told: Collection[str], causes: Causes) -> list[dict[str, Any]]:
-    """Return a record an onset; where there is none, one of the largest transition, or of what the curve did.
-
-    A curve that moves when something was done to the run has no onset, unless heads change by much then (`told`), or it
-    moves much faster than a ramp that lasts: the schedule alone explains it.
+    """Return a record an onset; where there is none, one of the largest transition, or of what the curve did. What was
+    done to the run explains a change, unless heads change by much then (`told`), or it is much faster than a ramp.
     """
     decided = [
         each._replace(against=OnsetVerdict.COINCIDES)

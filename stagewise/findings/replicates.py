@@ -177,11 +177,8 @@ def _of_run(
 
 
 def _numbers(of_runs: Sequence[Sequence[tuple[Event, Times]]]) -> list[list[int]]:
-    """Return for each run which change of its score and direction each of its changes is, counted from 1.
-
-    The runs with the most common number of them say when each one comes; those of any other run are assigned to these
-    by their times, so that one that is missing, or is seen besides, does not move the others. Remaining events are
-    numbered on.
+    """Return for each run which change of its score and direction each one is, by the times of the runs with as many
+    as most have: one that is missing, or is seen besides, does not move the others.
     """
     numbers = [[0] * len(rows) for rows in of_runs]
     for change in {change for rows in of_runs for change, _ in rows}:

@@ -202,11 +202,8 @@ def _until_finite(curve: Curve) -> Curve:
 
 
 def _at_one_offset(table: pd.DataFrame, curves: Iterable[Curve]) -> Iterator[Curve]:
-    """Yield attention to relations, with the offset at which all the keys may lie that a head attends to.
-
-    Where a stretch is repeated after equally many tokens in every sequence, an induction head cannot be told from one
-    that attends to a position: nearly all of its mass on the relation may lie at one offset. That is asked of the
-    checkpoint at which the curve is largest.
+    """Yield attention to relations, with the offset at which nearly all keys of a head lie where it attends most: then
+    an induction head cannot be told from one that attends to a position.
     """
     peaks, offsets, masses = (_values(table, role) for role in (Role.PEAK, Role.PEAK_OFFSET, Role.ATTENTION))
     for curve in curves:
