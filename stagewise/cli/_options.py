@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from typer import Argument, Option
 
+from stagewise.bars import silence
 from stagewise.cli._names import chooser, probe_named
 
 SOURCE = "a run folder, a folder of checkpoints, or a hub repository owner/name"
@@ -62,8 +63,8 @@ LeftOut = Annotated[
     ),
 ]
 DryRun = Annotated[bool, Option("--dry-run", help="print what it would cost, and do nothing")]
-Quiet = Annotated[bool, Option("--quiet", help="no progress bars")]
-AsJson = Annotated[bool, Option("--json", help="print JSON, and no progress bars")]
+Quiet = Annotated[bool, Option("--quiet", callback=silence, help="no progress bars")]
+AsJson = Annotated[bool, Option("--json", callback=silence, help="print JSON, and no progress bars")]
 
 
 @dataclass(frozen=True)

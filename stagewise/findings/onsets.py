@@ -1,6 +1,7 @@
 """Onsets in a table of scores: which head began what, when, against the null that every curve is smooth, with noise."""
 
 import concurrent.futures
+import contextlib
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -8,6 +9,7 @@ import numpy as np
 import pandas as pd
 import scipy
 
+from stagewise.bars import bar
 from stagewise.event import HEAD_KINDS, Causes
 from stagewise.findings._frames import rows_of, typed
 from stagewise.findings._known_causes import causes_in, coincidence
@@ -44,8 +46,9 @@ SHARPER = 0.4
 LASTING = 0.35
 """Part of its size by which the curve moves in a transition, at least: else something else undoes it."""
 
-AT_ONCE = 16
-"""Curves that are searched in one go, by whichever process."""
+AT_ONCE, LONG = 16, 2_000
+"""Curves that are searched in one go, by whichever process; and values of all from which on a bar tells how far it is.
+"""
 
 
 def find_onsets(
@@ -118,10 +121,15 @@ def _searched(
             groups.setdefault((curve.steps.tobytes(), curve.span, curve.errors is None), []).append(i)
     asked = [group[i : i + AT_ONCE] for group in groups.values() for i in range(0, len(group), AT_ONCE)]
     jobs = ([curves[i] for i in places] for places in asked)
-    for places, models in zip(asked, executor.map(models_of, jobs) if executor else map(models_of, jobs), strict=True):
-        for i, model in zip(places, models, strict=True):
-            results[i] = [(one, one.p_value) for one in model.transitions]
-            results[i] = results[i] or [(None, 1.0)]
+    found = executor.map(models_of, jobs) if executor else map(models_of, jobs)
+    long = sum(len(curves[i].steps) for places in asked for i in places) >= LONG
+    with bar("transitions", sum(map(len, asked)), "curve") if long else contextlib.nullcontext() as shown:
+        for places, models in zip(asked, found, strict=True):
+            for i, model in zip(places, models, strict=True):
+                results[i] = [(one, one.p_value) for one in model.transitions]
+                results[i] = results[i] or [(None, 1.0)]
+            if shown is not None:
+                shown.update(len(places))
     return results
 
 

@@ -1,0 +1,56 @@
+"""Bars are shown on a terminal alone, and vanish; none where somebody asked for silence."""
+
+import contextvars
+import io
+import sys
+
+import numpy as np
+import pytest
+
+from stagewise.bars import bar, silence
+from stagewise.checkpoints.logged_curves import read_log
+from stagewise.findings import onsets
+from stagewise.findings.onsets import find_onsets
+
+
+class Terminal(io.StringIO):
+    """A text that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def shown(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, *, silent: bool = False) -> str:
+    """Return what a search of two curves writes to a stream of errors."""
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setattr(onsets, "LONG", 50)
+    curves = np.random.default_rng(0).standard_normal((2, 40))
+    table = read_log({"step": np.arange(40), "loss": curves[0], "accuracy": curves[1]})
+
+    def search() -> None:
+        silence(silent)
+        find_onsets(table)
+
+    contextvars.copy_context().run(search)
+    return stream.getvalue()
+
+
+def test_a_long_search_shows_how_many_curves_there_are_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = shown(monkeypatch, Terminal())
+    assert "transitions" in text
+    assert "0/2" in text
+    assert text.endswith("\r")
+
+
+def test_nothing_is_shown_elsewhere_or_where_silence_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert shown(monkeypatch, io.StringIO()) == ""
+    assert shown(monkeypatch, Terminal(), silent=True) == ""
+
+
+def test_silence_stays_once_asked_for() -> None:
+    def asked_twice() -> bool:
+        silence(True)
+        silence(False)
+        return bool(bar("search", 1, "curve").disable)
+
+    assert contextvars.copy_context().run(asked_twice)
