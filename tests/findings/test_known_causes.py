@@ -129,7 +129,9 @@ def test_a_setting_that_changes_is_a_cause_of_what_changes_then(name: str) -> No
 
 def test_settings_that_stay_or_change_all_the_time_are_no_causes() -> None:
     steps = np.arange(0, 3001, 25)
-    table = read_log({"step": steps, "loss": 3.0 - steps / 3000, "batch_size": 32, "temperature": 1 - steps / 4000})
+    table = read_log(
+        {"step": steps, "loss": 3.0 - steps / 3000, "batch_size": [32] * 121, "temperature": 1 - steps / 4000}
+    )
     assert table["quantity"].unique().tolist() == ["loss"]
     assert causes_in(table) == {}
 
