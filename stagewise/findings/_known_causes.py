@@ -16,7 +16,8 @@ from stagewise.table import LOGGED, declared
 EXAMPLE = 'as {"the learning-rate drop": 3000, "the warm-up": (0, 500)}'
 
 AHEAD = 1
-"""Gaps between checkpoints before the one that a transition's first tenth lies in, in which its cause may lie."""
+"""Gaps between checkpoints before the one that a transition's first tenth lies in, in which its cause may lie; and
+twice as many after it: an abrupt onset with a tail has its t10 too early."""
 
 
 def known(causes: Causes) -> Causes:
@@ -55,9 +56,9 @@ def coincidence(one: Transition, causes: Causes, steps: np.ndarray) -> str:
     u = np.log1p(steps)
     ahead = u[max(int(np.searchsorted(u, early, side="right")) - 1 - AHEAD, 0)]
     first, last = min(lo, begins, ahead, 2 * early - middle), hi if hi < u[-1] else middle
-    last = min(last, u[min(int(np.searchsorted(u, begun)) + AHEAD, len(u) - 1)])
+    last = min(last, u[min(int(np.searchsorted(u, begun)) + 2 * AHEAD, len(u) - 1)])
     at_a_step = cause_within(causes, np.expm1(first), np.expm1(last), np.expm1(early))
-    return at_a_step or cause_during(causes, np.expm1(min(middle, u[-1])), steps.tolist())
+    return at_a_step or cause_during(causes, np.expm1(min(middle, u[-1])).round(6), steps.tolist())
 
 
 def cause_within(causes: Causes, lo: int | float, hi: int | float, at: int | float) -> str:
