@@ -6,7 +6,6 @@ from .curves import training_loss as training_loss
 from .generic import quantity as quantity
 from .heads import head_curves as head_curves
 from .heads import head_masses as head_masses
-from .heads import head_scores as head_scores
 from .heads import specialisation as specialisation
 from .maps import attention_map as attention_map
 from .onsets import onset_curves as onset_curves

@@ -1,6 +1,6 @@
-"""Curves of heads over training: attention, entropy, what they write, any score of theirs."""
+"""Curves of heads over training: attention, entropy, what they write."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from stagewise.event import HEAD_KINDS
 from stagewise.findings import Stages
 from stagewise.plot import axes as step_axis
-from stagewise.plot.curves import axes_of, family, finish, prepared, quantity_of, set_value_axis, theory_curves
+from stagewise.plot.curves import family, finish, quantity_of, set_value_axis, theory_curves
 from stagewise.statistics import DEFAULT
 from stagewise.table import Head, head_label, select
 from stagewise.words import headed
@@ -49,29 +49,6 @@ def specialisation(table: pd.DataFrame, stages: Stages | None = None, ax: Axes |
     family(ax, rows, "quantity", list(quantities), stages, lambda name: quantities[str(name)].label)
     set_value_axis(ax, quantities["coverage"])
     ax.set_ylabel("index")
-    return finish(ax)
-
-
-def head_scores(
-    table: pd.DataFrame,
-    probe: str,
-    quantity: str,
-    heads: Sequence[Head] | None = None,
-    stages: Stages | None = None,
-    ax: Axes | None = None,
-) -> Axes:
-    """Draw any score of heads over training, a line a head.
-
-    Raises:
-        ValueError: the table has no such rows, or has several of a head at a step, as on each relation.
-    """
-    rows = select(table, probe, quantity)
-    ax = prepared(step_axis.new_axes(ax, height=2.8), rows, stages)
-    _check_one_a_head(rows, f"{probe} {quantity}")
-    of_head, colours = _by_head(rows), step_axis.head_colours(table)
-    for i, head in enumerate(heads or of_head):
-        step_axis.curve(ax, of_head[head], head_label(*head), colours[head], step_axis.marker(i))
-    set_value_axis(ax, quantity_of(table, probe, quantity))
     return finish(ax)
 
 
@@ -120,16 +97,6 @@ def moved_most(rows: pd.DataFrame, most: int) -> list[Head]:
     values = rows.groupby(others)["value"]
     moved = (values.max() - values.min()).groupby(["layer", "head"]).max()
     return sorted((int(layer), int(head)) for layer, head in moved.nlargest(most).index)
-
-
-def _check_one_a_head(rows: pd.DataFrame, name: str) -> None:
-    if not {"layer", "head"} <= set(rows):
-        raise ValueError(f"{name} is of no head: `plot.quantity` draws it")
-    if rows.duplicated(["layer", "head", "step"]).any():
-        others = [axis for axis in axes_of(rows) if axis not in ("layer", "head") and rows[axis].nunique() > 1]
-        raise ValueError(
-            f"{name} has an entry for each head and {', '.join(others)}: select one of these, or take `plot.quantity`"
-        )
 
 
 def name_head(ax: Axes, table: pd.DataFrame, head: Head) -> None:

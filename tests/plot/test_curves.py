@@ -52,9 +52,8 @@ def test_every_curve_goes_through_the_values_of_the_table(table: pd.DataFrame) -
     assert np.allclose(line(plot.loss_curve(table), "excess loss"), values(table, "Loss", quantity="excess"))
     context = values(table, "RestrictedContextKL", context=2)
     assert np.allclose(line(plot.restricted_context(table), "c = 2"), context)
-    assert np.allclose(
-        line(plot.head_scores(table, "AttentionEntropy", "entropy"), "L0H1"), values(table, "AttentionEntropy", head=1)
-    )
+    (entropy,) = plot.quantity(table, "AttentionEntropy", "entropy").axes
+    assert np.allclose(line(entropy, "L0H1"), values(table, "AttentionEntropy", head=1))
     coverage = values(table, "HeadSpecialisation", quantity="coverage")
     assert np.allclose(line(plot.specialisation(table), "coverage"), coverage)
 
