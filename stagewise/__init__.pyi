@@ -36,6 +36,7 @@ from .probes.default_probes import default_probes as default_probes
 from .recipe import Recipe as Recipe
 from .recipe import Seeds as Seeds
 from .recipe import TrainPlan as TrainPlan
+from .replay.attributing import attribute as attribute
 from .replay.branching import branch as branch
 from .replay.branching import intervene as intervene
 from .replay.certifying import certify as certify

@@ -49,6 +49,7 @@ SMALL = {
     "run markov": ["--set", "task.n_sequences=100"],
     "cause intervene": ["--from", "2"],
     "cause branch": ["--from", "2"],
+    "cause attribute": ["--from", "2", "--dry-run"],
     "cause certify": ["--from", "2", "--dry-run"],
 }
 """Command, or command and task -> options that make it small; those of the page stay."""

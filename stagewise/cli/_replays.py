@@ -123,6 +123,35 @@ def branch(
         print(find_delays(rows).rename(columns={"without": "change"}).round(1).to_string(index=False))
 
 
+def attribute(
+    folder: RunOf,
+    transition: Annotated[
+        str,
+        typer.Option(help='what comes, as "attention to I(2)" or "loss 0.5", or its number among those after the step'),
+    ],
+    start: Annotated[int, typer.Option("--from", help="the step from which on predictions are left out")],
+    stop: Annotated[int | None, typer.Option("--until", help="the step from which on they count again")] = None,
+    classes: LeftOut = None,
+    orders: Annotated[int, typer.Option(min=1, help="other orders of the batches, whose delays are the noise")] = 2,
+    *,
+    replay: ReplayOptions,
+) -> None:
+    """Replay a run without classes of its predictions; print how much later a transition comes, and which made it."""
+    from stagewise.replay import cost
+    from stagewise.replay.attributing import attribute, first_replays, transition_named
+    from stagewise.words import attributed_in_words
+
+    recipe, names = recipe_of_run(folder, replay.own_task or (), "attribute continues with"), classes or ["at position"]
+    noise, halves = first_replays(folder, names, start, stop, recipe, orders)
+    print(f"at first, {cost(folder, [*noise, *(one for _, one in halves)])}")
+    if replay.dry:
+        return
+    transition = transition_named(transition, folder, recipe, start, not replay.quiet, replay.device)
+    how: Any = {"orders": orders, **replay.resources()}
+    rows = attribute(folder, transition, names, start, stop, recipe=recipe, **how)
+    print(*attributed_in_words(rows.to_dict("records"), transition), sep="\n")
+
+
 def certify(
     folder: RunOf,
     start: Annotated[

@@ -13,7 +13,7 @@ from stagewise.cli._commands import command
 from stagewise.cli._findings import compare, lineage, stages
 from stagewise.cli._groups import OpenGroup
 from stagewise.cli._relations import relations
-from stagewise.cli._replays import branch, certify, densify, intervene
+from stagewise.cli._replays import attribute, branch, certify, densify, intervene
 from stagewise.cli._suites import suites
 from stagewise.cli._sweep import sweep
 from stagewise.cli._verbs import audit, measure, report, run_app, train
@@ -27,7 +27,7 @@ GROUPS: dict[str, tuple[str, tuple[Callable[..., None], ...]]] = {
     ),
     "cause": (
         "Continue a run changed: what each transition depends on.",
-        (branch, intervene, certify),
+        (branch, intervene, certify, attribute),
     ),
 }
 """Group -> its help, and its commands."""

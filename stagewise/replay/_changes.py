@@ -82,10 +82,11 @@ def named_classes(recipe: Recipe, folder: Path, classes: Sequence[str]) -> tuple
     return tuple(chosen)
 
 
-def left_out(recipe: Recipe, names: tuple[str, ...], start: int) -> Branch:
+def left_out(recipe: Recipe, names: tuple[str, ...], start: int, stop: int | None = None) -> Branch:
     """Return the branch that is trained without some classes of predictions."""
-    one = changed_run(recipe, {"plan.leave_out": names}, start, 0, "left out")
-    return one._replace(labels={**one.labels, "change": left_out_in_words(names)})
+    value = names if stop is None else Steps((names, recipe.plan.leave_out), (stop,))
+    one = changed_run(recipe, {"plan.leave_out": value}, start, 0, "left out")
+    return one._replace(labels={**one.labels, "change": left_out_in_words(names, stop)})
 
 
 def with_controls(clamps: Sequence[ClampHead], folder: Path, recipe: Recipe, controls: bool) -> list[Branch]:

@@ -114,6 +114,22 @@ def test_a_field_that_is_not_there_or_does_not_change_is_refused(small_folder: P
     assert not (small_folder / "interventions").exists()
 
 
+def test_the_cost_is_said_and_then_what_each_replay_is_without(small_folder: Path, tmp_path: Path) -> None:
+    run = shutil.copytree(small_folder, tmp_path / "run")
+    options = ("--transition", "loss 0.5", "--from", "2", "--leave-out", "of token", "--orders", "1")
+    arguments = ["cause", "attribute", str(run), *options]
+    dry = CliRunner().invoke(app, [*arguments, "--dry-run"])
+    assert dry.exit_code == 0
+    assert dry.output.startswith("at first, 3 runs are trained, from the state of step 2 on")
+    assert not (run / "interventions").exists()
+    result = CliRunner().invoke(app, [*arguments, "--quiet"])
+    assert result.exit_code == 0, result.output
+    lines = result.output.splitlines()
+    assert lines[1].startswith("another batch order: the loss falls half-way to its end")
+    assert lines[2].startswith("without predictions of token 0, of token 1")
+    assert "left out alone" in lines[-1]
+
+
 def test_the_cost_is_said_and_then_a_verdict_a_head_and_a_sentence_a_transition(
     small_folder: Path, tmp_path: Path
 ) -> None:

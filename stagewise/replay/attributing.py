@@ -1,0 +1,111 @@
+"""Which predictions made a transition: classes of them left out of replays."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from stagewise.recipe import Recipe
+from stagewise.replay._branches import Branch, check_start, compare, opened, own_table, rows_of
+from stagewise.replay._changes import changed_run, left_out, named_classes
+from stagewise.replay._delays import arrivals
+from stagewise.replay.densifying import recipe_at
+from stagewise.training import Dtype
+from stagewise.words import at
+
+Replay = tuple[tuple[str, ...], Branch]
+"""The classes that a branch is without."""
+
+
+def attribute(
+    folder: str | Path,
+    transition: str,
+    classes: Sequence[str],
+    start: int,
+    stop: int | None = None,
+    *,
+    recipe: Recipe | None = None,
+    orders: int = 2,
+    progress: bool = True,
+    device: str = "cpu",
+    dtype: Dtype = "float32",
+) -> pd.DataFrame:
+    """Leave classes of predictions out of a run's training, and say how much later a transition comes without them.
+
+    The run is replayed without one half of the classes, and without the other. A half without which the transition
+    comes at another time is divided again, down to single classes: one of 16 is found in 8 replays. A half that moves
+    it no more than another order of the batches does is not divided, so that a class which speeds it up may hide
+    another that slows it down. Replays are branches, of which nothing is done twice: see `branch`.
+
+    Args:
+        folder: the run folder.
+        transition: its label, as "attention to I(2)" or "loss 0.5" (see `intervene`), or its number, from 1 on, in the
+            order in which those after the step come.
+        classes: names of `probes.LossByToken`, or what they begin with, as "of token" or "at position".
+        start: the first update without them.
+        stop: the first update with them again; None for no such.
+        recipe: of the run; None reads it from the folder.
+        orders: in which the run is replayed with all classes, as the noise of any change.
+        progress, device, dtype: as in `branch`.
+
+    Returns a row a replay, other orders first: `without` says what it is without, `classes` how many these are; the
+    delay in optimiser steps is `value`, `lo`, `hi` (inf where the transition did not come any more); `apart` whether
+    its interval lies beyond 0 and those of all other orders.
+
+    Raises:
+        ValueError: no such transition after the step, fewer than two such classes, or the errors of `branch`.
+        FileNotFoundError: the folder holds no run.
+    """
+    folder = Path(folder)
+    recipe = recipe or recipe_at(folder)
+    noise, waiting = first_replays(folder, classes, start, stop, recipe, orders)
+    transition = transition_named(transition, folder, recipe, start, progress, device)
+    how: Any = {"progress": progress, "device": device, "dtype": dtype}
+    lines = [{"classes": 0, **_delay(folder, recipe, one, transition, **how), "apart": False} for one in noise]
+    earliest, latest = min(0.0, *(line["lo"] for line in lines)), max(0.0, *(line["hi"] for line in lines))
+    while waiting:
+        names, one = waiting.pop(0)
+        line = _delay(folder, recipe, one, transition, **how)
+        apart = line["lo"] >= latest or line["hi"] <= earliest  # intervals are half open
+        lines.append({"classes": len(names), **line, "apart": apart})
+        if apart and len(names) > 1:
+            waiting += _halves(recipe, names, start, stop)
+    return pd.DataFrame(lines)
+
+
+def transition_named(
+    name: str, folder: Path, recipe: Recipe, start: int, progress: bool = False, device: str = "cpu"
+) -> str:
+    """Return the label of a transition that comes after a step, of its label or its number among them."""
+    after = sorted(arrivals(own_table(folder, recipe, progress, device), start), key=lambda each: each.comes)
+    labels = [each.what for each in after]
+    if name.isdecimal() and 0 < int(name) <= len(labels):
+        return labels[int(name) - 1]
+    if name not in labels:
+        known = ", ".join(f"{number} {each.what} ({at(each.comes)})" for number, each in enumerate(after, start=1))
+        raise ValueError(f"no transition {name!r} comes after step {start}; there are {known or 'none'}")
+    return name
+
+
+def first_replays(
+    folder: Path, classes: Sequence[str], start: int, stop: int | None, recipe: Recipe, orders: int
+) -> tuple[list[Branch], list[Replay]]:
+    """Return the replays in other orders, and those without the halves of all classes."""
+    if orders < 1:
+        raise ValueError(f"the noise is that of one other order of the batches at least, got {orders}")
+    check_start(opened(folder, recipe), start, "leave classes out from an earlier one")
+    noise = [changed_run(recipe, {}, start, order, "batch order") for order in range(1, orders + 1)]
+    return noise, _halves(recipe, named_classes(recipe, folder, classes), start, stop)
+
+
+def _halves(recipe: Recipe, names: Sequence[str], start: int, stop: int | None) -> list[Replay]:
+    middle = (len(names) + 1) // 2
+    return [(half, left_out(recipe, half, start, stop)) for half in (tuple(names[:middle]), tuple(names[middle:]))]
+
+
+def _delay(folder: Path, recipe: Recipe, one: Branch, transition: str, **how: Any) -> dict[str, Any]:
+    """Return how much later a transition comes in a branch."""
+    rows = rows_of(compare(folder, recipe, [one], **how), one)
+    mine = rows[rows["transition"] == transition]
+    return {"without": one.labels["change"], **mine[["value", "lo", "hi"]].iloc[0]}
