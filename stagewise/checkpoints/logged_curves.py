@@ -34,7 +34,8 @@ INSTEAD = (
 """Names of columns that count something else, in lower case: the first is taken, and told, where there are no steps."""
 
 SEVERAL = 8
-"""Values of a setting at most of which each change is a cause: of more it has a schedule."""
+"""Values of a setting at most of which each change is a cause: of more it has a schedule. One in a folder, as
+"config/batch_size" in results of the evaluation harness, may be of the evaluation alone."""
 
 RUNS = ("run", "run_id", "run id", "run_name", "seed", "trial", "experiment")
 """Names of columns that tell runs apart, in lower case."""
@@ -212,7 +213,7 @@ def _curves(frame: pd.DataFrame, at: Any, run: str) -> Iterator[tuple[str, pd.Da
     for name in frame.columns.drop([at, *numbers]):
         _warn_of_text(frame[name], str(name))
     for name, values, rows in parts:
-        changes = is_setting(name) and 1 < values.nunique() <= SEVERAL
+        changes = is_setting(name) and "/" not in name and 1 < values.nunique() <= SEVERAL
         if name in roles.aside or not (changes or (_is_curve(name) and values.notna().any())):
             continue
         finite = _without_infinite(values.astype(float), rows[at], name)
