@@ -50,7 +50,6 @@ from .table import Quantity as Quantity
 from .task import AbstractTask as AbstractTask
 from .task import Batch as Batch
 from .training import train as train
-from .value_schedules import Cycle as Cycle
 from .value_schedules import Ramp as Ramp
 from .value_schedules import Shuffled as Shuffled
 from .value_schedules import Steps as Steps

@@ -16,7 +16,7 @@ from stagewise.plan import ClampHead
 from stagewise.plan import Seeds as Seeds
 from stagewise.plan import TrainPlan as TrainPlan
 from stagewise.task import AbstractTask, Batch
-from stagewise.value_schedules import AbstractSchedule, Cycle, Ramp, Shuffled, Steps
+from stagewise.value_schedules import AbstractSchedule, Ramp, Shuffled, Steps
 from stagewise.wired_init import OneHotInit, PositionHeadsInit
 
 if TYPE_CHECKING:
@@ -233,7 +233,7 @@ def rebuild(described: Any, classes: Iterable[type] = ()) -> Any:
     Seeds(init=1, data=2, evaluation=3)
     """
     inits = (GaussianInit, LinearInit, OneHotInit, PositionHeadsInit, WithoutPositions)
-    builtin = (Recipe, Architecture, TrainPlan, Seeds, ClampHead, Ramp, Steps, Cycle, Shuffled, *inits)
+    builtin = (Recipe, Architecture, TrainPlan, Seeds, ClampHead, Ramp, Steps, Shuffled, *inits)
     return _rebuild(described, {type_name(cls): cls for cls in (*builtin, *classes)})
 
 

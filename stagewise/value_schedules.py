@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Annotated, Any
 
-from stagewise.fields import Count, Natural, Range, check_fields
+from stagewise.fields import Natural, Range, check_fields
 
 _ORDERED = 2**24
 """Updates whose order is shuffled at most: the order is held in memory."""
@@ -86,31 +86,6 @@ class Steps(AbstractSchedule):
         """Return where each value begins, and the breakpoints of those that are schedules."""
         inner = [step for value in self.values if isinstance(value, AbstractSchedule) for step in value.breakpoints()]
         return (0, *self.at_steps, *inner)
-
-
-@dataclasses.dataclass(frozen=True)
-class Cycle(AbstractSchedule):
-    """Values in turn, each for `every` updates, and from the first one again.
-
-    >>> [Cycle((0.8, 0.0), every=2).at(step) for step in range(5)]
-    [0.8, 0.8, 0.0, 0.0, 0.8]
-    """
-
-    values: tuple[Any, ...]
-    every: Count
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not self.values:
-            raise ValueError("a cycle has at least one value")
-
-    def at(self, step: int) -> Any:
-        """Return the value of an update."""
-        return self.values[step // self.every % len(self.values)]
-
-    def breakpoints(self) -> Sequence[int]:
-        """Return where each value begins first."""
-        return [number * self.every for number in range(len(self.values))]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -17,7 +17,7 @@ from stagewise.plan import ClampHead, Seeds, TrainPlan
 from stagewise.recipe import Recipe
 from stagewise.task import AbstractTask
 from stagewise.tasks import MarkovChain
-from stagewise.value_schedules import Cycle, Ramp, Shuffled, Steps
+from stagewise.value_schedules import Ramp, Shuffled, Steps
 
 NEEDED: dict[str, dict[str, Any]] = {
     "Text": {"tokenizer": "tokenizer.json", "text": "a text"},
@@ -34,7 +34,7 @@ PARTS: dict[str, Any] = {
     "RestrictContext": RestrictContext(2),
     "AblateHead": AblateHead(0, 0),
     "ClampHead": ClampHead(0, 0, 1),
-    **{type(each).__name__: each for each in (Ramp(0, 1, 2, 3), Steps((0, 1), (2,)), Cycle((1,), 2), Shuffled(0, 9))},
+    **{type(each).__name__: each for each in (Ramp(0, 1, 2, 3), Steps((0, 1), (2,)), Shuffled(0, 9))},
     **{cls.__name__: cls() for cls in (GaussianInit, LinearInit, OneHotInit, PositionHeadsInit, WithoutPositions)},
     **{
         cls.__name__: cls(**NEEDED.get(cls.__name__, {}))

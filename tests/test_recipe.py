@@ -18,7 +18,7 @@ from stagewise.papers.scan_and_snap.yz_hooked import yz
 from stagewise.recipe import Recipe, Seeds, TrainPlan, describe, differences, rebuild
 from stagewise.schedules import linear, logarithmic
 from stagewise.tasks import MarkovChain, SparseRegression, Windows
-from stagewise.value_schedules import AbstractSchedule, Cycle, Ramp, Shuffled, Steps
+from stagewise.value_schedules import AbstractSchedule, Ramp, Shuffled, Steps
 from tests.conftest import unchecked_types
 from tests.own_model import own_config, own_model
 
@@ -39,7 +39,7 @@ RECIPES = {
             "task.importance": Steps((1.5, Ramp(1.0, 2.0, start=3, stop=7)), (3,)),
             "plan.batch_size": Ramp(8, 16, start=0, stop=4),
             "plan.draw": Shuffled(2, 9),
-            "plan.weight_decay": Cycle((0.0, 0.1), every=2),
+            "plan.weight_decay": Steps((0.0, 0.1, 0.0, 0.1), (2, 4, 6)),
         },
     ),
 }
@@ -253,7 +253,7 @@ def test_an_update_is_made_by_what_schedules_say_at_its_step() -> None:
             Steps((1, 2), (3,)),
             "plan.steps stays as it is in training: what changes is a field of the task",
         ),
-        ("task", Cycle((1,), every=1), "task stays as it is in training"),
+        ("task", Steps((1,), ()), "task stays as it is in training"),
         ("task.zoom", Steps((1, 2), (3,)), "task.zoom: the recipe has no such field; there are d_vocab"),
         ("task.importance", Ramp(1.5, -1.0, start=2, stop=9), "schedules, at step 9: .*importance"),
         ("plan.learning_rate", Steps((0.1, "fast"), (3,)), "schedules, at step 3: plan.learning_rate: expected"),

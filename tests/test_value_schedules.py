@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from stagewise.value_schedules import Cycle, Ramp, Shuffled, Steps
+from stagewise.value_schedules import Ramp, Shuffled, Steps
 
 
 def test_a_ramp_is_even_between_its_ends_and_flat_beside_them() -> None:
@@ -17,10 +17,6 @@ def test_each_value_of_steps_begins_at_its_step_and_may_be_a_schedule() -> None:
     later = Steps(("adamw", Ramp(0, 4, start=0, stop=8), 9), (2, 6))
     assert [later.at(step) for step in range(8)] == ["adamw", "adamw", 1, 1.5, 2, 2.5, 9, 9]
     assert set(later.breakpoints()) == {0, 2, 6, 8}
-
-
-def test_a_cycle_comes_round() -> None:
-    assert [Cycle((1, 2, 3), every=2).at(step) for step in range(9)] == [1, 1, 2, 2, 3, 3, 1, 1, 2]
 
 
 def test_shuffled_steps_are_the_same_ones_in_another_order_by_their_seed_alone() -> None:
@@ -37,8 +33,6 @@ def test_shuffled_steps_are_the_same_ones_in_another_order_by_their_seed_alone()
         (lambda: Ramp(0, 1, start=5, stop=5), "its stop after its start, got start=5, stop=5"),
         (lambda: Steps((1, 2), (3, 5)), "one value more than steps to change at, .* got 2 values"),
         (lambda: Steps((1, 2, 3), (5, 3)), "these ascend"),
-        (lambda: Cycle((), every=1), "at least one value"),
-        (lambda: Cycle((1,), every=0), "Cycle.every: expected a whole number of at least 1, got 0"),
         (lambda: Shuffled(0, 2**40), "Shuffled.stop: expected a whole number from 0 to"),
     ],
 )

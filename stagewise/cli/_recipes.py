@@ -15,13 +15,13 @@ from stagewise.cli._options import RecipeOptions
 from stagewise.fields import checked, field_types
 from stagewise.own_code import import_named
 from stagewise.plain_text import instead_of
-from stagewise.value_schedules import AbstractSchedule, Cycle, Ramp, Shuffled, Steps
+from stagewise.value_schedules import AbstractSchedule, Ramp, Shuffled, Steps
 
 if TYPE_CHECKING:
     from stagewise.recipe import Recipe
 
 
-SCHEDULES = {cls.__name__: cls for cls in (Ramp, Steps, Cycle, Shuffled)}
+SCHEDULES = {cls.__name__: cls for cls in (Ramp, Steps, Shuffled)}
 """Functions of the step that a value may call, as in Ramp(0.8, 0, start=0, stop=2000)."""
 
 _COMMA = re.compile(r",(?=(?:[^()]|\((?:[^()]|\([^()]*\))*\))*$)")

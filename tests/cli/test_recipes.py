@@ -182,9 +182,9 @@ def test_a_value_is_read_as_json_as_a_schedule_or_else_as_text() -> None:
 
 
 def test_brackets_and_schedules_are_one_value_of_an_axis() -> None:
-    axes = read_axes(["plan.seeds.init=0,1", "task.spans=[2,2]", "task.p=0,Cycle((0.8,0),every=9)"])
+    axes = read_axes(["plan.seeds.init=0,1", "task.spans=[2,2]", "task.p=0,Steps((0.8,0),(9,))"])
     assert axes == {
         "plan.seeds.init": ["0", "1"],
         "task.spans": ["[2,2]"],
-        "task.p": ["0", "Cycle((0.8,0),every=9)"],
+        "task.p": ["0", "Steps((0.8,0),(9,))"],
     }
