@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import pandas as pd
 from tqdm.auto import tqdm
@@ -30,14 +30,6 @@ _POLL = 0.1
 """Seconds between two looks at the jobs of an executor that cannot be waited for."""
 
 _BAR = "{desc} {percentage:3.0f}%|{bar}| {elapsed}, {remaining} left"
-
-
-@runtime_checkable
-class AbstractExecutor(Protocol):
-    """The interface of an executor for a sweep."""
-
-    def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Any:
-        """Call the function later; return something with `done`, `result`, `exception` and `cancel`."""
 
 
 class RunsFailed(RuntimeError):  # noqa: N818 - named by what happened
@@ -67,7 +59,7 @@ def sweep(
     function: Callable[..., Mapping[str, Any]],
     settings: Iterable[Mapping[str, Any]],
     folder: str | Path,
-    executor: AbstractExecutor | None = None,
+    executor: Any = None,
     *,
     workers: int = WORKERS,
     cost: Callable[[Mapping[str, Any]], int | float] = lambda _: 1,
@@ -154,7 +146,7 @@ def _values(setting: Mapping[str, Any]) -> str:
 def _run(
     function: Callable[..., Mapping[str, Any]],
     missing: Sequence[tuple[Path, Mapping[str, Any]]],
-    executor: AbstractExecutor,
+    executor: Any,
     bar: "tqdm[Any]",
     cost: Callable[[Mapping[str, Any]], int | float],
 ) -> list[tuple[Mapping[str, Any], BaseException]]:
