@@ -16,9 +16,7 @@ HOW = "as 0:10000:1000 (from, to, every), as 0,512,1000, or a number of checkpoi
 
 
 def chosen_steps(steps: Sequence[int], choice: Choice, name: str) -> list[int]:
-    """Return the chosen ones of the steps that a series has, ascending. A count includes both ends; "from:to:every"
-    takes the checkpoint nearest to each step.
-    """
+    """Return the chosen steps of a series, ascending; a count has both ends, "from:to:every" takes the nearest."""
     available = sorted(set(steps))
     if isinstance(choice, int):
         return _log_spaced(available, choice)

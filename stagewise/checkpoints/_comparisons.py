@@ -41,9 +41,7 @@ def read_each(
 
 
 def other_steps(recorded: Mapping[Entry, int], where: str) -> Iterator[Finding]:
-    """Yield the checkpoints that record another step than their name. If most do, names count something else, as
-    epochs: then those count that record a smaller step than one before.
-    """
+    """Yield the checkpoints that record another step than their name; where most do, those that record less."""
     others = {entry: step for entry, step in recorded.items() if step != entry.at.step}
     if 2 * len(others) > len(recorded) > 1:
         ordered = sorted(others, key=lambda entry: (entry.at.branch, entry.at.step))

@@ -53,10 +53,7 @@ def file_sha256(path: Path) -> str:
 
 
 def check_file(path: Path, largest: int | float = math.inf) -> None:
-    """Refuse, before it is opened, what is no file, what is larger than so many bytes, and what was never copied whole.
-
-    Whoever opens a pipe or a device may wait for ever, or read without end.
-    """
+    """Refuse, before it is opened, what is no file, is larger than so many bytes, or was never copied whole."""
     status = path.stat()
     if kind := next((kind for is_one, kind in KINDS.items() if is_one(status.st_mode)), ""):
         raise ValueError(f"{path} is {kind}, expected a file: it was not opened")

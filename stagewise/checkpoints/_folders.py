@@ -91,9 +91,7 @@ def _deeper(folder: Path) -> str:
 
 
 def _read(paths: Sequence[Path], parse: Parse | str | None) -> dict[Path, Reading]:
-    """Read the names of files and folders. Copies beside the checkpoints, as last-v1, are left out where there are
-    others; so are the state of a training and the parts of one model.
-    """
+    """Read the names of files and folders; copies, the state of a training and parts of one model are left out."""
     if parse is not None:
         return names_of(paths, parse)
     states = [path for path in paths if TRAINING.match(path.name)]

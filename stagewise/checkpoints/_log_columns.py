@@ -94,11 +94,7 @@ def as_numbers(column: pd.Series) -> pd.Series:
 
 
 def without_filtered(frame: pd.DataFrame, at: Any) -> pd.DataFrame:
-    """Return a log with nan where transformers' Trainer writes a loss of 0 for it, until its end: the run diverged.
-
-    A nan gradient in these rows tells, or several zeros in a row behind a loss that was not near 0. Where no completion
-    ends, TRL writes 0 for the length of those that do, which is none.
-    """
+    """Return a log with nan where Trainer writes a loss of 0 for it to the end: nan gradients or many zeros tell."""
     of_ended = [str(name) for name in frame if str(name).endswith("terminated_length")]
     ended = {name: frame[name].mask(frame[name] == 0) for name in of_ended}
     frame = frame.assign(**ended)

@@ -36,10 +36,7 @@ def averaged(curve: pd.DataFrame, rate: bool) -> pd.DataFrame:
 
 
 def _cut_where_it_moves(values: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """Return the starts of parts that are halved as long as a curve moves within them by far more than by chance.
-
-    How far the halves of a part lie apart by chance is told by all parts, whose noise may be correlated.
-    """
+    """Return the starts of parts, halved as long as a curve moves within them by more than chance, as all tell."""
     sums, scale = np.append(0.0, np.cumsum(values - values.mean())), None
     while len(starts) < 2 * MOST:
         stops = np.append(starts[1:], len(values))

@@ -66,9 +66,7 @@ SHARES = {"acc", "accuracy", "auc", "em", "f1"}
 
 
 class Roles(NamedTuple):
-    """The columns that are no curves: name of a curve -> its errors, its interval's ends, the number of its questions;
-    and standard errors of nothing that is logged, counts and flags.
-    """
+    """Columns that are no curves, by the curve they belong to; and errors of nothing that is logged, counts, flags."""
 
     errors: Mapping[str, str]
     bounds: Mapping[str, tuple[str, str]]

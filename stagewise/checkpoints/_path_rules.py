@@ -71,9 +71,7 @@ FIRST_UPDATE = {0, 1}
 
 
 class Deviation(NamedTuple):
-    """A checkpoint that is not where its neighbours let one expect it. `other` is the one whose weights it has, or at
-    the other end of a jump; no names stand for all weights together.
-    """
+    """A checkpoint away from its neighbours; `other` has its weights, or is the end of a jump. No names are all."""
 
     checkpoint: int
     weights: tuple[str, ...] = ()

@@ -28,9 +28,7 @@ COARSE = 1e-2
 
 
 class Sketch(NamedTuple):
-    """The part of a weight that the audit keeps. `numbers` is a linear map that keeps distances, of a small weight its
-    entries; `bits` is a hash of the entries as float32.
-    """
+    """The part of a weight that the audit keeps: numbers that keep distances, a hash of its entries as float32."""
 
     numbers: np.ndarray
     norm: float
@@ -100,9 +98,7 @@ def _signs(n: int, seed: int) -> Tensor:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class WeightPath:
-    """One weight over the checkpoints that have it; all weights together have no name. Distances between the rows of
-    `numbers` are distances between the weights.
-    """
+    """One weight, or all (no name), over the checkpoints that have it; distances of `numbers` are those of weights."""
 
     name: str
     rows: np.ndarray

@@ -61,9 +61,7 @@ def _is_schedule(gaps: Sequence[float], i: int, stride: float, times: int) -> bo
 
 
 def _corroborating(gaps: Sequence[float], i: int, each: int) -> list[int]:
-    """Return which gaps corroborate the i-th: so many on each side, or three on the one side at an end. A side that has
-    fewer gives all of them. Where others near by are skipped steps too, five equal ones corroborate it.
-    """
+    """Return which gaps corroborate the i-th: so many on each side, three at an end, five beside skipped ones."""
     n = len(gaps)
     if i in (0, n - 1):
         return [k for k in range(n) if 0 < abs(k - i) <= EDGE] if n > EDGE else []

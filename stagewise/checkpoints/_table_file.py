@@ -129,9 +129,7 @@ class TableFile:
         return schema
 
     def _frame(self, groups: list[pa.Table], columns: list[str]) -> pd.DataFrame:
-        """Return the rows of row groups in a table's types, without columns of which all is missing. The list is
-        emptied, so that each column is let go of once it is converted: both at once are twice the memory.
-        """
+        """Return the rows of row groups without empty columns; the list is emptied, as both take twice the memory."""
         table = pa.concat_tables(groups) if groups else self._schema.empty_table().select(columns)
         groups.clear()
         present = [name for name in columns if name in KEYS or table[name].null_count < len(table)]

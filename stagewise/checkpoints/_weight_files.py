@@ -124,15 +124,7 @@ class Contents(NamedTuple):
 
 
 def read(paths: Sequence[Path], others: Iterable[str] = ()) -> Contents:
-    """Read the weights of one checkpoint from its files, on the CPU. Pickled files run no code.
-
-    Args:
-        paths: of the files.
-        others: names of files of weights that are not read.
-
-    Raises:
-        ValueError: a file is damaged, or two files hold other values of one weight.
-    """
+    """Read a checkpoint's weights from its files, on the CPU, and name `others` that are not read; no code runs."""
     state: dict[str, Tensor] = {}
     steps: list[int] = []
     aside: dict[str, None] = dict.fromkeys(others)

@@ -40,9 +40,7 @@ PROBE = b"\0" * 2**16
 
 
 def write(path: Path, save: Callable[[Path], object]) -> Path:
-    """Write a file in a temporary folder of its own, sync it, list its checksum and move it to its place. The file is
-    complete, or as it was before. No link is followed, and its mode is what the process's umask leaves.
-    """
+    """Write a file so that it is complete or as before: elsewhere first, synced, listed, and no link followed."""
     with _in_its_place(path) as partial:
         save(partial)
         _settle(partial, path)
@@ -70,10 +68,7 @@ def check_inside(path: Path) -> None:
 
 @contextlib.contextmanager
 def _in_its_place(path: Path) -> Iterator[Path]:
-    """Give a place in a temporary folder beside a path; at the end what was written there is moved to the path.
-    Whatever libraries write there beside a file goes with the folder (safetensors has temporary files of its own), and
-    so does all after any error, whose reason is said. Remains of killed processes are removed first.
-    """
+    """Give a place in a temporary folder beside a path, gone after any error; what is written there is moved."""
     check_inside(path)
     place = _partial(path) / path.name
     try:

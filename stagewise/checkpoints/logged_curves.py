@@ -235,9 +235,7 @@ def _without_infinite(values: pd.Series, steps: pd.Series, name: str) -> pd.Seri
 
 
 def _ends(curve: pd.DataFrame, columns: pd.DataFrame) -> np.ndarray:
-    """Return where a curve that was logged in nearly every row, beside others, is no number though steps go on. Else a
-    row without a value is one of another curve.
-    """
+    """Return where a curve that was logged in nearly every row, beside others, is no number though steps go on."""
     finite = np.flatnonzero(curve["value"].notna())
     last = int(finite[-1])
     after = (np.arange(len(curve)) > last) & (curve["step"] > curve["step"].iloc[: last + 1].max()).to_numpy(bool)

@@ -94,10 +94,7 @@ Parse = Callable[[str], Coordinates | int | None]
 
 
 class _Number(NamedTuple):
-    """A number in a name: what it counts, a key of `KINDS`, "update" or "date", if a word says so; its value, None
-    where it is no whole number, negative or too large; whether it is written in digits alone, or in thousands
-    (`plain`).
-    """
+    """A number in a name: its kind, if a word says so; its value, None for no count; `plain` in digits alone."""
 
     kind: str
     value: int | None
@@ -260,9 +257,7 @@ def read_names(names: Sequence[str], parse: Parse | str | None = None, *, bare: 
 
 
 def _reading(name: str, numbers: Sequence[_Number], changing: Collection[int], bare: bool) -> Reading:
-    """Read one name by its numbers, at the places of those that are not the same in all names that are made as this
-    one.
-    """
+    """Read one name by its numbers, those that change among names of its making first."""
     kinds = (*UPDATES, "tokens", "epoch", *(("", "other", "percent") if bare else ()))
     kind = next((each for each in kinds if any(one.kind == each and (each or one.plain) for one in numbers)), None)
     if kind == "tokens" and 0 in changing and not (numbers[0].first or numbers[0].kind) and numbers[0].plain:

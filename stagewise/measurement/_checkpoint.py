@@ -79,10 +79,9 @@ class Checkpoint:
 
 
 class _Readings(NamedTuple):
-    """The readings at a checkpoint, and the seconds of each kind of probe with the passes it was the first to need."""
+    """The readings at a checkpoint, and the way of the edited passes."""
 
     of: dict[str, list[Reading]]
-    seconds: defaultdict[str, float]
     passes: str
 
 
@@ -92,24 +91,21 @@ def readings(plan: Plan, checkpoint: Checkpoint) -> _Readings:
         plan.whole.update(type(probe).__name__ for probe in plan.probes if probe.of_all_sequences)
         plan.whole.update(_of_no_slice(dataclasses.replace(plan, dtype="float32"), checkpoint))
     sliced = [probe for probe in plan.probes if type(probe).__name__ not in plan.whole]
-    seconds = defaultdict[str, float](float)
     slices = _Slices(plan, sliced, plan.parts, checkpoint)
     total, name = len(sliced) * len(slices.parts), f"step {checkpoint.step}"
     bar = tqdm(total=total, disable=not plan.progress, delay=QUIET, leave=False, desc=name, unit="probe")
     with bar:
-        by_kind, way = _of_slices(slices, seconds, bar), slices.way
+        by_kind, way = _of_slices(slices, bar), slices.way
     if missing := [probe for probe in plan.probes if type(probe).__name__ not in by_kind]:
         plan.whole.update(type(probe).__name__ for probe in missing)
         whole = _Slices(plan, missing, [plan.batch], checkpoint)
-        by_kind |= _of_slices(whole, seconds)
+        by_kind |= _of_slices(whole)
         way = way or whole.way
     effects = _FurtherEffects(slices)
     for probe in plan.probes:
-        name, start = type(probe).__name__, time.perf_counter()
-        by_kind[name] = probe.further_readings(by_kind[name], effects)
-        seconds[name] += time.perf_counter() - start
+        by_kind[type(probe).__name__] = probe.further_readings(by_kind[type(probe).__name__], effects)
     of = {type(probe).__name__: by_kind[type(probe).__name__] for probe in plan.probes}
-    return _Readings(of, seconds, way)
+    return _Readings(of, way)
 
 
 def _of_no_slice(plan: Plan, checkpoint: Checkpoint) -> Iterator[str]:
@@ -122,9 +118,7 @@ def _of_no_slice(plan: Plan, checkpoint: Checkpoint) -> Iterator[str]:
         if not own or isinstance(probe, AbstractCircuitProbe):
             continue
         try:
-            each = [
-                _of_slices(_Slices(plan, [probe], parts, checkpoint), defaultdict(float)) for parts in ([few], halves)
-            ]
+            each = [_of_slices(_Slices(plan, [probe], parts, checkpoint)) for parts in ([few], halves)]
         except (ValueError, RuntimeError):  # what it refuses of a few, it is asked of all
             yield name
             continue
@@ -165,12 +159,10 @@ class _FurtherEffects:
         return Effect(change, kl)
 
 
-def _of_slices(
-    slices: "_Slices", seconds: defaultdict[str, float], bar: "tqdm[Any] | None" = None
-) -> dict[str, list[Reading]]:
-    """Return the readings of those probes whose readings of slices add up; count the time of each, and say which is."""
+def _of_slices(slices: "_Slices", bar: "tqdm[Any] | None" = None) -> dict[str, list[Reading]]:
+    """Return the readings of those probes whose readings of slices add up, and say which is read."""
     sizes = [len(part) for part in slices.parts]
-    read = [slices.read(number, seconds, bar) for number in range(len(sizes))]
+    read = [slices.read(number, bar) for number in range(len(sizes))]
     if len(read) == 1:
         return read[0]
     merged = {name: _merged([of_slice[name] for of_slice in read], sizes) for name in read[0]}
@@ -257,10 +249,8 @@ class _Slices:
         self.way = ""
         self.passes_of_all: tuple[SlicePasses, View] | None = None
 
-    def read(
-        self, number: int, seconds: defaultdict[str, float], bar: "tqdm[Any] | None" = None
-    ) -> dict[str, list[Reading]]:
-        """Return the readings of every probe on one slice; count the time of each."""
+    def read(self, number: int, bar: "tqdm[Any] | None" = None) -> dict[str, list[Reading]]:
+        """Return the readings of every probe on one slice."""
         start = time.perf_counter()
         passes, view = self._passes(number)
         slow = time.perf_counter() - start >= SLOW
@@ -268,11 +258,10 @@ class _Slices:
             self.passes_of_all = passes, view
         read = {}
         for probe in self.probes:
-            name, start = type(probe).__name__, time.perf_counter()
+            name = type(probe).__name__
             if bar is not None:
                 bar.set_postfix_str(name, refresh=slow)
             read[name] = checked_readings(probe, _read(probe, view), len(view.batch))
-            seconds[name] += time.perf_counter() - start
             if bar is not None:
                 bar.update()
         return read

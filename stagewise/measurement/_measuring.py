@@ -10,7 +10,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping
 from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType
@@ -24,7 +24,6 @@ import pyarrow.parquet as pq
 from tqdm.auto import tqdm
 
 from stagewise import models
-from stagewise.architecture import Architecture
 from stagewise.checkpoints import PROVENANCE, short_digest
 from stagewise.checkpoints.run_folder import write
 from stagewise.checkpoints.series import CheckpointSeries, State
@@ -42,9 +41,6 @@ from stagewise.task import Batch
 _WORTH_SAYING = 60.0
 """Seconds of work left from which on it is said."""
 
-_MUCH = 0.2
-"""Share of the time from which on a probe's edited passes are named."""
-
 _SLOWER = (
     "edited passes run with TransformerLens's hooks, which takes several times as long: those of the library's own do "
     "not give this model's numbers"
@@ -54,33 +50,12 @@ _WIDE = 512
 """Width of a model from which on several threads share its products, where processes cannot share its checkpoints."""
 
 
-class Cost(NamedTuple):
-    """Seconds of a checkpoint, and each probe's part of them, by the name of its kind: see `_checkpoint._Readings`."""
-
-    seconds: float
-    of_probes: Mapping[str, float]
-
-
-def forecast(
-    cost: Cost, left: int, workers: int, probes: Sequence[AbstractProbe], architecture: Architecture
-) -> str | None:
-    """Return in a line how long the checkpoints left take about; None for less than a minute."""
-    seconds = left * cost.seconds / workers
-    if seconds < _WORTH_SAYING:
+def forecast(seconds: float, left: int, workers: int) -> str | None:
+    """Return in a line how long the checkpoints left take, by the seconds of one; None for less than a minute."""
+    if (total := left * seconds / workers) < _WORTH_SAYING:
         return None
     checkpoints = "1 checkpoint" if left == 1 else f"{left} checkpoints"
-    line = f"the other {checkpoints} take about {in_words(seconds)}"
-    shares = {
-        type(probe).__name__: (cost.of_probes.get(type(probe).__name__, 0.0) / cost.seconds, len(edits))
-        for probe in probes
-        if (edits := set(probe.edits(architecture)))
-    }
-    much = sorted((name for name in shares if shares[name][0] >= _MUCH), key=lambda name: -shares[name][0])
-    if not much:
-        return line
-    parts = [f"{name}'s {shares[name][1]} edits {shares[name][0]:.0%}".replace("%", " %") for name in much]
-    without = " ".join(f"--without {name}" for name in much)
-    return f"{line}, of which {' and '.join(parts)}: `{without}` leaves them out"
+    return f"the other {checkpoints} take about {in_words(total)}; `--without PROBE` leaves a probe out"
 
 
 def in_words(seconds: int | float) -> str:
@@ -90,10 +65,10 @@ def in_words(seconds: int | float) -> str:
 
 
 class _Part(NamedTuple):
-    """The file of a checkpoint's rows, the way of its passes, and the cost; None where the rows were there already."""
+    """The file of a checkpoint's rows, the way of its passes, its seconds; None where the rows were there already."""
 
     path: Path
-    cost: Cost | None
+    seconds: float | None
     passes: str = ""
 
 
@@ -140,19 +115,19 @@ class Measurement:
         taken = self.earlier.rows(weights.part.name)
         known = {name for rows in taken for name in rows.of}
         if known == set(names):
-            rows, cost = together(names, taken), None
+            rows, seconds = together(names, taken), None
         else:
             self._model  # noqa: B018 - built once, which is no checkpoint's cost
             start = time.perf_counter()
             missing = [probe for probe in self.plan.probes if type(probe).__name__ not in known]
-            measured, of_probes = self._measured(dataclasses.replace(self.plan, probes=missing), weights)
+            measured = self._measured(dataclasses.replace(self.plan, probes=missing), weights)
             rows = together(names, [*taken, measured]) if taken else measured
-            cost = Cost(weights.seconds + time.perf_counter() - start, of_probes)
+            seconds = weights.seconds + time.perf_counter() - start
         write_part(weights.part, rows.frame, {PASSES: rows.passes, OF_PROBES: rows.of})
-        return _Part(weights.part, cost, rows.passes)
+        return _Part(weights.part, seconds, rows.passes)
 
-    def _measured(self, plan: Plan, weights: _Weights) -> tuple[Rows, Mapping[str, float]]:
-        """Return the rows of some probes at a checkpoint, and each probe's seconds."""
+    def _measured(self, plan: Plan, weights: _Weights) -> Rows:
+        """Return the rows of some probes at a checkpoint."""
         step, state = weights.step, weights.state
         where, labels = f"step {step} of {self.series.name!r}", checkpoint_labels(self.series, step)
         try:
@@ -163,7 +138,7 @@ class Measurement:
             raise ValueError(f"{where}: {reason}. {fix}") from reason
         marker = unmeasured(state, where)
         if marker is not None:
-            return Rows(tidy([marker.assign(**labels)]), {}), {}
+            return Rows(tidy([marker.assign(**labels)]), {})
         read = readings(plan, Checkpoint(self._model, step, state))
         blocks = {
             type(probe).__name__: [{**self._block(probe, each), **labels} for each in read.of[type(probe).__name__]]
@@ -176,7 +151,7 @@ class Measurement:
             }
             for probe in plan.probes
         }
-        return Rows(tidy_columns([*itertools.chain(*blocks.values())]), of), dict(read.seconds)
+        return Rows(tidy_columns([*itertools.chain(*blocks.values())]), of)
 
     def _block(self, probe: AbstractProbe, reading: Reading) -> Columns:
         """Return the rows of a reading, of references with their rank and their context."""
@@ -216,12 +191,12 @@ def measure_steps(
         for part in parts:
             paths.append(part.path)
             bar.update()
-            if part.cost is None or said:
+            if part.seconds is None or said:
                 continue
             said, left = True, len(steps) - len(paths)
             if part.passes == HOOKS and not plan.by_hooks:
                 bar.write(f"{series.name}: {_SLOWER}", file=sys.stderr)
-            if line := forecast(part.cost, left, workers, plan.probes, plan.architecture):
+            if line := forecast(part.seconds, left, workers):
                 bar.write(f"{series.name}: {line}", file=sys.stderr)
     return paths
 

@@ -148,9 +148,7 @@ class _Fit(NamedTuple):
 
 
 def _fit(half: _Half, keys: Bool[Tensor, "batch query key"]) -> _Fit | None:
-    """Compare the attention on a relation with chance, uniform attention's mass or, if that is more, the mean
-    pattern's on other sequences; None where too few queries have keys of it.
-    """
+    """Compare the attention on a relation with chance, uniform or on others; None where few queries have keys."""
     starts, n = keys.any(-1), len(keys)
     number, sequences = int(starts.sum()), int(starts.any(1).sum())
     if number < _QUERIES * starts.numel() or 2 * sequences < n:

@@ -141,9 +141,7 @@ def _projected(rows: Tensor, weight: Tensor, bias: Tensor, vocabulary: int) -> F
 
 
 class TrainingPass(NamedTuple):
-    """A forward pass of training, from tokens and which predictions are scored to their logits: by the model's own
-    parameters, or by others (`of`). One name gives one order of sums, and so the same bits.
-    """
+    """A forward pass of training by the model's own parameters, or others (`of`); one name gives one order of sums."""
 
     name: str
     predict: Callable[[Tensor, Bool[Tensor, "batch pos"]], Float[Tensor, "prediction output"]]

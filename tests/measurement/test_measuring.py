@@ -16,14 +16,13 @@ import pandas as pd
 import pytest
 import torch
 
-from stagewise.architecture import Architecture
 from stagewise.architectures import minimal
 from stagewise.checkpoints.series import CheckpointSeries, State, open_series
 from stagewise.measurement._checkpoint import Plan
-from stagewise.measurement._measuring import Cost, forecast
+from stagewise.measurement._measuring import forecast
 from stagewise.measurement.engine import measure
 from stagewise.probe import AbstractProbe, Reading, View
-from stagewise.probes import HeadAblation, Loss, RestrictedContextKL
+from stagewise.probes import HeadAblation, Loss
 from stagewise.recipe import Recipe, TrainPlan
 from stagewise.schedules import linear
 from stagewise.tasks import MarkovChain
@@ -164,40 +163,12 @@ def test_what_workers_are_handed_holds_the_batch_once() -> None:
     assert sliced == whole
 
 
-SIZES = Architecture({"n_layers": 12, "d_model": 8, "n_heads": 12, "d_head": 4, "n_ctx": 24, "d_vocab": 32})
-FORECAST_PROBES = [Loss(), RestrictedContextKL((1, 2, 4)), HeadAblation(kinds=("mean",))]
-
-
-def said(loss: float, contexts: float, ablation: float, left: int = 60, workers: int = 1) -> str | None:
-    of_probes = {"Loss": loss, "RestrictedContextKL": contexts, "HeadAblation": ablation}
-    return forecast(Cost(10.0, of_probes), left, workers, FORECAST_PROBES, SIZES)
-
-
-def test_less_than_a_minute_is_not_worth_a_line() -> None:
-    assert said(1, 1, 8, left=5) is None
-    assert said(1, 1, 8, left=6) is not None
-    assert said(1, 1, 8, left=6, workers=2) is None
-
-
-@pytest.mark.parametrize(
-    ("seconds", "expected"),
-    [
-        ((1, 1, 8), "10 min, of which HeadAblation's 144 edits 80 %: `--without HeadAblation` leaves them out"),
-        ((1, 5, 3), "RestrictedContextKL's 3 edits 50 % and HeadAblation's 144 edits 30 %: `--without RestrictedCont"),
-        ((9, 0, 1), "the other 60 checkpoints take about 10 min"),
-    ],
-)
-def test_the_probes_whose_edits_take_much_are_named(seconds: tuple[float, float, float], expected: str) -> None:
-    line = said(*seconds)
-    assert line is not None
-    assert expected in line
-    assert ("of which" in line) == (seconds[0] < 9)
-
-
-def test_workers_share_the_time() -> None:
-    line = said(1, 1, 8, workers=2)
-    assert line is not None
-    assert "about 5 min" in line
+def test_the_time_of_the_checkpoints_left_is_said_from_a_minute_on() -> None:
+    assert forecast(10.0, 5, 1) is None
+    assert forecast(10.0, 6, 1) is not None
+    assert forecast(10.0, 6, 2) is None
+    assert str(forecast(10.0, 60, 1)).startswith("the other 60 checkpoints take about 10 min; `--without PROBE`")
+    assert "about 5 min" in str(forecast(10.0, 60, 2))
 
 
 def test_the_workers_of_a_cluster_do(folder: Path) -> None:
