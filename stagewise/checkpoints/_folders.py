@@ -32,13 +32,7 @@ PART = "a part of one model"
 
 
 def in_folder(folder: Path, parse: Parse | str | None = None) -> Source:
-    """Find the checkpoints in a folder: `checkpoint-N` folders with weights, or weight files with a step in the name.
-
-    A folder that holds one model, as `save_pretrained` writes it, is a source of one checkpoint.
-
-    Raises:
-        FileNotFoundError: there are none.
-    """
+    """Find the checkpoints in a folder: folders or files with a step in the name, or the one model that it is."""
     if not folder.is_dir():
         if folder.exists():
             check_file(folder)

@@ -73,17 +73,7 @@ def head_of(name: str) -> tuple[str, dict[str, int]]:
 
 
 def wide(frame: pd.DataFrame, at: Any, runs: Any, values: str) -> pd.DataFrame:
-    """Return a table with several rows a step as one with a row a step, and a column for each curve.
-
-    Columns of text, and those called "layer" and "head", say of which curve a row is, where they differ within a step
-    and each step has a curve once at most. Any other frame is returned as it is.
-
-    Args:
-        frame: the rows.
-        at: the column of steps.
-        runs: the column of runs, None where there is none.
-        values: the name of a column of values that has no name of its own, in lower case.
-    """
+    """Return a table with several rows a step, told apart by text or heads, with a column for each curve; or itself."""
     keys = [at] if runs is None else [at, runs]
     if not frame.duplicated(keys).any():
         return frame

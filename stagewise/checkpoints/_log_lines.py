@@ -106,12 +106,7 @@ class _Line(NamedTuple):
 
 
 def read_lines(path: Path) -> pd.DataFrame:
-    """Return the numbers of a text file that a trainer prints to: a column `step` and one a name, a row a line.
-
-    A line tells its step by one of `KEYS`. A dictionary, or a line of names and numbers alone, without one has that of
-    the line, or the progress bar, before it. Steps that begin anew in each epoch count on, where the lines tell how
-    many an epoch has.
-    """
+    """Return the numbers of a text that a trainer prints, a row a line with its step, or that of the line before it."""
     texts = [text for text in re.split(r"[\r\n]+", text_of(path)) if text.strip()]
     lines = [_parse(text) for text in texts]
     if len({line.step for line in lines if line.key == "[N]"}) == 1:  # of a process

@@ -3,15 +3,14 @@
 from pathlib import Path
 
 from stagewise.checkpoints._table_file import read_json
-from stagewise.checkpoints._weight_names import TRAINING, holds_weights, is_file, names_of
+from stagewise.checkpoints._weight_names import checkpoints_in
 from stagewise.checkpoints.run_folder import ANALYSIS, RUN, TABLE, table_file
 
 
 def _saved_in(folder: Path) -> list[int]:
     """Return the steps of the checkpoints in a folder, none where they are of several trainings."""
     inside = [each for place in (folder, folder / "checkpoints") if place.is_dir() for each in place.iterdir()]
-    weights = [each for each in inside if holds_weights(each) or (is_file(each) and not TRAINING.match(each.name))]
-    at = [reading.at for reading in names_of(weights).values() if reading.at is not None]
+    at = checkpoints_in(inside)
     return sorted({one.step for one in at}) if len({one.branch for one in at}) == 1 else []
 
 

@@ -273,9 +273,7 @@ def unusable(weight: Tensor) -> str:
 
 
 def _unwrapped(state: Mapping[str, Tensor], by_lightning: bool) -> tuple[dict[str, Tensor], list[str]]:
-    """Return weights by the model's own names, without what its names share because of how it was trained. Where the
-    module that held the model has weights of its own, as a loss may, these are left out, and their names returned.
-    """
+    """Return weights by the model's own names, and the names of those that are the module's that held it."""
     state = {INSIDE.sub("", name): weight for name, weight in state.items()}
     tops = {name: name.removesuffix(top) for name in state for top in AT_THE_TOP if name.endswith(top)}
     # A head beside a model that has one of its own, as lm_head beside model.unembed, is another module's.

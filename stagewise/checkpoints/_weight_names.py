@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from stagewise.checkpoints.names import ENDINGS, Parse, Reading, read_names
+from stagewise.checkpoints.names import ENDINGS, Coordinates, Parse, Reading, read_names
 
 WHOLE = ("model.safetensors", "pytorch_model.bin")
 INDEX = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
@@ -81,6 +81,12 @@ def missing_shard(names: Iterable[str]) -> str | None:
 def holds_weights(folder: Path) -> bool:
     """Whether a file in a folder is named as one of weights."""
     return folder.is_dir() and any(is_file(each) or each.name in INDEX for each in folder.iterdir())
+
+
+def checkpoints_in(paths: Iterable[Path]) -> list[Coordinates]:
+    """Return where the files and folders of weights among others lie in their training, by their names."""
+    weights = [each for each in paths if holds_weights(each) or (is_file(each) and not TRAINING.match(each.name))]
+    return [reading.at for reading in names_of(weights).values() if reading.at is not None]
 
 
 def names_of(paths: Sequence[Path], parse: Parse | str | None = None) -> dict[Path, Reading]:

@@ -163,10 +163,7 @@ def _a_column_a_part(frame: pd.DataFrame, at: Any) -> pd.DataFrame:
 
 
 def _a_row_a_value(frame: pd.DataFrame, at: Any) -> pd.DataFrame:
-    """Turn columns called "RUN - CURVE", as Weights & Biases exports several runs, into a row a value. Either name may
-    hold " - " itself: of both ways to part them, that by which each run has each curve. Columns of other names belong
-    to every run.
-    """
+    """Turn columns "RUN - CURVE" into a row a value, parting names in the way by which each run has each curve."""
     columns = [str(name) for name in frame.columns.drop(at) if _is_curve(str(name))]
     ways = [
         {name: part(name, OF_RUN) for name in columns if OF_RUN in name} for part in (str.rpartition, str.partition)

@@ -15,14 +15,7 @@ import pandas as pd
 
 from stagewise.checkpoints import _log_files, _log_folders, _log_trackers
 from stagewise.checkpoints._digest import check_file
-from stagewise.checkpoints._weight_names import (
-    TRAINING,
-    chosen_files,
-    converter,
-    holds_weights,
-    is_file,
-    names_of,
-)
+from stagewise.checkpoints._weight_names import checkpoints_in, chosen_files, converter, is_file
 from stagewise.checkpoints.names import REPOSITORY, Parse, whole
 from stagewise.checkpoints.run_folder import RUN, TABLE
 from stagewise.entry_points import added
@@ -103,8 +96,7 @@ def expanded(name: str) -> list[str]:
 def _holds_checkpoints(folder: Path) -> bool:
     """Whether a folder holds a model, or files or folders of weights with a step in their names."""
     inside = list(folder.iterdir()) if folder.is_dir() else []
-    weights = [path for path in inside if holds_weights(path) or (is_file(path) and not TRAINING.match(path.name))]
-    return bool(chosen_files(path.name for path in inside)) or any(one.at for one in names_of(weights).values())
+    return bool(chosen_files(path.name for path in inside) or checkpoints_in(inside))
 
 
 def _is_text(path: Path) -> bool:

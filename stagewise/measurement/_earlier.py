@@ -106,11 +106,6 @@ def rows_of(parts: Sequence[Path], probe: str) -> pd.DataFrame:
     return _together(parts, _columns(parts), probe)
 
 
-def rows_in(part: Path) -> pd.DataFrame:
-    """Return the rows of one part."""
-    return _together([part], _columns([part]))
-
-
 def passes_of(parts: Sequence[Path]) -> str:
     """Say by which way the edited passes of all parts ran, by how many each where they differ; empty without any."""
     ways = Counter(way for part in parts if (way := TableFile(part).provenance.get(PASSES)))
@@ -194,7 +189,7 @@ def _records(path: Path) -> Mapping[str, Any]:
 
 
 def _rows(path: Path, records: Mapping[str, Any], probes: Sequence[str]) -> Rows:
-    rows = rows_in(path)
+    rows = _together([path], _columns([path]))
     return Rows(rows[rows["probe"].isin(probes)], {name: records[name] for name in probes})
 
 

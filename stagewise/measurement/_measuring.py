@@ -250,25 +250,13 @@ def _pickled(measurement: Measurement) -> bytes:
         ) from reason
 
 
+_HERE = threading.local()
+"""The measurement that a thread was handed, opened once: a model holds one checkpoint at a time."""
+
+
 def _measure_in_worker(handed: bytes | Path, step: int) -> _Part:
-    measurement = _opened(handed)
-    return measurement.rows_of(measurement.read(step))
-
-
-class _Here(threading.local):
-    """The models of one thread: a model holds one checkpoint at a time, so that threads cannot share it."""
-
-    handed: bytes | Path | None = None
-    measurement: Measurement | None = None
-
-
-_HERE = _Here()
-
-
-def _opened(handed: bytes | Path) -> Measurement:
-    """Return the models of this thread, loaded once."""
-    if _HERE.measurement is None or _HERE.handed != handed:
+    if getattr(_HERE, "handed", None) != handed:
         pickled = handed if isinstance(handed, bytes) else handed.read_bytes()
         _HERE.handed, _HERE.measurement = handed, pickle.loads(pickled)
     measurement: Measurement = _HERE.measurement
-    return measurement
+    return measurement.rows_of(measurement.read(step))

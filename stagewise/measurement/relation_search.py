@@ -172,13 +172,7 @@ def _fit(half: _Half, keys: Bool[Tensor, "batch query key"]) -> _Fit | None:
 
 
 def _over_tokens(name: str, half: _Half, keys: Bool[Tensor, "batch query key"], tried: int) -> Bool[Tensor, " head"]:
-    """Return for which heads a relation holds from token to token, beyond chance among the relations that were tried.
-
-    Attention that is a table of pairs of tokens is the same in all sequences, and where few pairs of it lie on a
-    relation these may happen to be large. So each token has one vote, the mean attention beyond uniform where it is
-    the query, or the key: Student's t of the votes, at an error rate divided by the number of relations. The first
-    position is no key here.
-    """
+    """Return for which heads a relation holds from token to token: Student's t of a vote a token, query or key."""
     holds = torch.ones(half.attention.shape[2], dtype=torch.bool, device=keys.device)
     if bool((keys == keys[:1]).all()):  # of positions alone
         return holds

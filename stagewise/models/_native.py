@@ -153,9 +153,7 @@ def _hooked_name(name: str, cfg: Config) -> str:
 
 
 def hooked(name: str, weight: Tensor, cfg: Config) -> Tensor:
-    """Return a parameter in a HookedTransformer's layout, [head d_model d_head] for instance; gradients flow back.
-    Rotary positions turn adjacent pairs of dimensions here, the two halves there: the pairs are sorted.
-    """
+    """Return a parameter in a HookedTransformer's layout, pairs that turn sorted into halves; gradients flow back."""
     last = name.rpartition(".")[2].lstrip("_")
     weight = _arranged(name, weight, _LAYOUTS[last], cfg) if last in _LAYOUTS else weight
     return _sorted_pairs(weight, "... (pair two) -> ... (two pair)", cfg) if _turns(last, cfg) else weight

@@ -52,11 +52,7 @@ def _is_expression(text: str) -> bool:
 
 
 def _relation_of(text: str, tokens: Int[Tensor, "batch pos"]) -> Bool[Tensor, "batch query key"]:
-    """Return the keys, from each query, of which an expression is true; those behind the query are never among them.
-
-    It is comparisons of whole numbers, joined by `and` and `or`: `query` and `key` are positions, `token[...]` is the
-    token at one; with + - * // % and brackets. A comparison with a token beside the sequence is false.
-    """
+    """Return the keys up to each query of which an expression of comparisons, joined by `and` and `or`, is true."""
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, RecursionError, MemoryError, ValueError) as reason:
