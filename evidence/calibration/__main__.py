@@ -26,6 +26,7 @@ from evidence.calibration.lineages import jobs as of_lineages
 from evidence.calibration.onsets import Job
 from evidence.calibration.onsets import jobs as of_onsets
 from evidence.calibration.periods import jobs as of_periods
+from evidence.calibration.recut import jobs as of_recut
 from evidence.calibration.rows import Row
 from evidence.calibration.seeds import jobs as of_seeds
 
@@ -41,7 +42,7 @@ def jobs() -> dict[str, Job]:
     """Return every case by its name."""
     areas = (
         *(of_onsets, of_findings, of_homes, of_seeds, of_lineages, of_emergence, of_laws),
-        *(of_apart, of_densified, of_periods, of_bumps, of_drawn, of_counted),
+        *(of_apart, of_densified, of_periods, of_bumps, of_drawn, of_counted, of_recut),
     )
     return {name: job for area in areas for name, job in area()}
 
