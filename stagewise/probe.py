@@ -236,6 +236,9 @@ class AbstractProbe(abc.ABC):
     To be set where values of a sequence depend on the other sequences, as on their mean or their largest value.
     """
 
+    reads_predictions: ClassVar[bool] = True
+    """Whether it reads `view.log_probs` or `view.loss`; where no probe of a measurement does, they are not computed."""
+
     def hooks(self, architecture: Architecture) -> Iterable[str]:
         """Name the activations that it reads; none by default."""
         return ()
@@ -279,6 +282,8 @@ class AbstractPatternProbe(AbstractProbe):
 
 class AbstractCircuitProbe(AbstractProbe):
     """A probe that reads weights only."""
+
+    reads_predictions = False
 
     def read(self, view: View) -> list[Reading]:
         """Return the readings of one checkpoint's weights; a view without circuits is refused."""

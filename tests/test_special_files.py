@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+import torch
 from torch.utils.tensorboard import SummaryWriter
 from transformers import GPT2Config, GPT2LMHeadModel
 from typer.testing import CliRunner
@@ -71,6 +72,12 @@ def test_a_pipe_in_a_run_is_not_waited_for(name: str, measured: Path, tmp_path: 
         assert result.exception is None or isinstance(result.exception, SystemExit), (words, result.exc_info)
 
 
+def save_sharded(folder: Path) -> None:
+    from torch.distributed.checkpoint.state_dict_saver import save
+
+    save({"w": torch.ones(4, 4)}, checkpoint_id=folder, no_dist=True)
+
+
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors", "generation_config.json"])
 def test_a_pipe_in_a_folder_of_transformers_is_not_waited_for(name: str, tmp_path: Path) -> None:
     config = GPT2Config(n_layer=1, n_head=2, n_embd=8, n_positions=16, vocab_size=11)
@@ -113,6 +120,16 @@ def test_a_pipe_among_event_files_is_named(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "events.out.tfevents.9.here")
     with pytest.raises(ValueError, match=r"tfevents.9.here is a pipe"):
         read_log(tmp_path)
+
+
+def test_a_pipe_in_a_sharded_checkpoint_is_named(tmp_path: Path) -> None:
+    save_sharded(tmp_path / "step-1")
+    piped(next((tmp_path / "step-1").glob("*.distcp")))
+    with pytest.raises(ValueError, match="is a pipe"):
+        open_series(
+            tmp_path,
+            architecture={"n_layers": 1, "d_model": 4, "n_ctx": 4, "d_head": 4, "d_vocab": 4, "attn_only": True},
+        ).weights(1)
 
 
 def test_a_file_larger_than_it_may_be_is_not_opened(tmp_path: Path) -> None:

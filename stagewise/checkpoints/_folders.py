@@ -1,5 +1,6 @@
-"""Checkpoints in a folder: of a run, or of a trainer."""
+"""Checkpoints in a folder: of a run, of a trainer, or of adapters on a base."""
 
+import dataclasses
 import os
 import re
 from collections.abc import Iterable, Sequence
@@ -9,9 +10,10 @@ from typing import Any
 
 from stagewise.checkpoints import run_folder
 from stagewise.checkpoints._architectures import CONFIG
-from stagewise.checkpoints._digest import check_file, file_digest
+from stagewise.checkpoints._digest import check_file, digest, file_digest
+from stagewise.checkpoints._formats import ADAPTER, adapter_file, merged
 from stagewise.checkpoints._table_file import read_json, read_parquet
-from stagewise.checkpoints._weight_files import Contents, config_in, files_of, read
+from stagewise.checkpoints._weight_files import Contents, config_in, files_of, load_file, read
 from stagewise.checkpoints._weight_names import (
     INDEX,
     TRAINING,
@@ -129,7 +131,7 @@ def _others(folder: Path, files: Iterable[Path]) -> list[str]:
     """Return the names of files of weights in a checkpoint's folder that are not read: a second model or form."""
     chosen = {path.name for path in files}
     names = sorted(path.name for path in folder.iterdir() if is_file(path) and not TRAINING.match(path.name))
-    return [name for name in names if name not in chosen]
+    return [name for name in names if name not in chosen and not name.startswith("adapter_model")]
 
 
 def _counts_saves(folder: Path) -> bool:
@@ -181,3 +183,22 @@ def _updates(folder: Path) -> int:
     except (OSError, ValueError, KeyError):  # no metrics, or damaged ones: they are no part of the series
         return 0
     return int(steps.max()) + 1 if len(steps) else 0
+
+
+def on_base(source: Source, folder: Path, base: Entry) -> Source:
+    """Return a source whose checkpoints are a model with adapters merged into it."""
+
+    def adapted(entry: Entry) -> Entry:
+        place = folder / entry.label
+        if not (place / ADAPTER).exists():
+            return entry
+
+        def read() -> Contents:
+            return Contents(merged(base.load(), load_file(adapter_file(place)), place))
+
+        def hashed() -> str:
+            return digest([base.digest(), file_digest([adapter_file(place)])])
+
+        return dataclasses.replace(entry, read=read, digest=hashed, config=base.config)
+
+    return dataclasses.replace(source, entries=tuple(map(adapted, source.entries)))

@@ -1,7 +1,40 @@
-"""Other forms of files of weights, which a converter must read: what they are, and what to do."""
+"""Other forms of checkpoints: adapters, torch's distributed folders, and those that a converter must read."""
 
+import io
+import math
 import pickle
+import re
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from stagewise.checkpoints._digest import bytes_of, check_file
+from stagewise.checkpoints._pickles import UNREADABLE, Stub, stub_of
+from stagewise.checkpoints._table_file import read_json
+from stagewise.checkpoints._weight_names import SHARDS, STEPS
+from stagewise.config import line_of
+from stagewise.fields import MEMORY
+
+ADAPTER = "adapter_config.json"
+"""The file that peft writes beside an adapter."""
+
+_OTHERWISE = (
+    *("alpha_pattern", "use_dora", "use_qalora", "use_bdlora", "lora_bias", "alora_invocation_tokens", "arrow_config"),
+    *("kasa_config", "monteclora_config", "layer_replication", "trainable_token_indices"),
+)
+"""Settings of peft by which an adapter adds something other than s B A to the weights."""
+
+_CHANGED_BASE = ("pissa", "olora", "corda", "loftq", "lora_ga")
+"""Beginnings of `init_lora_weights` by which peft changes the weights that it adapts before it trains."""
+
+EMBEDDINGS = ("embed_tokens.weight", "wte.weight", "word_embeddings.weight", "embed_in.weight")
+UNEMBEDDINGS = ("lm_head.weight", "embed_out.weight")
+
+CONV1D = re.compile(r"\.(c_attn|c_proj|c_fc|q_attn)\.weight$")
+"""Names of weights that GPT-2 has the other way round than a linear layer, and others of its names as one."""
 
 BEGINNINGS = {
     b"version https://git-lfs": "is a pointer of Git LFS, not the file: run `git lfs pull`",
@@ -15,6 +48,8 @@ REFUSALS = {
     "Unsupported operand 149": "is a pickle of protocol 4 or later: save it as `torch.save` does, pickle_protocol=2",
 }
 """torch's words for whole files that its reader of weights refuses -> the kind of file, and the remedy."""
+
+SAVE = "save its weights with `torch.save`, or without compression"
 
 MAGIC = b"\x8a\nl\xfc"
 """In the first bytes of torch's old format, which is a pickle, too."""
@@ -43,3 +78,115 @@ def is_safetensors(path: Path) -> bool:
     with path.open("rb") as file:
         start = file.read(9)
     return start.endswith(b"{") if len(start) == 9 else path.suffix == ".safetensors"
+
+
+class _Reader(pickle.Unpickler):
+    """Reads a pickle with a stub in the place of whatever it names: it calls nothing else."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        return stub_of(f"{module}.{name}")
+
+
+def _part(folder: Path, name: str, place: Mapping[str, Any]) -> Any:
+    """Read a part of a tensor, or a plain value, from where it lies; no code is run."""
+    path = folder / place["relative_path"]
+    if path.name != place["relative_path"]:
+        raise ValueError(f"it names {place['relative_path']!r:.120}, which is no file beside it")
+    if coded := place.get("transform_descriptors"):
+        by = ", ".join(map(str, getattr(coded, "given", coded)))
+        raise OtherFormError(f"{folder} is compressed ({by}): load it with torch.distributed.checkpoint, and {SAVE}")
+    check_file(path)
+    if is_safetensors(path):
+        from safetensors import safe_open
+
+        with safe_open(path, "pt") as file:
+            return file.get_tensor(name)
+    with open(path, "rb") as file:
+        file.seek(place["offset"])
+        return torch.load(io.BytesIO(file.read(place["length"])), map_location="cpu", weights_only=True)
+
+
+def read_shards(folder: Path) -> dict[str, Any]:
+    """Read a folder of torch.distributed.checkpoint; its description, a pickle, is read with stubs and not run."""
+    try:
+        described = _Reader(io.BytesIO(bytes_of(folder / SHARDS))).load().fields
+        sizes = {
+            name: one.fields["size"].given[0] for name, one in described["state_dict_metadata"].items() if one.fields
+        }
+        parts = [(key.fields, place.fields) for key, place in described["storage_data"].items()]
+        if (claimed := sum(4 * math.prod(size) for size in sizes.values())) > MEMORY:
+            raise ValueError(f"its tensors take {claimed} bytes, and this machine has memory for {MEMORY}")
+        whole: dict[str, Any] = {}
+        for key, place in parts:
+            if key["fqn"] not in sizes and key["fqn"] not in STEPS:  # other plain data, which torch pickles
+                continue
+            part = _part(folder, key["fqn"], place)
+            if key["fqn"] not in sizes:
+                whole[key["fqn"]] = part
+                continue
+            target = whole.setdefault(key["fqn"], torch.empty(tuple(sizes[key["fqn"]]), dtype=part.dtype))
+            start = key["offset"].given[0] if isinstance(key["offset"], Stub) else [0] * part.ndim
+            target[tuple(slice(a, a + size) for a, size in zip(start, part.shape, strict=True))] = part
+    except FileNotFoundError as reason:
+        raise FileNotFoundError(f"{reason.filename} is gone, a part of the checkpoint {folder}") from reason
+    except OtherFormError:
+        raise
+    except (*UNREADABLE, OSError) as reason:
+        raise ValueError(
+            f"{folder / SHARDS} is damaged, or of another version of torch ({line_of(reason)})"
+        ) from reason
+    return whole
+
+
+def adapter_file(folder: Path) -> Path:
+    """Return the file of an adapter's weights."""
+    for name in ("adapter_model.safetensors", "adapter_model.bin"):
+        if (folder / name).exists():
+            return folder / name
+    raise FileNotFoundError(f"{folder} holds {ADAPTER} and no weights of the adapter")
+
+
+def merged(base: Mapping[str, Tensor], adapter: Mapping[str, Tensor], folder: Path) -> dict[str, Tensor]:
+    """Return a model's weights with a LoRA adapter merged into them, as peft's `merge_and_unload` does.
+
+        W + s B A,    s = alpha / r, or alpha / sqrt(r) where its config says so
+
+    Source: Hu et al. (2021), LoRA: Low-Rank Adaptation of Large Language Models, arXiv:2106.09685, section 4.1.
+    """
+    config, weights = read_json(folder / ADAPTER), dict(base)
+    others = [name for name in _OTHERWISE if config.get(name)]
+    if (initial := str(config.get("init_lora_weights")).lower()).startswith(_CHANGED_BASE):
+        others.append(f"init_lora_weights {initial}")
+    if any(".lora_embedding_A" in name for name in adapter):  # where it is tied, peft leaves the unembedding as it was
+        others.append("embeddings")
+    if config.get("peft_type") != "LORA" or others:
+        kind = f"{config.get('peft_type')}{' with ' + ', '.join(others) if others else ''}"
+        raise ValueError(f"{folder} holds an adapter of the kind {kind}: save `model.merge_and_unload()` in its place")
+    embedding = next((name for name in base if name.endswith(EMBEDDINGS)), None)
+    if embedding and not any(name.endswith(UNEMBEDDINGS) for name in base):  # tied, until the adapter changes either
+        weights[UNEMBEDDINGS[0]] = base[embedding]
+    for name in sorted(adapter, key=lambda name: ".lora_" in name):  # whole weights first
+        own, weight = name.removeprefix("base_model.model."), adapter[name]
+        part = re.search(r"\.lora_([AB])\.weight$", own)
+        target = f"{own[: part.start()]}.weight" if part else re.sub(r"\.(base_layer|modules_to_save)\b", "", own)
+        full = next((each for each in weights if each == target or each.endswith(f".{target}")), None)
+        if full is None:
+            raise ValueError(f"{folder} adapts {target}, which the weights of `base` do not have: is it another model?")
+        if part is None:
+            weights[full] = weight
+        elif part[1] == "A":
+            other = adapter[name.replace(".lora_A.", ".lora_B.")]
+            scale = config["lora_alpha"] / (math.sqrt(len(weight)) if config.get("use_rslora") else len(weight))
+            change = scale * (other.float() @ weight.float())
+            change = change.T if _is_conv1d(full, base) else change
+            if change.shape != weights[full].shape:
+                shapes = f"{tuple(change.shape)}, and it is {tuple(weights[full].shape)}"
+                raise ValueError(f"{folder} changes {full} by a matrix of {shapes}: save `model.merge_and_unload()`")
+            weights[full] = (weights[full].float() + change).to(weights[full].dtype)
+    return weights
+
+
+def _is_conv1d(name: str, base: Mapping[str, Tensor]) -> bool:
+    """Whether rows of a weight are inputs, as of GPT-2's layers, by the model's fused query, key and value."""
+    fused = next((weight for other, weight in base.items() if other.endswith("attn.c_attn.weight")), None)
+    return CONV1D.search(name) is not None and fused is not None and fused.shape[0] < fused.shape[1]

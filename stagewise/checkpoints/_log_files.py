@@ -1,17 +1,51 @@
-"""One file of curves: columns as CSV, Parquet or JSON, or the text that a trainer prints."""
+"""One file of curves: columns as CSV, Parquet, JSON or arrays of NumPy, or the text that a trainer prints."""
 
+import warnings
+import zipfile
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from stagewise.checkpoints import _log_columns
 from stagewise.checkpoints._digest import check_file
-from stagewise.checkpoints._log_lines import read_lines, text_of
+from stagewise.checkpoints._log_layout import place
+from stagewise.checkpoints._log_lines import STEPS, read_lines, text_of
 from stagewise.checkpoints._log_trackers import unread
 from stagewise.fields import MEMORY
 
 FILES = (".csv", ".tsv", ".parquet", ".jsonl", ".json")
 """Endings of files of curves."""
+
+
+def is_arrays(path: Path) -> bool:
+    """Whether a file is an archive of NumPy's with an array of steps among others."""
+    if path.suffix != ".npz" or not (path.is_file() and zipfile.is_zipfile(path)):
+        return False
+    with zipfile.ZipFile(path) as archive:
+        return any(name.removesuffix(".npy").lower() in STEPS for name in archive.namelist())
+
+
+def read_arrays(path: Path) -> pd.DataFrame:
+    """Return arrays of a value a step as columns, of heads or layers by heads a step as a column a head.
+
+    Raises:
+        ValueError: an array of Python objects, which may hold code; or no array has a row a step.
+    """
+    check_file(path, MEMORY)
+    with np.load(path, allow_pickle=False) as archive:
+        arrays = {name: archive[name] for name in archive.files}
+    length = len(next(array for name, array in arrays.items() if name.lower() in STEPS))
+    curves = {name: array for name, array in arrays.items() if array.ndim in (1, 2, 3) and len(array) == length}
+    if left := [name for name in arrays if name not in curves]:
+        warnings.warn(f"{path.name}: left out, as they have no row a step: {', '.join(left)}", stacklevel=4)
+    return pd.DataFrame(
+        {
+            f"{name}/{place(at)}" if at else name: array[(slice(None), *at)]
+            for name, array in curves.items()
+            for at in np.ndindex(*array.shape[1:])
+        }
+    )
 
 
 def read_file(path: Path) -> pd.DataFrame:

@@ -1,12 +1,13 @@
-"""Curves in folders: TensorBoard's event files, Lightning's tables, a JSON file a step, or a text a run."""
+"""Curves in folders: TensorBoard's event files, MLflow's files of metrics, a JSON file a step, or a text a run."""
 
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from stagewise.checkpoints._digest import check_file
+from stagewise.checkpoints._digest import bytes_of, check_file
 from stagewise.checkpoints._log_columns import read_separated
 from stagewise.checkpoints._log_layout import flat
 from stagewise.checkpoints._log_lines import read_lines, text_of
@@ -86,6 +87,9 @@ def _scalars(held: Any) -> pd.DataFrame:
     )
 
 
+METRICS, META, NAME = "metrics", "meta.yaml", "tags/mlflow.runName"
+"""MLflow's names for the folder of a run's metrics, the file beside it, and the file with the run's name."""
+
 CSV = "metrics.csv"
 """Lightning's name for the file of a version's curves."""
 
@@ -94,6 +98,16 @@ TEXTS = (".log", ".out", ".txt")
 
 FEWEST = 4
 """JSON files of steps at least that a folder holds, for it to be a log."""
+
+
+def is_mlflow(folder: Path) -> bool:
+    """Whether a folder is one of MLflow's, of a run or of runs."""
+    return folder.is_dir() and bool(_runs(folder))
+
+
+def read_mlflow(folder: Path) -> pd.DataFrame:
+    """Return the curves of such a folder, a row a value with `run` and `metric`."""
+    return pd.DataFrame([row for run in _runs(folder) for row in _metrics(run)])
 
 
 def is_lightning(folder: Path) -> bool:
@@ -127,6 +141,15 @@ def read_a_file_a_step(folder: Path) -> pd.DataFrame:
     return pd.DataFrame([{"step": step, **flat(read_json(path))} for step, path in sorted(_of_steps(folder))])
 
 
+def _runs(folder: Path) -> list[Path]:
+    """Return the folders of runs: this one, those in it, or those of the experiments in it."""
+    places = (pattern for pattern in (META, f"*/{META}", f"*/*/{META}"))
+    found = (
+        [path.parent for path in sorted(folder.glob(place)) if (path.parent / METRICS).is_dir()] for place in places
+    )
+    return next((runs for runs in found if runs), [])
+
+
 def _versions(folder: Path) -> list[Path]:
     return [path for place in (CSV, f"version_*/{CSV}") for path in sorted(folder.glob(place))]
 
@@ -134,6 +157,19 @@ def _versions(folder: Path) -> list[Path]:
 def _texts(folder: Path) -> list[Path]:
     files = [path for path in sorted(folder.iterdir()) if not path.name.startswith(".")]
     return files if all(path.is_file() and path.suffix in TEXTS for path in files) else []
+
+
+def _metrics(run: Path) -> Iterator[dict[str, Any]]:
+    name = run / NAME
+    label = bytes_of(name).decode("utf8", "replace").strip() if name.is_file() else run.name
+    for path in sorted(each for each in (run / METRICS).rglob("*") if each.is_file()):
+        metric = path.relative_to(run / METRICS).as_posix()
+        for line in bytes_of(path).decode("utf8").splitlines():
+            try:
+                _, value, step = line.split()[:3]
+                yield {"run": label, "metric": metric, "step": int(step), "value": float(value)}
+            except ValueError as reason:
+                raise ValueError(f"{path}: MLflow writes a time, a value and a step, this is {line[:80]!r}") from reason
 
 
 def _of_steps(folder: Path) -> list[tuple[int, Path]]:

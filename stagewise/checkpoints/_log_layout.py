@@ -44,8 +44,7 @@ def _entries(row: Mapping[str, Any], folder: str) -> Iterator[tuple[str, Any]]:
         elif not isinstance(value, list):
             yield name, value
         elif (numbers := _numbers(value)) is not None and 0 < numbers.size <= LARGEST:
-            places = {at: f"L{at[0]}H{at[1]}" if len(at) == 2 else str(at[0]) for at in np.ndindex(*numbers.shape)}
-            yield from ((f"{name}/{place}", float(numbers[at])) for at, place in places.items())
+            yield from ((f"{name}/{place(at)}", float(number)) for at, number in np.ndenumerate(numbers))
         elif value and not any(isinstance(each, str) for each in value):
             warnings.warn(f"{name!r} is left out: its lists are neither numbers nor layers by heads", stacklevel=6)
 
@@ -57,6 +56,11 @@ def _numbers(value: list[Any]) -> np.ndarray | None:
     except (TypeError, ValueError):
         return None
     return numbers if numbers.ndim in (1, 2) else None
+
+
+def place(at: Sequence[int]) -> str:
+    """Name an entry of a list, or of layers by heads."""
+    return f"L{at[0]}H{at[1]}" if len(at) == 2 else str(at[0])
 
 
 def head_of(name: str) -> tuple[str, dict[str, int]]:

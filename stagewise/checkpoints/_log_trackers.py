@@ -1,16 +1,36 @@
-"""Logs of trackers: forms that are not read are called by their tool."""
+"""Logs of trackers: databases of MLflow and trackio are read; forms that are not read are called by their tool."""
 
+import contextlib
+import json
+import sqlite3
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import Any
+from urllib.parse import quote
 
 import pandas as pd
+
+from stagewise.checkpoints._digest import check_file
+from stagewise.checkpoints._log_columns import from_text
+from stagewise.checkpoints._log_layout import flat
+from stagewise.fields import MEMORY
+
+BEGINNING = b"SQLite format 3\0"
+
+QUERIES = {
+    "MLflow": """SELECT runs.run_uuid, runs.name, step, key, CASE WHEN is_nan THEN 'nan' WHEN value > 1e308 THEN 'inf'
+        WHEN value < -1e308 THEN '-inf' ELSE value END
+        FROM metrics JOIN runs ON runs.run_uuid = metrics.run_uuid
+        WHERE lifecycle_stage = 'active' ORDER BY metrics.rowid""",
+    "trackio": "SELECT run_id, run_name, step, NULL, metrics FROM metrics ORDER BY id",
+}
+"""Tool -> its metrics as run, name of the run, step, name, value; without a name the value is JSON of several. MLflow
+writes infinity as the largest number that a database holds.
+"""
 
 UNREAD = {
     "*.wandb": "of Weights & Biases: `wandb leet inspect --json {} > run.jsonl` writes a log that is read",
     "*.swanlab": "of SwanLab",
-    "meta.yaml": "of MLflow: `MlflowClient().get_metric_history(RUN, METRIC)` has its steps and values, for `read_log`",
-    "mlflow.db": "of MLflow: `MlflowClient().get_metric_history(RUN, METRIC)` has its steps and values, for `read_log`",
-    "*.db": "in a tracker's database",
     "run_operations.sqlite3": "of Neptune",
     "messages.json": "of Comet",
     "run_metadata_strings": "of Aim",
@@ -18,13 +38,48 @@ UNREAD = {
 }
 """Names of other tools' files -> whose they are, and what makes a log of them."""
 
-READ = ("plots/metrics/*.tsv", "plots/metrics/*/*.tsv", "metrics.json")
+READ = ("mlflow.db", "*.db", "plots/metrics/*.tsv", "plots/metrics/*/*.tsv", "metrics.json")
 """Names of logs in the folders of tools."""
 
 DEPTH = 3
 """Folders from which on such files are not looked for."""
 
 AS_COLUMNS = "save its columns of steps and values as .csv or .parquet"
+
+
+def is_database(path: Path) -> bool:
+    """Whether a file is a database of SQLite."""
+    with contextlib.suppress(OSError):
+        if path.is_file():
+            with path.open("rb") as file:
+                return file.read(len(BEGINNING)) == BEGINNING
+    return False
+
+
+def read_database(path: Path) -> pd.DataFrame:
+    """Return the curves of a tracker's database, a row a value with `run` and `metric`, or a row a step with `run`."""
+    check_file(path, MEMORY)
+    if what := unread(path):
+        raise ValueError(f"{path} is {what}")
+    # A database that nobody writes has no log beside it, and is read where nothing can be written.
+    mode = "mode=ro" if Path(f"{path}-wal").exists() else "immutable=1"
+    with contextlib.closing(sqlite3.connect(f"file:{quote(str(path.resolve()))}?{mode}", uri=True)) as database:
+        rows = _metrics(database)
+    if rows is None:
+        raise ValueError(f"{path} is a database without the metrics of {' or '.join(QUERIES)}: {AS_COLUMNS}")
+    runs = {run: name for run, name, *_ in rows}
+    names = [*runs.values()]
+    labels = {run: name if names.count(name) == 1 else f"{name} {run[:8]}" for run, name in runs.items()}
+    values = [{"metric": key, "value": value} if key else flat(json.loads(value)) for *_, key, value in rows]
+    frame = pd.DataFrame([{"run": labels[run], "step": step} for run, _, step, *_ in rows])
+    return frame.join(pd.DataFrame(values)).apply(from_text)
+
+
+def _metrics(database: sqlite3.Connection) -> list[Any] | None:
+    for query in QUERIES.values():
+        with contextlib.suppress(sqlite3.Error):  # it has no such table
+            return database.execute(query).fetchall()
+    return None
 
 
 def refuse(folder: Path) -> pd.DataFrame:

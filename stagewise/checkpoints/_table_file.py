@@ -30,7 +30,7 @@ SMALL = 50_000
 LARGEST = 2**28
 """Bytes of a JSON file that is read; a tokenizer's and a long training's take a tenth of it."""
 
-_ABSENT = -1
+ABSENT = -1
 """Numbers of a row without an array."""
 
 KINDS = {list: "a list", str: "a text", bool: "a boolean", int: "a number", float: "a number"}
@@ -96,17 +96,17 @@ class TableFile:
         lists = {name: kind for name, kind in kinds.items() if pa.types.is_list(kind)}
         lengths = {name: list[np.ndarray]() for name in lists}
         with contextlib.ExitStack() as stack:
-            files = {name: stack.enter_context(tempfile.TemporaryFile()) for name in lists}
+            files = {name: stack.enter_context(nameless_file()) for name in lists}
             for group in self._groups(columns, names, steps):
                 for name, file in files.items():
                     column = group[name].combine_chunks()
-                    lengths[name].append(column.value_lengths().fill_null(_ABSENT).to_numpy())
+                    lengths[name].append(column.value_lengths().fill_null(ABSENT).to_numpy())
                     file.write(column.flatten().to_numpy(zero_copy_only=False).tobytes())
                 groups.append(group.drop_columns([*files]))
             frame = self._frame(groups, [name for name in columns if name not in files])
             for name, file in files.items():
-                if any((each != _ABSENT).any() for each in lengths[name]):
-                    frame[name] = _arrays_in(file, lengths[name], lists[name].value_type.to_pandas_dtype())
+                if any((each != ABSENT).any() for each in lengths[name]):
+                    frame[name] = arrays_in(file, lengths[name], lists[name].value_type.to_pandas_dtype())
         return frame[[name for name in columns if name in frame]]
 
     def _groups(
@@ -175,13 +175,18 @@ def _starts(group: pa.Table) -> np.ndarray:
     return np.flatnonzero(np.append(True, (codes[:, 1:] != codes[:, :-1]).any(axis=0))[: len(group)])
 
 
-def _arrays_in(file: IO[bytes], lengths: Sequence[np.ndarray], kind: Any) -> np.ndarray:
+def nameless_file() -> IO[bytes]:
+    """Open a temporary file for arrays, which is gone with whatever reads it."""
+    return tempfile.TemporaryFile()
+
+
+def arrays_in(file: IO[bytes], lengths: Sequence[np.ndarray], kind: Any) -> np.ndarray:
     """Return a view of each row's array in a file, mapped as long as one is held; None where it has none."""
     sizes = np.concatenate([np.empty(0, "i8"), *lengths])
     # What is empty cannot be mapped.
     cells = np.asarray(np.memmap(file, kind, "c") if file.tell() else np.empty(0, kind))
     views = np.full(len(sizes), None, dtype=object)
-    rows = np.flatnonzero(sizes != _ABSENT)
+    rows = np.flatnonzero(sizes != ABSENT)
     stops = sizes[rows].cumsum()
     for row, start, stop in zip(rows, stops - sizes[rows], stops, strict=True):
         views[row] = cells[start:stop]

@@ -31,6 +31,7 @@ from stagewise.checkpoints._pickles import (
 from stagewise.checkpoints._table_file import read_json
 from stagewise.checkpoints._weight_names import (
     INDEX,
+    SHARDS,
     STEPS,
     TRAINING,
     WHOLE,
@@ -91,16 +92,21 @@ def files_of(folder: Path) -> tuple[Path, ...]:
     """Return the weight files of a checkpoint's folder: those with Hugging Face's names, or a single one."""
     inside = [path.name for path in folder.iterdir()]
     names = chosen_files(inside)
+    if not names and formats.ADAPTER in inside:
+        base = read_json(folder / formats.ADAPTER).get("base_model_name_or_path")
+        raise formats.OtherFormError(
+            f"{folder} holds an adapter, not the weights of a model: give the model that it adapts, "
+            f"--base {base or 'NAME'}, in Python `base=`; or save `model.merge_and_unload()` in its place"
+        )
     if not names:
-        adapter = "adapter_config.json" in inside
-        single = [name for name in inside if name.endswith(ENDINGS) and not (adapter or TRAINING.match(name))]
+        single = [name for name in inside if name.endswith(ENDINGS) and not TRAINING.match(name)]
         parts = len(single) > 1 and all(re.search(r"-\d+-of-\d+\.", name) for name in single)  # without an index
         if (parts or len(single) == 1) and not missing_shard(single) and not single[0].startswith("zero_"):
             return tuple(folder / name for name in sorted(single))
         below = [path.name for path in folder.glob("*/*")]
         why = converter([*inside, *below]) or f"expected one of {', '.join(WHOLE + INDEX)}, or one file"
         raise FileNotFoundError(f"{folder} holds no weights that can be read: {why}")
-    for index in INDEX if names[0] not in WHOLE else ():
+    for index in INDEX if names[0] not in (*WHOLE, SHARDS) else ():
         if (folder / index).exists() and (missing := sorted(_indexed(folder / index) - set(names))):
             raise FileNotFoundError(f"{folder / index} names {missing[0]}, which is not there")
     return tuple(folder / name for name in names)
@@ -129,7 +135,8 @@ def read(paths: Sequence[Path], others: Iterable[str] = ()) -> Contents:
     steps: list[int] = []
     aside: dict[str, None] = dict.fromkeys(others)
     for path in paths:
-        contents = contents_of(load_file(path, inertly=True), path)
+        saved = formats.read_shards(path.parent) if path.name == SHARDS else load_file(path, inertly=True)
+        contents = contents_of(saved, path)
         for name in state.keys() & contents.weights.keys():
             if not torch.equal(state[name], contents.weights[name]):
                 raise ValueError(f"{path} holds {name}, which another file of {path.parent} holds too: {PARTS}")

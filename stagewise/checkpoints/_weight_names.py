@@ -9,6 +9,9 @@ from stagewise.checkpoints.names import ENDINGS, Coordinates, Parse, Reading, re
 WHOLE = ("model.safetensors", "pytorch_model.bin")
 INDEX = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
 
+SHARDS = ".metadata"
+"""The file that torch.distributed.checkpoint writes beside its shards."""
+
 STEPS = ("global_step", "step", "iteration", "iter", "iter_num", "steps")
 """Keys under which training scripts put the step beside weights."""
 
@@ -24,12 +27,10 @@ BY_NAME = "save its arrays by name with `safetensors.numpy.save_file`, each as `
 BY_TORCH = "save the model's state dict with `torch.save`"
 
 CONVERTERS = {
-    "adapter_config.json": "of an adapter: save `PeftModel.from_pretrained(base, FOLDER).merge_and_unload()`",
-    ".metadata": "of torch.distributed: run `python -m torch.distributed.checkpoint.format_utils dcp_to_torch`",
     ".msgpack": f"of Flax: load it with `from_flax=True` and save it with `save_pretrained`, or {BY_NAME}",
     ".gguf": "of llama.cpp: load it with `from_pretrained(FOLDER, gguf_file=NAME)` and save it with `save_pretrained`",
     ".eqx": f"of equinox: {BY_NAME}",
-    ".npz": f"of NumPy: {BY_NAME}; or curves: `read_log(dict(numpy.load(PATH)))`",
+    ".npz": f"of NumPy: {BY_NAME}",
     ".h5": f"of Keras: {BY_NAME}",
     ".keras": f"of Keras: {BY_NAME}",
     ".index": f"of TensorFlow: read it with `tf.train.load_checkpoint`, and {BY_NAME}",
@@ -64,7 +65,7 @@ def chosen_files(names: Iterable[str]) -> tuple[str, ...]:
         if index in unique:
             stem, ending = index.removesuffix(".index.json").rsplit(".", 1)
             return tuple(sorted(n for n in unique if n.startswith(f"{stem}-") and n.endswith(f".{ending}")))
-    return ()
+    return (SHARDS,) if SHARDS in unique else ()
 
 
 def missing_shard(names: Iterable[str]) -> str | None:

@@ -72,7 +72,7 @@ def read_log(
     Args:
         source: a column of steps and a column a curve, as a frame, a mapping or a file: .csv, .tsv, .parquet, .jsonl,
             .json, or the `trainer_state.json` of transformers' Trainer; or TensorBoard's event files, one or a folder;
-            a folder of Lightning's CSVLogger, or with a JSON file a step; the `history` of a run of
+            a folder of MLflow's, of Lightning's CSVLogger, or with a JSON file a step; the `history` of a run of
             Weights & Biases; or the text that a trainer prints (`log_lines.read_lines`). Or a row a value: a column
             "metric" (or what tools call it)
             and one "value" beside the steps. A curve without a value at a step has no row there; scalar tensors are

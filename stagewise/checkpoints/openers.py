@@ -31,6 +31,7 @@ class Options:
     classes: Iterable[type] = ()
     parse: Parse | str | None = None
     hub: Mapping[str, Any] | None = None
+    base: Any = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -152,17 +153,24 @@ def _in_file(source: str | Path, options: Options) -> "Source":
 def _in_run(source: str | Path, options: Options) -> "Source":
     from stagewise.checkpoints._folders import in_run
 
-    return _of_folder(in_run(Path(source), options.classes), source)
+    return _of_folder(in_run(Path(source), options.classes), source, options)
 
 
 def _in_folder(source: str | Path, options: Options) -> "Source":
     from stagewise.checkpoints._folders import in_folder
 
-    return _of_folder(in_folder(Path(source), options.parse), source)
+    return _of_folder(in_folder(Path(source), options.parse), source, options)
 
 
-def _of_folder(found: "Source", source: str | Path) -> "Source":
-    return dataclasses.replace(found, identity=os.path.realpath(source), folder=Path(source))
+def _of_folder(found: "Source", source: str | Path, options: Options) -> "Source":
+    from stagewise.checkpoints._folders import on_base
+    from stagewise.checkpoints._hub_revisions import place_of
+    from stagewise.checkpoints.names import Coordinates
+
+    folder = Path(source)
+    if options.base is not None:
+        found = on_base(found, folder, place_of(str(options.base), Coordinates(0), options.hub))
+    return dataclasses.replace(found, identity=os.path.realpath(folder), folder=folder)
 
 
 OPENERS = (
@@ -175,9 +183,12 @@ OPENERS = (
     Opener("a file of weights", _of_paths(lambda path: path.is_file() and is_file(path)), _in_file),
     Opener("a folder of checkpoints", _of_paths(_holds_checkpoints), _in_folder),
     Opener("TensorBoard's event files", _of_paths(_log_folders.is_events), curves=_log_folders.read_events),
+    Opener("MLflow's folder", _of_paths(_log_folders.is_mlflow), curves=_log_folders.read_mlflow),
     Opener("Lightning's folder", _of_paths(_log_folders.is_lightning), curves=_log_folders.read_lightning),
     Opener("a folder of texts", _of_paths(_log_folders.is_texts), curves=_log_folders.read_texts),
     Opener("a folder of JSON files", _of_paths(_log_folders.is_a_file_a_step), curves=_log_folders.read_a_file_a_step),
+    Opener("a database", _of_paths(_log_trackers.is_database), curves=_log_trackers.read_database),
+    Opener("arrays of curves", _of_paths(_log_files.is_arrays), curves=_log_files.read_arrays),
     Opener("a file of curves", _of_paths(_is_text), curves=_log_files.read_file),
     Opener("another tool's folder", _of_paths(_is_of_tool), curves=_log_trackers.refuse),
     Opener("in no known form", lambda source: True, _in_folder),

@@ -112,6 +112,7 @@ def open_series(
     steps: Choice | None = None,
     name: str | None = None,
     hub: Mapping[str, Any] | None = None,
+    base: str | Path | None = None,
     tokens_per_step: int | None = None,
 ) -> CheckpointSeries:
     """Open the checkpoints of one training run. Weights are read on demand.
@@ -134,6 +135,8 @@ def open_series(
             "0:10000:1000" for the checkpoints nearest to every thousandth step.
         name: what the series is called in tables; None takes the folder's or the repository's.
         hub: for a repository, `cache`, `cache_bytes` and `endpoint` of `hub.Hub`.
+        base: of LoRA adapters, as peft saves them: the model that they are merged into, a folder, a file or a
+            repository.
         tokens_per_step: of a training whose names and logs do not say how many tokens the model had seen; None takes
             what is known of a public suite: `suites.suites`.
 
@@ -143,7 +146,7 @@ def open_series(
         ValueError: two checkpoints of one step, several branches, a missing step, none at all, a step that is no whole
             number, or no config of the models.
     """
-    origin = find(source, classes, join=join, parse=parse, hub=hub)
+    origin = find(source, classes, join=join, parse=parse, hub=hub, base=base)
     if origin.promised and (missing := sorted(set(origin.promised) - {entry.at.step for entry in origin.entries})):
         more = f", and {len(missing) - 1} more" if len(missing) > 1 else ""
         raise FileNotFoundError(
@@ -177,6 +180,7 @@ def find(
     join: Collection[str] = (),
     parse: Parse | str | None = None,
     hub: Mapping[str, Any] | None = None,
+    base: str | Path | None = None,
 ) -> sources.Source:
     """Find the checkpoints of a source, as `open_series` does, faults included.
 
@@ -190,7 +194,7 @@ def find(
         raise ValueError(
             f"{source} holds curves and no checkpoints: `stagewise report {source}` shows them, in Python `read_log`"
         )
-    origin = opener.checkpoints(source, openers.Options(classes, parse, hub))
+    origin = opener.checkpoints(source, openers.Options(classes, parse, hub, base))
     if not join:
         return origin
     check_one_count(origin, join)

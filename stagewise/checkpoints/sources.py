@@ -11,7 +11,7 @@ from typing import Any
 from stagewise import models
 from stagewise.architecture import Architecture
 from stagewise.checkpoints import names
-from stagewise.checkpoints._architectures import UnknownModelError, architecture_from, asked_for
+from stagewise.checkpoints._architectures import UnknownModelError, architecture_from, asked_for, read_off, some_fields
 from stagewise.checkpoints._digest import digest, short_digest
 from stagewise.checkpoints._weight_files import (
     INSIDE,
@@ -181,18 +181,23 @@ def _loaded(label: str, step: int, load: Callable[[], State]) -> Entry:
 def architecture_of(source: Source, given: Any) -> Architecture:
     """Return the architecture of a source's models: the given one, the source's own, or that of the first checkpoint.
 
+    Where no config says it, the shapes of the weights do, with the fields that are given.
+
     Raises:
         ValueError: none of these exists, or what is given is no architecture.
     """
-    if given is not None:
+    some = some_fields(given)
+    if given is not None and some is None:
         return architecture_from(given)
     if source.architecture is not None:
         return source.architecture
     first = source.entries[0] if source.entries else None
     config = None if first is None else first.config() or first.within()
+    if config is None and first is not None:
+        config = read_off(first.load(), source.name, some or {})
     if config is None:
         raise UnknownModelError(asked_for(source.name))
-    return architecture_from(config)
+    return architecture_from({**config, **(some or {})})
 
 
 def tokens_of(entries: Iterable[Entry], tokens_per_step: int | None = None) -> dict[int, int]:

@@ -112,6 +112,10 @@ class SeriesOptions:
             help="how names hold the step, where it is read in another way: a regular expression with (?P<step>...)",
         ),
     ] = None
+    base: Annotated[
+        str | None,
+        Option("--base", help="of LoRA adapters: the model they are merged into, a folder, a file or a repository"),
+    ] = None
     checkpoints: Annotated[
         int | None,
         Option(help="only so many checkpoints, log-spaced, the first and the last one too"),
@@ -145,7 +149,7 @@ class SeriesOptions:
 
     def finding(self) -> dict[str, Any]:
         """Return them as arguments of `series.find`."""
-        return {"join": read_names(self.join), "parse": self.parse, "hub": self.hub}
+        return {"join": read_names(self.join), "parse": self.parse, "base": self.base, "hub": self.hub}
 
     def opening(self) -> dict[str, Any]:
         """Return them as arguments of `open_series`."""

@@ -17,7 +17,7 @@ from stagewise.architecture import Architecture
 from stagewise.attention import z_hook
 from stagewise.intervention import AblateHead, Ablation, Attribution, Edit, PatchEdge, RestrictContext, ablations
 from stagewise.loss import Effect
-from stagewise.measurement._passes import SlicePasses, asks_for_passes, cut
+from stagewise.measurement._passes import SlicePasses, asks_for_passes, cut, predicted
 from stagewise.measurement._rows import checked_readings, merge
 from stagewise.models import (
     Dtype,
@@ -244,6 +244,7 @@ class _Slices:
             for layer in range(architecture.n_layers):  # the heads on top are ablated too
                 self.hooks |= models.hooks_for(self.model, (AblateHead(layer, 0),))
             replaced |= {gradients.INPUT, *map(z_hook, range(architecture.n_layers))}
+        self.predicted = bool(further) or predicted(probes, architecture)
         self.mean, self.last = self._of_all(replaced) if len(parts) > 1 else ({}, [])
         self.lean: LeanWeights | None = None
         self.way = ""
@@ -292,7 +293,11 @@ class _Slices:
 
     def _clean(self, batch: Batch, hooks: Iterable[str]) -> tuple[Tensor, dict[str, Tensor]]:
         kind, dtype = batch.is_regression, self.plan.dtype
-        return models.clean_pass(self.model, batch.tokens, hooks, regression=kind, dtype=dtype)
+        if self.predicted:
+            return models.clean_pass(self.model, batch.tokens, hooks, regression=kind, dtype=dtype)
+        shape = (*batch.tokens.shape[:2], self.plan.architecture.n_outputs)
+        unread = torch.tensor(torch.nan, device=batch.tokens.device).expand(shape)
+        return unread, models.activations_alone(self.model, batch.tokens, hooks, dtype=dtype)
 
     def _choose_way(self, batch: Batch, log_probs: Tensor, activations: Mapping[str, Tensor]) -> None:
         """Choose the way of the edited passes by what float32 shows, and check there what they assume."""

@@ -4,6 +4,7 @@ A measurement has a folder of parts, a file a checkpoint, named by all that deci
 the file's name. Its `settings.json` holds the key of each probe; a part says which columns each probe's rows have.
 """
 
+import contextlib
 import dataclasses
 import inspect
 import itertools
@@ -11,7 +12,6 @@ import json
 import pickle
 import secrets
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
@@ -27,10 +27,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from stagewise.checkpoints import (
+    ABSENT,
     PROVENANCE,
     SHORT,
     TableFile,
+    arrays_in,
     is_told,
+    nameless_file,
     parquet_faults,
     read_json,
     short_digest,
@@ -77,9 +80,19 @@ def join(parts: Sequence[Path], rows_in_memory: int = _ROWS_IN_MEMORY) -> pd.Dat
     columns = _columns(parts)
     if sum(pq.read_metadata(part).num_rows for part in parts) <= rows_in_memory:
         return _together(parts, columns)
-    with tempfile.TemporaryDirectory() as scratch:
-        join_into(parts, path := Path(scratch, "table.parquet"))
-        return TableFile(path).read(None, None, ARRAYS, aside=True)
+    frames, lengths = list[pd.DataFrame](), {name: list[np.ndarray]() for name in columns if name in ARRAYS}
+    with contextlib.ExitStack() as stack:
+        files = {name: stack.enter_context(nameless_file()) for name in lengths}
+        for frame in _frames(parts, columns):
+            for name, file in files.items():
+                arrays = frame[name].dropna()
+                lengths[name].append(arrays.map(len).reindex(frame.index, fill_value=ABSENT).to_numpy("i8"))
+                file.write(np.concatenate([np.empty(0, "f4"), *arrays]).astype("f4").tobytes())
+            frames.append(frame.drop(columns=[*files]))
+        table = pd.concat(frames, ignore_index=True)
+        for name, file in files.items():
+            table[name] = arrays_in(file, lengths[name], "f4")
+    return table[columns]
 
 
 def join_into(

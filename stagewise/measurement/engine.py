@@ -14,7 +14,7 @@ from stagewise.intervention import AttributeEdges, PatchEdge
 from stagewise.measurement._checkpoint import Plan
 from stagewise.measurement._earlier import PASSES, Earlier, join, join_into, parts_folder, passes_of, rows_of
 from stagewise.measurement._measuring import Measurement, measure_steps, write_part
-from stagewise.measurement._passes import default_memory, enough, slices_needed
+from stagewise.measurement._passes import default_memory, enough, predicted, slices_needed
 from stagewise.measurement._provenance import PROBES, in_words, provenance
 from stagewise.measurement._rows import Table, check_batch, check_series
 from stagewise.models import Dtype, check_device, check_dtype
@@ -92,8 +92,10 @@ def measure(
             if folder is not None:
                 rows, earlier = parts_folder(Path(folder), one, probes, batch, resamples, by_hooks, dtype)
             backward = any(list(probe.attributions(one.architecture)) for probe in probes)
-            budget = memory or default_memory(device, enough(batch, one.architecture, backward), workers)
-            slices = slices_needed(batch, one.architecture, budget, backward)
+            predictions = predicted(probes, one.architecture)
+            held = one.architecture, backward, predictions
+            budget = memory or default_memory(device, enough(batch, *held), workers)
+            slices = slices_needed(batch, one.architecture, budget, backward, predictions)
             bars = progress and executor is None and workers == 1
             plan = Plan(one.architecture, probes, batch.to(device), slices, by_hooks, dtype=dtype, progress=bars)
             measurement = Measurement(one, plan, rows, resamples, device, earlier)

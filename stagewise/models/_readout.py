@@ -37,7 +37,36 @@ def clean_pass(
     dtype: Dtype = "float32",
 ) -> tuple[Float[Tensor, "batch pos token"], dict[str, Tensor]]:
     """Run the model; return log-probabilities (nats), or outputs, and named activations, in float32 in any dtype."""
+    logits, activations = _run(model, tokens, set(hooks), dtype)
+    outputs = widened(logits)
+    return outputs if regression else outputs.log_softmax(-1), activations
+
+
+def activations_alone(
+    model: Model,
+    tokens: Int[Tensor, "batch pos"] | Float[Tensor, "batch pos feature"],
+    hooks: Iterable[str],
+    *,
+    dtype: Dtype = "float32",
+) -> dict[str, Tensor]:
+    """Run the model once, but for its unembedding; return the activations of the named hooks, as `clean_pass` does."""
     names = set(hooks)
+    if not names:
+        return {}
+    if any(name.startswith("unembed") for name in names):
+        return _run(model, tokens, names, dtype)[1]
+    unembedding = getattr(model.unembed, "original_component", None) or model.unembed
+    unembedding.forward = lambda residual, *_, **__: residual[..., :1]
+    try:
+        return _run(model, tokens, names, dtype)[1]
+    finally:
+        del unembedding.forward
+
+
+def _run(
+    model: Model, tokens: Int[Tensor, "batch pos"] | Float[Tensor, "batch pos feature"], names: set[str], dtype: Dtype
+) -> tuple[Float[Tensor, "batch pos token"], dict[str, Tensor]]:
+    """Return the logits of a clean pass, and the activations of the named hooks in float32."""
     if unknown := sorted(names - model.hook_dict.keys()):
         raise ValueError(_absent(model, unknown))
     with torch.inference_mode(), products_in(dtype, tokens.device), named_in_errors(model):
@@ -49,8 +78,7 @@ def clean_pass(
     for name in activations:
         if re.fullmatch(_Z, name):
             activations[name] = by_head(activations[name], model.cfg.n_heads)
-    outputs = widened(logits)
-    return outputs if regression else outputs.log_softmax(-1), activations
+    return logits, activations
 
 
 def _absent(model: Model, unknown: Sequence[str]) -> str:

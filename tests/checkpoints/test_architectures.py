@@ -90,3 +90,47 @@ def test_the_question_has_a_line_to_copy() -> None:
     assert "--architecture config.json" in question
     assert "json.dump(model.cfg.to_dict(), open('config.json', 'w'), default=str)" in question
     assert "model.config.to_json_file('config.json')" in question
+
+
+KINDS: dict[str, dict[str, Any]] = {
+    "plain": {}, "attention alone": {"attn_only": True}, "no norms": {"normalization_type": None},
+    "norms without weights": {"normalization_type": "LNPre"}, "an MLP's width": {"d_mlp": 20},
+    "a gate": {"normalization_type": "RMS", "gated_mlp": True, "act_fn": "silu"}, "outputs": {"d_vocab_out": 3},
+    "rotary": {"positional_embedding_type": "rotary", "rotary_dim": 4, "rotary_base": 500},
+    "rotary pairs": {"positional_embedding_type": "rotary", "rotary_dim": 4, "rotary_adjacent_pairs": True},
+    "few keys": {"n_key_value_heads": 2}, "solu": {"act_fn": "solu_ln"}, "a scale of 8": {"d_head": 8},
+}  # fmt: skip
+"""Models whose weights lie in a folder without a config."""
+
+
+@pytest.mark.hooked_only("the weights of a native bridge do not show their heads")
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_config_of_a_hooked_transformer_is_read_off_its_weights(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fields = {"n_layers": 2, "d_model": 16, "d_head": 4, "n_heads": 4, "n_ctx": 9, "d_vocab": 7, "act_fn": "gelu"}
+    model = own_model(own_config(**fields | KINDS[kind], seed=0))
+    torch.save(model.state_dict(), tmp_path / "step_5.pt")
+    shown = {"act_fn"} - ({"act_fn"} if kind in ("attention alone", "solu") else set())
+    asked = {name: getattr(model.cfg, name) for name in shown}
+    asked |= {"normalization_type": model.cfg.normalization_type} if "norms" in kind else {}
+    opened = open_series(tmp_path, architecture=asked or None)
+    assert "sizes are read off the weights, and taken are attention_dir = causal" in capsys.readouterr().err
+    built = models.build(opened.architecture)
+    models.load(built, opened.weights(5))
+    tokens = torch.arange(7)[None]
+    torch.testing.assert_close(models.clean_pass(built, tokens, ())[0], model(tokens).log_softmax(-1).detach())
+
+
+@pytest.mark.hooked_only("the weights of a native bridge do not show their heads")
+def test_what_weights_do_not_show_is_asked_for_by_name(tmp_path: Path) -> None:
+    state = own_model(own_config(**FIELDS, seed=0)).state_dict()
+    torch.save(state, tmp_path / "step_5.pt")
+    asked = (
+        r"n_layers = 2, d_model = 8, n_heads = 2, d_vocab = 5, and do not show act_fn \(.*relu, gelu.*--architecture"
+    )
+    with pytest.raises(ValueError, match=asked):
+        open_series(tmp_path)
+    torch.save({name: weight for name, weight in state.items() if ".ln" not in name}, tmp_path / "step_5.pt")
+    with pytest.raises(ValueError, match=r"do not show act_fn .*; normalization_type \(null for no norms, or LNPre"):
+        open_series(tmp_path)

@@ -1,5 +1,6 @@
 """Objects of other libraries in memory and the files that they write: measured, or refused with their name."""
 
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 from torch.optim.swa_utils import AveragedModel
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
 from stagewise.checkpoints.audit import audit
 from stagewise.checkpoints.series import open_series
@@ -78,6 +79,40 @@ def test_adapters_alone_are_no_model(tmp_path: Path) -> None:
     torch.save(peft.get_peft_model_state_dict(adapted), tmp_path / "step_1.pt")
     (finding,) = audit(tmp_path).findings
     assert "holds adapters or heads alone" in finding.message
+
+
+ADAPTED: dict[str, tuple[type[Any], dict[str, Any]]] = {
+    "square Conv1D and a linear layer": (GPT2LMHeadModel, {"target_modules": ["attn.c_proj", "lm_head"]}),
+    "Conv1D": (GPT2LMHeadModel, {"target_modules": ["c_attn", "c_fc"]}),
+    "linear layers": (LlamaForCausalLM, {"target_modules": "all-linear", "use_rslora": True}),
+    "embedding": (LlamaForCausalLM, {"target_modules": ["q_proj"], "modules_to_save": ["embed_tokens"]}),
+    "embedding of GPT-2": (GPT2LMHeadModel, {"target_modules": ["c_attn"], "modules_to_save": ["wte"]}),
+    "unembedding": (LlamaForCausalLM, {"target_modules": ["q_proj"], "modules_to_save": ["lm_head"]}),
+    "changed unembedding": (LlamaForCausalLM, {"target_modules": ["q_proj", "lm_head"]}),
+}
+
+
+@pytest.mark.parametrize("kind", ADAPTED)
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.filterwarnings("ignore")
+def test_a_merged_adapter_predicts_what_the_adapted_model_does(kind: str, tied: bool, tmp_path: Path) -> None:
+    peft = pytest.importorskip("peft", reason="peft is not installed")
+    make, settings = ADAPTED[kind]
+    sizes = {"n_embd": 32, "n_layer": 1, "n_head": 2, "n_positions": 16}
+    config = GPT2Config(vocab_size=16, **sizes) if make is GPT2LMHeadModel else copy.deepcopy(CONFIG)
+    config.tie_word_embeddings = tied
+    torch.manual_seed(0)
+    base = make(config).eval()
+    base.save_pretrained(tmp_path / "base")
+    adapted = peft.get_peft_model(base, peft.LoraConfig(r=2, lora_alpha=6, **settings))
+    with torch.no_grad():
+        for weight in filter(lambda each: each.requires_grad, adapted.parameters()):
+            weight.add_(0.1 * torch.randn_like(weight))
+    adapted.save_pretrained(tmp_path / "run" / "checkpoint-1")
+    tokens = torch.arange(12)[None]
+    expected = adapted.eval()(tokens).logits.log_softmax(-1).detach()
+    measured = open_series(tmp_path / "run", base=tmp_path / "base").model(1)(tokens).log_softmax(-1).detach()
+    torch.testing.assert_close(measured, expected, atol=1e-5, rtol=0)
 
 
 def _zarr(model: nn.Module, folder: Path) -> None:

@@ -1,10 +1,9 @@
-"""Other forms of checkpoints: each is called by its name, with what makes weights of it."""
+"""Other forms of checkpoints: torch's distributed folders, adapters merged as peft does, and lines for the rest."""
 
+import copy
 import gzip
+import os
 import pickle
-import re
-import subprocess
-import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -13,9 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
+from torch import Tensor
 
-from stagewise.checkpoints._weight_names import CONVERTERS, converter
+from stagewise.checkpoints._formats import adapter_file, merged, read_shards
+from stagewise.checkpoints._weight_names import CONVERTERS, SHARDS, converter
 from stagewise.checkpoints.audit import audit
 from stagewise.checkpoints.findings import Kind
 from stagewise.checkpoints.series import find, open_series
@@ -28,30 +29,176 @@ def saved_by_torch(state: dict[str, Any], folder: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_a_folder_of_torch_distributed_is_read_once_it_is_converted_by_torch(
+def test_a_folder_of_torch_distributed_is_read(tmp_path: Path, hugging_face: Callable[..., Any]) -> None:
+    for step in (10, 20):
+        module = hugging_face("GPT2", step)
+        optimiser = {"state": {0: {"exp_avg": torch.ones(3)}}}
+        saved_by_torch({"model": module.state_dict(), "optimizer": optimiser, "step": step}, tmp_path / f"step-{step}")
+    series = open_series(tmp_path, architecture=module.config)
+    assert series.steps == (10, 20)
+    assert all(torch.equal(weight, module.state_dict()[name]) for name, weight in series.weights(20).items())
+    assert series.weights(20).keys() == module.state_dict().keys()
+    assert find(tmp_path).entries[1].read().step == 20
+    next((tmp_path / "step-20").glob("*.distcp")).unlink()
+    with pytest.raises(FileNotFoundError, match=r"\.distcp is gone, a part of the checkpoint"):
+        series.weights(20)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_folder_of_torch_distributed_in_the_format_of_safetensors_is_read(
     tmp_path: Path, hugging_face: Callable[..., Any]
 ) -> None:
-    module = hugging_face("GPT2", 10)
-    saved_by_torch({"model": module.state_dict(), "step": 10}, tmp_path / "parts" / "step-10")
-    (finding,) = audit(tmp_path / "parts").findings
+    from torch.distributed.checkpoint.filesystem import FileSystemWriter, SerializationFormat
+    from torch.distributed.checkpoint.state_dict_saver import save
+
+    module = hugging_face("Llama", 0)
+    writer = FileSystemWriter(tmp_path / "step-10", serialization_format=SerializationFormat.SAFETENSORS)
+    save({"model": module.state_dict(), "step": torch.tensor(11)}, storage_writer=writer, no_dist=True)
+    contents = find(tmp_path).entries[0].read()
+    assert contents.step == 11
+    assert contents.weights.keys() == module.state_dict().keys()
+    assert all(torch.equal(weight, module.state_dict()[name]) for name, weight in contents.weights.items())
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_compressed_folder_of_torch_distributed_is_refused_by_the_name_of_its_compression(tmp_path: Path) -> None:
+    pytest.importorskip("zstandard", reason="zstandard is not installed")
+    from torch.distributed.checkpoint._extension import ZStandard
+    from torch.distributed.checkpoint.filesystem import FileSystemWriter
+    from torch.distributed.checkpoint.state_dict_saver import save
+
+    writer = FileSystemWriter(tmp_path / "step-10", _extensions=[ZStandard()])
+    save({"w": torch.ones(4, 4)}, storage_writer=writer, no_dist=True)
+    (finding,) = audit(find(tmp_path)).findings
     assert finding.kind is Kind.NO_WEIGHTS
-    (advice,) = re.findall("`python (.*)`", finding.message)
-    (tmp_path / "whole").mkdir()
-    places = [str(tmp_path / "parts" / "step-10"), str(tmp_path / "whole" / "step-10.pt")]
-    subprocess.run([sys.executable, *advice.split(), *places], check=True)
-    series = open_series(tmp_path / "whole", architecture=module.config)
-    assert series.steps == (10,)
-    assert all(torch.equal(weight, module.state_dict()[name]) for name, weight in series.weights(10).items())
+    assert "is compressed (stream.zstd/1): load it with" in finding.message
 
 
-def test_adapters_are_called_so_with_what_merges_them(tmp_path: Path, hugging_face: Callable[..., Any]) -> None:
-    peft = pytest.importorskip("peft", reason="peft is not installed")
-    settings = peft.LoraConfig(target_modules=["c_attn"], fan_in_fan_out=True)
-    for step in (5, 10):
-        peft.get_peft_model(hugging_face("GPT2"), settings).save_pretrained(tmp_path / f"checkpoint-{step}")
-    found = audit(tmp_path).findings
-    assert [one.kind for one in found] == [Kind.NO_WEIGHTS] * 2
-    assert "holds weights of an adapter: save `PeftModel.from_pretrained" in found[0].message
+@pytest.mark.filterwarnings("ignore")
+def test_shards_of_several_processes_are_put_together(tmp_path: Path) -> None:
+    saved_by_torch({"w": torch.arange(12.0).reshape(4, 3)}, tmp_path)
+    with open(tmp_path / SHARDS, "rb") as file:
+        described = pickle.load(file)
+    import torch.distributed.checkpoint.metadata as of_torch
+    from torch.distributed.checkpoint.filesystem import _StorageInfo
+
+    parts = [torch.arange(6.0).reshape(2, 3), torch.arange(6.0, 12.0).reshape(2, 3)]
+    described.storage_data.clear()
+    for number, part in enumerate(parts):
+        torch.save(part, tmp_path / f"__{number}_0.distcp")
+        index = of_torch.MetadataIndex("w", torch.Size([2 * number, 0]), number)
+        size = (tmp_path / f"__{number}_0.distcp").stat().st_size
+        described.storage_data[index] = _StorageInfo(f"__{number}_0.distcp", 0, size)
+    (tmp_path / SHARDS).write_bytes(pickle.dumps(described))
+    assert torch.equal(read_shards(tmp_path)["w"], torch.arange(12.0).reshape(4, 3))
+
+
+class Bomb:
+    """A call in a pickle."""
+
+    def __init__(self, marker: Path) -> None:
+        self.marker = marker
+
+    def __reduce__(self) -> Any:
+        return os.mkdir, (str(self.marker),)
+
+
+def test_the_description_of_shards_runs_nothing(tmp_path: Path) -> None:
+    (tmp_path / SHARDS).write_bytes(pickle.dumps(Bomb(tmp_path / "ran")))
+    with pytest.raises(ValueError, match=r"\.metadata is damaged, or of another version of torch"):
+        read_shards(tmp_path)
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("place", ["../outside", "/etc/passwd", "a/b"])
+@pytest.mark.filterwarnings("ignore")
+def test_shards_outside_of_their_folder_are_not_read(place: str, tmp_path: Path) -> None:
+    saved_by_torch({"w": torch.ones(2)}, tmp_path)
+    with open(tmp_path / SHARDS, "rb") as file:
+        described = pickle.load(file)
+    for one in described.storage_data.values():
+        one.relative_path = place
+    (tmp_path / SHARDS).write_bytes(pickle.dumps(described))
+    with pytest.raises(ValueError, match=r"which is no file beside it"):
+        read_shards(tmp_path)
+
+
+def adapter_of(module: Any, folder: Path, kind: str = "LoraConfig", **settings: Any) -> dict[str, Tensor]:
+    """Let peft put an adapter of random weights on a copy of a model and save it; return the merged weights."""
+    import peft
+
+    config = getattr(peft, kind)(**{"target_modules": ["c_attn"], "fan_in_fan_out": True, **settings})
+    adapted = peft.get_peft_model(copy.deepcopy(module), config)
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for weight in filter(lambda each: each.requires_grad, adapted.parameters()):
+            weight.normal_(std=0.1, generator=generator)
+    adapted.save_pretrained(folder)
+    return dict(adapted.merge_and_unload().state_dict())
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"use_rslora": True, "r": 2},
+        {"rank_pattern": {"h.0.attn.c_attn": 3}},
+        {"bias": "all"},
+        {"modules_to_save": ["ln_f"], "target_modules": "all-linear"},
+    ],
+    ids=lambda settings: "-".join(settings) or "plain",
+)
+def test_a_series_of_adapters_is_merged_onto_its_base(
+    settings: dict[str, Any], tmp_path: Path, hugging_face: Callable[..., Any]
+) -> None:
+    module = hugging_face("GPT2")
+    module.save_pretrained(tmp_path / "base")
+    expected, _ = (adapter_of(module, tmp_path / "run" / f"checkpoint-{step}", **settings) for step in (5, 10))
+    series = open_series(tmp_path / "run", base=tmp_path / "base")
+    assert (series.steps, series.architecture.n_layers) == ((5, 10), module.config.n_layer)
+    for name, weight in series.weights(5).items():
+        torch.testing.assert_close(weight, expected[name])
+    found = audit(find(tmp_path / "run", base=tmp_path / "base"))
+    assert {one.kind for one in found.findings} == {Kind.IDENTICAL_WEIGHTS}
+    with pytest.raises(ValueError, match=r"give the model that it adapts, --base NAME, in Python `base=`"):
+        open_series(tmp_path / "run", architecture=module.config).weights(5)
+
+
+@pytest.mark.parametrize(
+    ("settings", "kind"),
+    [
+        ({"kind": "IA3Config", "feedforward_modules": []}, "IA3"),
+        ({"use_dora": True}, "LORA with use_dora"),
+        ({"lora_bias": True}, "LORA with lora_bias"),
+        ({"alpha_pattern": {"h.0.attn.c_attn": 3}}, "LORA with alpha_pattern"),
+        ({"target_modules": ["wte"]}, "LORA with embeddings"),
+        ({"target_modules": ["c_fc"], "trainable_token_indices": {"wte": [1]}}, "LORA with trainable_token_indices"),
+        ({"init_lora_weights": "pissa"}, "LORA with init_lora_weights pissa"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_adapters_that_add_something_else_are_refused(
+    settings: dict[str, Any], kind: str, tmp_path: Path, hugging_face: Callable[..., Any]
+) -> None:
+    module = hugging_face("GPT2")
+    adapter_of(module, tmp_path, **settings)
+    with pytest.raises(ValueError, match=rf"holds an adapter of the kind {kind}: save `model\.merge_and_unload"):
+        merged(module.state_dict(), load_file(adapter_file(tmp_path)), tmp_path)
+    adapter_file(tmp_path).unlink()
+    with pytest.raises(FileNotFoundError, match="and no weights of the adapter"):
+        adapter_file(tmp_path)
+
+
+def test_adapters_of_another_model_are_refused(tmp_path: Path, hugging_face: Callable[..., Any]) -> None:
+    module = hugging_face("GPT2")
+    adapter_of(module, tmp_path)
+    adapter = load_file(adapter_file(tmp_path))
+    with pytest.raises(
+        ValueError, match=r"adapts .*h\.0\.attn\.c_attn\.weight, which the weights of `base` do not have"
+    ):
+        merged({"wte.weight": torch.ones(3, 4)}, adapter, tmp_path)
+    with pytest.raises(ValueError, match=r"changes .* by a matrix of \(\d+, \d+\), and it is \(\d+, \d+\): save"):
+        merged({name: weight[:-1] for name, weight in module.state_dict().items()}, adapter, tmp_path)
 
 
 @pytest.mark.parametrize("end", CONVERTERS)

@@ -1,4 +1,4 @@
-"""Folders of curves: event files, and a JSON file a step."""
+"""Folders of curves: MLflow's layout, and a JSON file a step."""
 
 import builtins
 import json
@@ -13,6 +13,27 @@ import pytest
 from stagewise.checkpoints._log_folders import is_a_file_a_step, is_events, read_a_file_a_step, read_events
 from stagewise.checkpoints.logged_curves import read_log
 from stagewise.checkpoints.openers import is_log
+
+
+def mlflow_run(folder: Path, name: str) -> None:
+    """The files of a run in MLflow's store of files: `time value step` a line (mlflow.org, tracking/backend-stores)."""
+    (folder / "metrics" / "eval").mkdir(parents=True)
+    (folder / "tags").mkdir()
+    (folder / "meta.yaml").write_text("artifact_uri: ''\n")
+    (folder / "tags" / "mlflow.runName").write_text(name)
+    for metric, scale in (("loss", 1.0), ("eval/accuracy", 0.1)):
+        lines = [f"17000000000{i} {scale * i} {10 * i}" for i in range(6)]
+        (folder / "metrics" / metric).write_text("\n".join(lines) + "\n")
+
+
+def test_runs_of_mlflow_lie_beside_each_other(tmp_path: Path) -> None:
+    for name in ("swift-sun", "calm-sea"):
+        mlflow_run(tmp_path / "0" / name, name)
+    table = read_log(tmp_path)
+    assert sorted(table["run"].unique()) == ["calm-sea", "swift-sun"]
+    assert sorted(table["quantity"].unique()) == ["eval/accuracy", "loss"]
+    assert table[table["quantity"] == "loss"].groupby("run")["value"].apply(list)["calm-sea"] == [0, 1, 2, 3, 4, 5]
+    assert is_log(tmp_path / "0" / "swift-sun")
 
 
 def test_a_json_file_a_step_is_a_row(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ import pytest
 from stagewise.checkpoints._log_layout import flat, head_of, wide
 from stagewise.checkpoints.logged_curves import read_log
 from stagewise.checkpoints.openers import is_log
-from stagewise.checkpoints.series import open_series
 
 STEPS = [*range(0, 60, 10)]
 HEADS = [*itertools.product(range(2), range(3))]
@@ -69,11 +68,12 @@ def test_names_that_only_look_like_a_heads_are_kept(name: str) -> None:
     assert head_of(name) == (name, {})
 
 
-def test_arrays_of_numpy_are_columns(tmp_path: Path) -> None:
-    np.savez(tmp_path / "log.npz", step=np.array(STEPS), loss=np.arange(6) / 7)
-    with pytest.raises(FileNotFoundError, match=r"curves: `read_log\(dict\(numpy\.load\(PATH\)\)\)`"):
-        open_series(tmp_path / "log.npz")
-    table = read_log(dict(np.load(tmp_path / "log.npz")))
+def test_arrays_of_numpy_are_curves_and_heads_by_layer(tmp_path: Path) -> None:
+    np.savez(tmp_path / "log.npz", step=np.array(STEPS), prefix=np.array([scores(step) for step in STEPS]))
+    check_heads(read_log(tmp_path / "log.npz"), "prefix")
+    np.savez(tmp_path / "log.npz", step=np.array(STEPS), loss=np.arange(6) / 7, names=np.array(["a", "b"]))
+    with pytest.warns(UserWarning, match=r"log.npz: left out, as they have no row a step: names"):
+        table = read_log(tmp_path / "log.npz")
     assert table["value"].tolist() == [value / 7 for value in range(6)]
 
 

@@ -25,23 +25,35 @@ def without_holes() -> list[float]:
 
 
 @pytest.mark.filterwarnings("ignore:loss is infinite")
-@pytest.mark.parametrize("store", ["sqlite:///mlflow.db", "mlruns"])
-def test_curves_of_mlflow_are_read_by_its_client_as_advised(
-    store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_database_of_mlflow_is_read_run_by_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mlflow = pytest.importorskip("mlflow", reason="mlflow is not installed")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
-    mlflow.set_tracking_uri(store)
-    with mlflow.start_run() as run:
+    for name in ("one", "two"):
+        with mlflow.start_run(run_name=name):
+            for step, loss in enumerate(LOSSES):
+                mlflow.log_metric("loss", HOLES.get(step, loss), step=step)
+    found = values(tmp_path / "mlflow.db")
+    assert found.keys() == {"one", "two"}
+    np.testing.assert_allclose(found["two"], without_holes(), rtol=1e-15)
+    with pytest.raises(ValueError, match=r"holds a log: give .*mlflow\.db"):
+        read_log(tmp_path)
+
+
+@pytest.mark.filterwarnings("ignore:loss is infinite")
+def test_the_database_of_trackio_is_read_and_runs_of_one_name_are_two(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRACKIO_DIR", str(tmp_path))
+    trackio = pytest.importorskip("trackio", reason="trackio is not installed")
+    for _ in range(2):
+        trackio.init(project="project", name="one")
         for step, loss in enumerate(LOSSES):
-            mlflow.log_metric("loss", HOLES.get(step, loss), step=step)
-    for source in (tmp_path, *([tmp_path / "mlflow.db"] if "db" in store else [])):
-        with pytest.raises(ValueError, match=r"of MLflow: `MlflowClient\(\).get_metric_history"):
-            read_log(source)
-    history = mlflow.MlflowClient().get_metric_history(run.info.run_id, "loss")
-    table = read_log({"step": [one.step for one in history], "loss": [one.value for one in history]})
-    np.testing.assert_allclose(table["value"], without_holes(), rtol=1e-15)
+            trackio.log({"loss": HOLES.get(step, loss)})
+        trackio.finish()
+    found = values(tmp_path / "project.db")
+    assert len(found) == 2
+    assert all(run.startswith("one ") for run in found)
+    np.testing.assert_allclose(next(iter(found.values())), without_holes(), rtol=1e-15)
 
 
 @pytest.mark.filterwarnings("ignore:loss is infinite")
@@ -80,7 +92,11 @@ def test_metrics_of_sacred_are_curves(tmp_path: Path) -> None:
     assert values(tmp_path / "1" / "metrics.json")["metrics"] == LOSSES
 
 
-def test_a_database_is_refused_in_a_line(tmp_path: Path) -> None:
-    (tmp_path / "other.db").write_bytes(b"SQLite format 3\0")
-    with pytest.raises(ValueError, match=r"in a tracker's database: save its columns of steps and values as \.csv"):
+def test_a_database_of_something_else_is_refused_in_a_line(tmp_path: Path) -> None:
+    sqlite3 = pytest.importorskip("sqlite3")
+    database = sqlite3.connect(tmp_path / "other.db")
+    database.execute("CREATE TABLE metrics (name TEXT)")
+    database.commit()
+    database.close()
+    with pytest.raises(ValueError, match="a database without the metrics of MLflow or trackio"):
         read_log(tmp_path / "other.db")

@@ -21,7 +21,7 @@ from stagewise.checkpoints.sources import in_memory
 from stagewise.cli.app import app
 from stagewise.recipe import Recipe
 from stagewise.training import train
-from tests.checkpoints.test_log_folders import by_torch
+from tests.checkpoints.test_log_folders import by_torch, mlflow_run
 from tests.test_foreign_folders import COMMANDS
 
 pytestmark = pytest.mark.usefixtures("unchecked", "undrawn", "few_sequences")
@@ -111,6 +111,11 @@ def json_a_step(folder: Path) -> Path:
     return folder
 
 
+def of_mlflow(folder: Path) -> Path:
+    mlflow_run(folder / "0" / "calm-sea", "calm-sea")
+    return folder
+
+
 def of_tensorboard(folder: Path) -> Path:
     by_torch(folder)
     torch.save({"a": torch.ones(2)}, folder / "model.pt")  # no step in its name: no series
@@ -119,7 +124,7 @@ def of_tensorboard(folder: Path) -> Path:
 
 CURVES = {
     make.__name__: make
-    for make in (separated, parquet, json_lines, printed, folder_of_texts, json_a_step, of_tensorboard)
+    for make in (separated, parquet, json_lines, printed, folder_of_texts, json_a_step, of_mlflow, of_tensorboard)
 }
 
 TAKE_A_SOURCE = {

@@ -66,10 +66,7 @@ def test_weights_are_found_under_another_key_where_they_are_the_only_ones(tmp_pa
 def test_an_adapter_is_no_model(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(CONFIG))
     put(tmp_path / "checkpoint-5", {"adapter_config.json": b"{}", "adapter_model.safetensors": b""})
-    with pytest.raises(
-        FileNotFoundError,
-        match=r"checkpoint-5 holds no .* adapter_config\.json holds weights of an adapter",
-    ):
+    with pytest.raises(ValueError, match="checkpoint-5 holds an adapter, not the weights of a model"):
         open_series(tmp_path).weights(5)
 
 

@@ -17,6 +17,7 @@ from stagewise.checkpoints.sources import Source
 from stagewise.cli._sources import measured_folder
 from stagewise.cli.app import app
 from stagewise.probes import Loss
+from tests.checkpoints.test_formats import adapter_of
 
 WEIGHTS = "model.safetensors"
 STEPS = (0, 10, 20, 30, 40)
@@ -183,14 +184,18 @@ def test_a_command_that_is_refused_leaves_the_folder_to_other_sources(
     assert [path for path in tmp_path.joinpath("out").rglob("*") if path.is_file()] == []
 
 
-def test_names_are_read_by_the_expression_that_is_given(tmp_path: Path, hugging_face: Callable[..., Any]) -> None:
+def test_names_are_read_by_the_expression_that_is_given_and_adapters_merged_onto_the_base(
+    tmp_path: Path, hugging_face: Callable[..., Any]
+) -> None:
     module = hugging_face("GPT2")
+    module.save_pretrained(tmp_path / "base")
     for step in (100, 200, 400):
-        module.save_pretrained(tmp_path / "run" / f"x{step}y{step // 100}")
+        adapter_of(module, tmp_path / "run" / f"x{step}y{step // 100}", fan_in_fan_out=True)
     unread = CliRunner().invoke(app, ["audit", str(tmp_path / "run")])
     assert unread.exit_code == 2
     assert "--parse" in unread.output
-    read = CliRunner().invoke(app, ["audit", str(tmp_path / "run"), "--parse", r"x(?P<step>\d+)y"])
+    options = ["--parse", r"x(?P<step>\d+)y", "--base", str(tmp_path / "base")]
+    read = CliRunner().invoke(app, ["audit", str(tmp_path / "run"), *options])
     assert "3 checkpoints; compared: names, hashes, configs and weights" in read.output
     assert "100" in read.output
     assert "identical" in read.output
