@@ -1,6 +1,6 @@
 """A model that somebody uses: what each head attends to, and what its ablation costs, heads x layers.
 
-python examples/real_model.py MODEL [FOLDER]      (MODEL: a .gguf file, or a folder of transformers'; measures first)
+python examples/real_model.py MODEL [FOLDER]      (MODEL: a .gguf file, or whatever `analyse` opens; measures first)
 """
 
 import sys
@@ -9,7 +9,6 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
-from transformers import AutoModelForCausalLM
 
 import stagewise
 from stagewise.table import select
@@ -46,10 +45,7 @@ def draw(heads: pd.DataFrame) -> Figure:
 def main(model: str, folder: Path) -> Path:
     """Measure the model where its folder holds no table, print its first heads, and draw the picture."""
     if not (folder / "tables").exists():
-        place, file = (Path(model).parent, Path(model).name) if Path(model).is_file() else (Path(model), None)
-        loaded = AutoModelForCausalLM.from_pretrained(place, gguf_file=file)
-        series = stagewise.open_series([(0, loaded)], name=Path(model).stem)
-        print(stagewise.analyse(series, folder))
+        print(stagewise.analyse(model, folder))
     table = stagewise.read_table(folder)
     heads = roles(table)
     for relation, rows in heads[heads["value"] >= NAMED].groupby("relation"):

@@ -33,13 +33,6 @@ def gguf() -> Path:
         pytest.skip(str(reason))
 
 
-def loaded() -> Any:
-    """The model as transformers reads it."""
-    path = gguf()
-    model = AutoModelForCausalLM.from_pretrained(path.parent, gguf_file=path.name, attn_implementation="eager")
-    return model.eval()
-
-
 @dataclasses.dataclass(frozen=True)
 class Predictions(AbstractProbe):
     """The log-probabilities of edited passes at the last positions."""
@@ -61,12 +54,14 @@ class Predictions(AbstractProbe):
 
 @pytest.fixture(scope="module")
 def series() -> CheckpointSeries:
-    return open_series([(0, loaded())])
+    return open_series(gguf())
 
 
 @pytest.fixture(scope="module")
 def plain() -> Any:
-    return loaded()
+    path = gguf()
+    model = AutoModelForCausalLM.from_pretrained(path.parent, gguf_file=path.name, attn_implementation="eager")
+    return model.eval()
 
 
 @pytest.fixture(scope="module")

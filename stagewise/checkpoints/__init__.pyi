@@ -9,10 +9,8 @@ from ._digest import is_told as is_told
 from ._digest import short_digest as short_digest
 from ._saved_steps import unmeasured as unmeasured
 from ._saved_steps import unmeasured_in_words as unmeasured_in_words
-from ._table_file import ABSENT as ABSENT
 from ._table_file import PROVENANCE as PROVENANCE
 from ._table_file import TableFile as TableFile
-from ._table_file import arrays_in as arrays_in
 from ._table_file import chosen as chosen
 from ._table_file import nameless_file as nameless_file
 from ._table_file import parquet_faults as parquet_faults

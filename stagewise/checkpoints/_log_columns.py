@@ -14,7 +14,7 @@ import pandas as pd
 from stagewise.checkpoints._log_layout import flat
 from stagewise.checkpoints._log_lines import KEYS
 
-PLAIN = r"[-+]?([1-9]\d{0,2}(,\d{3})+|\d+)?(\.\d*)?([eE][-+]?\d+)?"
+PLAIN = r"[-+]?(\d{1,3}(,\d{3})+|\d+)?(\.\d*)?([eE][-+]?\d+)?"
 WRITTEN = re.compile(
     rf"\s*(?:(?P<plain>{PLAIN})\s*(?P<percent>%?)|(?P<special>[-+]?(?i:nan|inf|infinity))"
     r"|tensor\((?P<tensor>[^,()]+).*\))\s*"
@@ -39,6 +39,9 @@ COMMENTS = 20
 
 SEPARATORS = (",", "\t", ";", "|")
 """Signs between columns; where there is none of them, spaces separate columns."""
+
+GROUPED = r"\s*[-+]?(?:[1-9]\d{0,2}(?:\.\d{3})+|\d+)(?:,\d+)?\s*%?\s*"
+"""A number with a comma for its decimals, and a point between its thousands if anything."""
 
 EVENT = ("wall time", "step", "value")
 """The columns of TensorBoard's download as JSON, which has no names."""
@@ -167,21 +170,18 @@ def read_separated(text: str) -> pd.DataFrame:
         return pd.concat(map(read_separated, parts), ignore_index=True)
     if all(map(_is_number, names)) and names != [*map(str, range(len(names)))]:
         raise ValueError("its first line holds numbers: write the names of its columns above it, as step,loss")
-    text = "\n".join([header, *values])
-    # Spreadsheets in German and others have a comma for the decimals, and points between thousands, if any.
-    comma = separator == ";" and "," in text and not re.search(r"\.(?!\d{3}(?!\d))", "\n".join(values))
+    decimal = "," if separator != "," and _has_decimal_commas(values, separator) else "."
     frame = pd.read_csv(
-        io.StringIO(text),
+        io.StringIO("\n".join([header, *values])),
         sep=r"\s+" if separator == " " else separator,
-        decimal="," if comma else ".",
-        thousands="." if comma else None,
+        decimal=decimal,
         skipinitialspace=separator != "\t",
     ).rename(columns=lambda name: str(name).strip())
     if len(frame.select_dtypes("number").columns) < frame.shape[1]:
         text_cells = frame.astype(str).apply(lambda column: column.str.strip())
         digits = text_cells.apply(lambda column: column.str.contains(r"\d")).any(axis=1)
         frame = frame[digits & ~text_cells.eq([*frame.columns]).any(axis=1)].reset_index(drop=True)
-    return frame.apply(from_text)
+    return frame.apply(_without_points if decimal == "," else from_text)
 
 
 def _head(lines: list[str]) -> tuple[str, str, list[str]]:
@@ -208,6 +208,21 @@ def _cells(line: str, separator: str) -> list[str]:
 
 def _is_number(cell: str) -> bool:
     return bool(re.fullmatch(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", cell))
+
+
+def _has_decimal_commas(lines: list[str], separator: str) -> bool:
+    """Whether commas stand before decimals, not between thousands; where both would do, as thousands are in a tab's."""
+    cells = [cell for line in lines for cell in _cells(line, separator) if "," in cell or "." in cell]
+    commas = [cell for cell in cells if re.fullmatch(GROUPED, cell) and "," in cell]
+    clear = any(re.search(r"(?<!\d)0,|,(?!\d{3}(?!\d))", cell) for cell in commas)
+    return clear or (bool(commas) and separator == ";" and not any(_is_number(cell) for cell in cells))
+
+
+def _without_points(column: pd.Series) -> pd.Series:
+    """Return a column of numbers with points between thousands and commas before decimals as numbers."""
+    if pd.api.types.is_numeric_dtype(column) or not column.dropna().astype(str).str.fullmatch(GROUPED).all():
+        return from_text(column)
+    return from_text(column.str.replace(".", "").str.replace(",", "."))
 
 
 def read_json_log(text: str, *, lines: bool) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""One file as a source: the checkpoints of a list or a mapping, or the only one that it is."""
+"""One file as a source: the checkpoints of a list or a mapping, the only one that it is, or a model of llama.cpp."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -8,8 +8,10 @@ from typing import Any
 from torch import Tensor
 
 from stagewise.checkpoints._architectures import architecture_from
+from stagewise.checkpoints._digest import file_digest
 from stagewise.checkpoints._folders import of_path
 from stagewise.checkpoints._weight_files import (
+    Contents,
     contents_of,
     described_in,
     load_file,
@@ -17,7 +19,8 @@ from stagewise.checkpoints._weight_files import (
 )
 from stagewise.checkpoints._weight_names import stem
 from stagewise.checkpoints.names import GIVE_PARSE, Coordinates, Parse, is_step, read_names
-from stagewise.checkpoints.sources import Source, in_memory
+from stagewise.checkpoints.sources import Entry, Source, in_memory
+from stagewise.config import line_of
 
 STEPS = ("step", "iter", "epoch")
 """Parts of the key of the steps beside a list of checkpoints, the best first."""
@@ -71,3 +74,44 @@ def _several(saved: Any) -> tuple[Sequence[Any], Sequence[int] | None, str]:
 
 def _are_checkpoints(saved: Any) -> bool:
     return isinstance(saved, list | tuple) and bool(saved) and all(weights_by_name(each) for each in saved)
+
+
+MISSING = "reading {} takes the package gguf: `pip install gguf` (the extra `gguf`)"
+
+
+def in_gguf(path: Path) -> Source:
+    """Return a file's model as a source of one checkpoint, at step 0. Nothing is read before it is asked for."""
+    entry = Entry(
+        path.name,
+        Coordinates(0),
+        read=lambda: Contents(_weights(path)),
+        digest=lambda: file_digest([path]),
+        config=lambda: _config(path),
+        time=lambda: path.stat().st_mtime,
+    )
+    told = f"{path.name} -> one checkpoint, called step 0; its weights are dequantised to float32"
+    return Source(path.stem, (entry,), names=(told,))
+
+
+def _config(path: Path) -> dict[str, Any]:
+    config: dict[str, Any] = _read(path, "AutoConfig").to_dict()
+    return config
+
+
+def _weights(path: Path) -> dict[str, Tensor]:
+    architecture_from(_config(path))  # refuses a config of another kind, or of any size, before a model is made
+    return dict(_read(path, "AutoModelForCausalLM").state_dict())
+
+
+def _read(path: Path, kind: str) -> Any:
+    """Read a file by transformers."""
+    import transformers
+
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} is gone: it was there when the series was opened")
+    try:
+        return getattr(transformers, kind).from_pretrained(path.parent, gguf_file=path.name)
+    except ImportError as reason:
+        raise ModuleNotFoundError(MISSING.format(path.name)) from reason
+    except Exception as reason:  # a foreign file, read by foreign code: whatever it raises is about the file
+        raise ValueError(f"{path} cannot be read as a file of llama.cpp: {line_of(reason)}") from reason

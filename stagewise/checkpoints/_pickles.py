@@ -125,6 +125,18 @@ def _looked_up(stream: io.BytesIO) -> Iterator[str]:
             texts.append(last)
 
 
+def flag_in(path: Path, key: str) -> bool | None:
+    """Return the flag behind a key in what a file has pickled, None where there is none."""
+    for part in _pickled(path):
+        last: Any = None
+        with contextlib.suppress(Exception):  # of a damaged pickle, of which its reader tells
+            for code, argument, _ in pickletools.genops(part):
+                if last == key and code.name in ("NEWTRUE", "NEWFALSE"):
+                    return code.name == "NEWTRUE"
+                last = last if code.name == "MEMOIZE" or code.name.endswith("PUT") else argument
+    return None
+
+
 class Stub:
     """The file's record of an object that is no plain data; `inert` makes a class for each name."""
 

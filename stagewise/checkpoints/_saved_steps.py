@@ -1,10 +1,42 @@
-"""The steps of checkpoints, by their names, against those of a table."""
+"""The steps of checkpoints, by their names, against those of a log or of a table."""
 
+import re
+import warnings
+from collections.abc import Iterable
 from pathlib import Path
+
+import numpy as np
 
 from stagewise.checkpoints._table_file import read_json
 from stagewise.checkpoints._weight_names import checkpoints_in
 from stagewise.checkpoints.run_folder import ANALYSIS, RUN, TABLE, table_file
+
+CHECKPOINT = r"checkpoint-\d+"
+"""Trainer's name for the folder of a checkpoint."""
+
+FAR = 2
+"""Usual distances between rows by which a checkpoint lies beyond them."""
+
+
+def tell_range(path: Path, steps: Iterable[int]) -> None:
+    """Warn of checkpoints beside a log that lie before its first row, or behind its last one."""
+    rows, saved = np.unique([*steps]), _saved_beside(path)
+    if len(rows) < 2 or not saved:
+        return
+    far = FAR * np.median(np.diff(rows))
+    for words, at, beyond in (
+        ("begins at step {}, behind", rows[0], [step for step in saved if step < rows[0] - far]),
+        ("ends at step {}, before", rows[-1], [step for step in saved if step > rows[-1] + far]),
+    ):
+        if beyond:
+            of = f"checkpoints beside it, steps {min(beyond)} to {max(beyond)}"
+            warnings.warn(f"{path.name} {words.format(at)} {len(beyond)} {of}: a part of the log is gone", stacklevel=3)
+
+
+def _saved_beside(path: Path) -> list[int]:
+    """Return the steps of the checkpoints in a log's folder, or about it where that is a checkpoint's."""
+    folder = path.resolve().parent
+    return _saved_in(folder.parent if re.fullmatch(CHECKPOINT, folder.name) else folder)
 
 
 def _saved_in(folder: Path) -> list[int]:

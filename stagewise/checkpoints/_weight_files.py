@@ -24,6 +24,7 @@ from stagewise.checkpoints._pickles import (
     NotOnlyWeightsError,
     Stub,
     array_of,
+    flag_in,
     load_inertly,
     refusal,
     spoilt_record,
@@ -75,6 +76,9 @@ DEQUANTISE = "take `weight.dequantize()` of each"
 
 AVERAGED = {"n_averaged": "n_averaged (of torch's AveragedModel: the weights are averages, not those that are trained)"}
 """The counter of averages that stands beside their weights, in words."""
+
+TRAIN_MODE = "train_mode"
+"""The flag of a schedule-free optimiser: whether its model holds the weights that are trained, or their averages."""
 
 BASE_LAYER = ".base_layer"
 """The part that peft puts into the names of weights that an adapter changes."""
@@ -143,9 +147,18 @@ def read(paths: Sequence[Path], others: Iterable[str] = ()) -> Contents:
         state |= contents.weights
         steps += [] if contents.step is None else [contents.step]
         aside |= dict.fromkeys(contents.aside)
+    aside |= dict.fromkeys(filter(None, map(_schedule_free, (*paths, *sorted(path.parent.glob("optimizer.*"))))))
     if aside:
         warnings.warn(f"left aside beside the weights: {', '.join(aside)}", stacklevel=3)
     return Contents(state, steps[0] if steps else None, tuple(aside))
+
+
+def _schedule_free(path: Path) -> str:
+    """Return in words which of its two sets of weights a schedule-free optimiser left in the model."""
+    if path.suffix == ".safetensors" or (training := flag_in(path, TRAIN_MODE)) is None:
+        return ""
+    which = "those that are trained, not their averages" if training else "averages, not those that are trained"
+    return f"{TRAIN_MODE} {training} (schedule-free: the weights are {which})"
 
 
 def contents_of(saved: Any, path: Path) -> Contents:

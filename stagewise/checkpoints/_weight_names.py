@@ -22,13 +22,15 @@ TRAINING = re.compile(
 )
 """Beginnings and ends of the names of files with a training's state, beside its weights."""
 
+GGUF = ".gguf"
+
 BY_NAME = "save its arrays by name with `safetensors.numpy.save_file`, each as `np.ascontiguousarray(array)`"
 
 BY_TORCH = "save the model's state dict with `torch.save`"
 
 CONVERTERS = {
     ".msgpack": f"of Flax: load it with `from_flax=True` and save it with `save_pretrained`, or {BY_NAME}",
-    ".gguf": "of llama.cpp: load it with `from_pretrained(FOLDER, gguf_file=NAME)` and save it with `save_pretrained`",
+    ".gguf": "of llama.cpp: give one such file alone, which is a series of one checkpoint",
     ".eqx": f"of equinox: {BY_NAME}",
     ".npz": f"of NumPy: {BY_NAME}",
     ".h5": f"of Keras: {BY_NAME}",
@@ -54,6 +56,15 @@ def is_file(path: Path) -> bool:
 def stem(path: Path) -> str:
     """Return the name of a file of weights without its endings, of a folder as it is."""
     return next((path.name.removesuffix(each) for each in reversed(ENDINGS) if path.name.endswith(each)), path.name)
+
+
+def gguf_at(place: Path) -> Path | None:
+    """Return the file of llama.cpp that a path is, or that is all the weights in a folder; else None."""
+    if place.is_file():
+        return place if place.suffix == GGUF else None
+    inside = list(place.iterdir()) if place.is_dir() else []
+    files = [path for path in inside if path.suffix == GGUF]
+    return files[0] if len(files) == 1 and not any(path.is_dir() or is_file(path) for path in inside) else None
 
 
 def chosen_files(names: Iterable[str]) -> tuple[str, ...]:

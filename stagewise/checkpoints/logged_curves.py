@@ -15,13 +15,11 @@ from stagewise.checkpoints._log_layout import NAMES, head_of, wide
 from stagewise.checkpoints._log_lines import STEPS
 from stagewise.checkpoints._log_pooling import averaged
 from stagewise.checkpoints._log_roles import is_setting, is_time, range_of, roles_of
+from stagewise.checkpoints._saved_steps import CHECKPOINT, tell_range
 from stagewise.checkpoints.openers import curves_of
 from stagewise.learning_rates import OF_RUN, is_rate
 from stagewise.plain_text import plain_name
 from stagewise.table import LOGGED, Quantity, check_steps, declare, tidy
-
-CHECKPOINT = r"checkpoint-\d+"
-"""Trainer's name for the folder of a checkpoint."""
 
 INDEX = "Unnamed: 0"
 """pandas's name for the index of a frame that it wrote to a file."""
@@ -127,6 +125,8 @@ def read_log(
         raise ValueError(f"no column holds numbers beside {at!r}; there are {', '.join(map(str, frame.columns))}")
     table = tidy(rows)
     declare(table, {LOGGED: declared})
+    if isinstance(source, str | Path):
+        tell_range(Path(source), table["step"])
     return table
 
 

@@ -15,7 +15,7 @@ import pandas as pd
 
 from stagewise.checkpoints import _log_files, _log_folders, _log_trackers
 from stagewise.checkpoints._digest import check_file
-from stagewise.checkpoints._weight_names import checkpoints_in, chosen_files, converter, is_file
+from stagewise.checkpoints._weight_names import checkpoints_in, chosen_files, converter, gguf_at, is_file
 from stagewise.checkpoints.names import REPOSITORY, Parse, whole
 from stagewise.checkpoints.run_folder import RUN, TABLE
 from stagewise.entry_points import added
@@ -150,6 +150,13 @@ def _in_file(source: str | Path, options: Options) -> "Source":
     return dataclasses.replace(in_file(Path(source), options.parse), identity=os.path.realpath(source))
 
 
+def _in_gguf(source: str | Path, options: Options) -> "Source":
+    from stagewise.checkpoints._one_file import in_gguf
+
+    path = gguf_at(Path(source)) or Path(source)
+    return dataclasses.replace(in_gguf(path), identity=os.path.realpath(path))
+
+
 def _in_run(source: str | Path, options: Options) -> "Source":
     from stagewise.checkpoints._folders import in_run
 
@@ -181,6 +188,7 @@ OPENERS = (
     Opener("a repository", lambda source: _is_elsewhere(source) and bool(re.fullmatch(REPOSITORY, source)), _on_hub),
     Opener("a run", _of_paths(lambda path: (path / RUN).exists()), _in_run),
     Opener("a file of weights", _of_paths(lambda path: path.is_file() and is_file(path)), _in_file),
+    Opener("a file of llama.cpp", _of_paths(lambda path: gguf_at(path) is not None), _in_gguf),
     Opener("a folder of checkpoints", _of_paths(_holds_checkpoints), _in_folder),
     Opener("TensorBoard's event files", _of_paths(_log_folders.is_events), curves=_log_folders.read_events),
     Opener("MLflow's folder", _of_paths(_log_folders.is_mlflow), curves=_log_folders.read_mlflow),

@@ -27,11 +27,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from stagewise.checkpoints import (
-    ABSENT,
     PROVENANCE,
     SHORT,
     TableFile,
-    arrays_in,
     is_told,
     nameless_file,
     parquet_faults,
@@ -60,6 +58,9 @@ _AT_ONCE = 2**20
 _CELLS = pa.list_(pa.float32())
 """Type of a column of arrays."""
 
+_ABSENT = -1
+"""Cells of a row without an array."""
+
 _SETTINGS = "settings.json"
 
 VERSION = 1
@@ -86,12 +87,13 @@ def join(parts: Sequence[Path], rows_in_memory: int = _ROWS_IN_MEMORY) -> pd.Dat
         for frame in _frames(parts, columns):
             for name, file in files.items():
                 arrays = frame[name].dropna()
-                lengths[name].append(arrays.map(len).reindex(frame.index, fill_value=ABSENT).to_numpy("i8"))
+                lengths[name].append(arrays.map(len).reindex(frame.index, fill_value=_ABSENT).to_numpy("i8"))
                 file.write(np.concatenate([np.empty(0, "f4"), *arrays]).astype("f4").tobytes())
             frames.append(frame.drop(columns=[*files]))
         table = pd.concat(frames, ignore_index=True)
         for name, file in files.items():
-            table[name] = arrays_in(file, lengths[name], "f4")
+            cells = np.memmap(file, "f4", "c") if file.tell() else np.empty(0, "f4")  # what is empty cannot be mapped
+            table[name] = _views(np.asarray(cells), np.concatenate(lengths[name]))
     return table[columns]
 
 
@@ -151,6 +153,16 @@ def _frames(parts: Sequence[Path], columns: Sequence[str]) -> Iterator[pd.DataFr
     starts = np.cumsum([0, *sizes])[:-1]
     for _, group in itertools.groupby(zip(starts // _AT_ONCE, parts, strict=True), key=lambda each: each[0]):
         yield _together([part for _, part in group], columns)
+
+
+def _views(cells: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Return a view of each row's array, nan where it has none."""
+    views = np.full(len(lengths), np.nan, dtype=object)
+    rows = np.flatnonzero(lengths != _ABSENT)
+    stops = lengths[rows].cumsum()
+    for row, start, stop in zip(rows, stops - lengths[rows], stops, strict=True):
+        views[row] = cells[start:stop]
+    return views
 
 
 class Rows(NamedTuple):

@@ -92,7 +92,7 @@ class Measured(NamedTuple):
     def origin(self) -> str:
         """Provenance in a figure of this run: the run, the batch, the versions, the code."""
         known = {**self.run.get(RECORDED, {}).get(PROVENANCE, {}), **self.run.get("versions", {})}
-        parts = [f"{name} {known[name]}" for name in ("batch", "stagewise", "torch") if name in known]
+        parts = [f"{name} {known[name]}" for name in ("batch", "stagewise", "torch", "git") if name in known]
         return ", ".join([f"run {self.table['run'].iloc[0]}" if len(self.table) else "run", *parts])
 
     def has(self, name: str) -> bool:

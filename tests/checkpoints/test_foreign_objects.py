@@ -73,6 +73,24 @@ def test_what_pyvene_wraps_is_refused_by_its_name() -> None:
         open_series([(0, pyvene.IntervenableModel(plan, model=llama()))])
 
 
+def test_which_weights_a_schedule_free_optimiser_left_is_told_of_each_checkpoint(tmp_path: Path) -> None:
+    schedulefree = pytest.importorskip("schedulefree", reason="schedulefree is not installed")
+    model = llama()
+    optimiser = schedulefree.AdamWScheduleFree(model.parameters(), lr=0.01)
+    for step in (1, 2, 3, 4):
+        optimiser.train()
+        model(torch.arange(8)[None], labels=torch.arange(8)[None]).loss.backward()
+        optimiser.step()
+        if step % 2:
+            optimiser.eval()
+        torch.save({"model": model.state_dict(), "optimizer": optimiser.state_dict()}, tmp_path / f"step_{step}.pt")
+    CONFIG.to_json_file(tmp_path / "config.json")
+    with pytest.warns(UserWarning, match="schedule-free: the weights are averages"):
+        told = str(audit(tmp_path))
+    assert "step_1.pt, step_3.pt: train_mode False (schedule-free: the weights are averages" in told
+    assert "step_2.pt, step_4.pt: train_mode True (schedule-free: the weights are those that are trained" in told
+
+
 def test_adapters_alone_are_no_model(tmp_path: Path) -> None:
     peft = pytest.importorskip("peft", reason="peft is not installed")
     adapted = peft.get_peft_model(llama(), peft.LoraConfig(target_modules=["q_proj"]))

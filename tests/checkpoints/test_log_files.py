@@ -25,7 +25,7 @@ def test_a_file_gives_the_curves_of_its_columns_of_numbers(name: str, tmp_path: 
     pd.testing.assert_frame_equal(read_log(tmp_path / name), read_log(LOG, run="log"))
 
 
-@pytest.mark.parametrize(("separator", "decimal"), [("\t", "."), (";", "."), (";", ",")])
+@pytest.mark.parametrize(("separator", "decimal"), [("\t", "."), (";", "."), (";", ","), ("\t", ",")])
 def test_columns_may_be_separated_otherwise(separator: str, decimal: str, tmp_path: Path) -> None:
     for name in ("log.tsv", "log.csv"):
         LOG.to_csv(tmp_path / name, sep=separator, decimal=decimal, index=False)

@@ -75,9 +75,44 @@ def files_beside_a_log(folder: Path, recipe: Recipe) -> Path:
     return folder
 
 
+def of_llama_cpp(folder: Path, recipe: Recipe) -> Path:
+    gguf = pytest.importorskip("gguf", reason="gguf is not installed")
+    writer = gguf.GGUFWriter(folder / "tiny.gguf", "llama")
+    for name, size in {
+        "embedding_length": 16,
+        "feed_forward_length": 32,
+        "context_length": 32,
+        "block_count": 1,
+    }.items():
+        getattr(writer, f"add_{name}")(size)
+    writer.add_head_count(2)
+    writer.add_layer_norm_rms_eps(1e-5)
+    writer.add_vocab_size(12)
+    known = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
+    known |= {"self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v"}
+    known |= {"self_attn.o_proj": "attn_output", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up"}
+    known |= {"mlp.down_proj": "ffn_down", "input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm"}
+    for name, weight in llama(0).state_dict().items():
+        theirs = known[name.removesuffix(".weight").removeprefix("model.layers.0.")]
+        within = "blk.0." if "layers.0." in name else ""
+        writer.add_tensor(f"{within}{theirs}.weight", weight.numpy())
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return folder / "tiny.gguf"
+
+
+def a_folder_of_llama_cpp(folder: Path, recipe: Recipe) -> Path:
+    return of_llama_cpp(folder, recipe).parent
+
+
 CHECKPOINTS = {
     make.__name__: make
-    for make in (*(a_run, trainers_folders, one_model, one_file, a_list_in_a_file, files_beside_a_log),)
+    for make in (
+        *(a_run, trainers_folders, one_model, one_file, a_list_in_a_file, files_beside_a_log),
+        *(of_llama_cpp, a_folder_of_llama_cpp),
+    )
 }
 
 
@@ -177,7 +212,8 @@ def test_curves_are_curves_to_everything(kind: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "names"),
-    [(kind, ["audit", "measure"]) for kind in CHECKPOINTS]
+    [(kind, ["audit", "measure"]) for kind in CHECKPOINTS if kind != "of_llama_cpp"]
+    + [("of_llama_cpp", ["audit", "measure", "report", "stages"])]
     + [pytest.param(kind, [*TAKE_A_SOURCE], marks=pytest.mark.slow) for kind in CHECKPOINTS],
 )
 def test_checkpoints_are_checkpoints_to_everything(
@@ -205,7 +241,7 @@ def test_a_source_that_is_not_there_is_missing_to_everything(tmp_path: Path) -> 
         read_log(tmp_path / "nothing.csv")
 
 
-@pytest.mark.parametrize("name", ["weights.npz", "weights.msgpack", "model.h5", "model.gguf"])
+@pytest.mark.parametrize("name", ["weights.npz", "weights.msgpack", "model.h5"])
 def test_weights_in_another_form_are_said_to_be_so(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(b"\0\1\2")
     assert not is_log(tmp_path / name)

@@ -19,7 +19,7 @@ from stagewise.probes import HeadAblation
 from stagewise.task import Batch
 from stagewise.tasks import MarkovChain, RepeatedTokens
 from stagewise.training import train
-from tests.test_real_model import loaded
+from tests.test_real_model import gguf
 
 FLOAT32 = 1e-6
 """Means of losses of order one."""
@@ -293,7 +293,7 @@ def test_few_sequences_go_with_what_gradients_estimate() -> None:
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("name", ["GPT-2 small's shape", "SmolLM2"])
 def test_large_models_by_few_sequences_are_within_their_intervals(name: str) -> None:
-    series = _gpt2() if name != "SmolLM2" else open_series([(0, loaded())])
+    series = _gpt2() if name != "SmolLM2" else open_series(gguf())
     rows = held(series, series_batch(series))
     assert_allocated(rows, 8)
     assert rows["n"].mean() < 4
