@@ -1,6 +1,7 @@
 """One event in four forms of its run: cut to a half, as long again, on a log scale, with every second checkpoint."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -64,7 +65,7 @@ def _onsets(steps: np.ndarray, values: np.ndarray) -> pd.DataFrame:
     return onsets
 
 
-def _overlaps(one: dict[str, float], others: pd.DataFrame) -> bool:
+def _overlaps(one: Mapping[Any, Any], others: pd.DataFrame) -> bool:
     """Whether some onset's interval shares a step with that of one."""
     return bool(((others["t50_lo"] <= one["t50_hi"]) & (others["t50_hi"] >= one["t50_lo"])).any())
 

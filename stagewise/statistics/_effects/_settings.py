@@ -11,8 +11,8 @@ class EffectSettings:
     """
 
     threshold: float = 1.3
-    """Log Bayes factor, nats, that all changes together must bring, and each beside the others: at this one .005 of
-    2,800 smooth nulls show an onset, and 1 of 440 waves, walks, bursts and other special ones."""
+    """Log Bayes factor, nats, that all changes together must bring, and each beside the others: at this one .003 of
+    4,200 smooth nulls show an onset, and 1 of 288 waves, walks, bursts and other special ones."""
 
     false: float = 0.02
     """How often a smooth null has a change with a log Bayes factor of 0; each nat makes it rarer by a factor of e, or
