@@ -2,7 +2,7 @@
 
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -89,19 +89,16 @@ def wide(frame: pd.DataFrame, at: Any, runs: Any, values: str) -> pd.DataFrame:
     if not varying or not numbers or frame.duplicated([*keys, *varying]).any():
         return frame
     nameless = all(str(name).lower() == values for name in numbers)
-    told = [*(_names_of_all(named, varying) if nameless else []), *varying]
+    texts = any(str(name).lower() not in AXES for name in varying)
+    # The column that has one name for all values, where nothing else names them.
+    one = [name for name in named if str(name).lower() in OF_ALL][:1] if nameless and not texts else []
+    told = [*one, *varying]
     labels = frame[told].apply(lambda row: _label(row.to_dict()), axis=1)
     parts = []
     for label, rows in frame.groupby(labels, sort=False):
         columns = {name: _named(label, str(name), values) for name in numbers}
         parts.append(rows.set_index(keys)[numbers].rename(columns=columns))
     return pd.concat(parts, axis=1).reset_index()
-
-
-def _names_of_all(named: Sequence[Any], varying: Sequence[Any]) -> list[Any]:
-    """Return the column that has one name for all values, where nothing else names them."""
-    texts = [name for name in varying if str(name).lower() not in AXES]
-    return [] if texts else [name for name in named if str(name).lower() in OF_ALL][:1]
 
 
 def _tells_curves(column: pd.Series, name: str) -> bool:

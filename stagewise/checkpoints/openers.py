@@ -118,13 +118,9 @@ def _listed(source: Any, options: Options) -> "Source":
 
     if not isinstance(source, Iterable):
         raise ValueError(f"a model in memory has a step: give [(step, model), ...]; got {type(source).__name__}")
-    items = sorted(source.items(), key=_step) if isinstance(source, Mapping) else [*source]
+    items = sorted(source.items(), key=lambda item: whole(item[0])) if isinstance(source, Mapping) else [*source]
     places = [item for item in items if isinstance(item, str | Path)]
     return one_each(places, options.parse, options.hub) if places and len(places) == len(items) else given(items)
-
-
-def _step(item: tuple[Any, Any]) -> int:
-    return whole(item[0])
 
 
 def _in_braces(source: str, options: Options) -> "Source":

@@ -122,12 +122,9 @@ def _of_no_slice(plan: Plan, checkpoint: Checkpoint) -> Iterator[str]:
         except (ValueError, RuntimeError):  # what it refuses of a few, it is asked of all
             yield name
             continue
-        if name not in each[1] or not _same(each[0][name], each[1][name]):
+        whole, parts = each[0][name], each[1].get(name)
+        if parts is None or len(whole) != len(parts) or not all(map(_equal, whole, parts)):
             yield name
-
-
-def _same(readings: Sequence[Reading], others: Sequence[Reading]) -> bool:
-    return len(readings) == len(others) and all(map(_equal, readings, others))
 
 
 def _equal(one: Reading, other: Reading) -> bool:

@@ -132,7 +132,8 @@ def load_bridge(bridge: Bridge, state: Mapping[str, Tensor]) -> None:
     """Copy saved weights into a bridge, in place."""
     hf, known = bridge.original_model, _KNOWN.get(bridge)
     known = known if known is not None and known.shapes == _shapes(state) else None
-    read = {source.name for source in known.of.values()} if known is not None else _names(bridge)
+    names = (name for module in (bridge, hf) for name, _ in module.named_parameters())
+    read = {source.name for source in known.of.values()} if known is not None else set(names)
     if wrong := huggingface.not_real(state, read):
         raise huggingface.unfit(wrong)
     if known is not None:
@@ -181,10 +182,6 @@ def _tie_as_read(bridge: Bridge, module: Any, sources: Mapping[str, _Source], st
         )
 
 
-def _names(bridge: Bridge) -> set[str]:
-    return {name for module in (bridge, bridge.original_model) for name, _ in module.named_parameters()}
-
-
 def _shapes(state: Mapping[str, Tensor]) -> Mapping[str, torch.Size]:
     return {name: weight.shape for name, weight in state.items()}
 
@@ -209,7 +206,7 @@ def _sources(bridge: Bridge, state: Mapping[str, Tensor]) -> Mapping[str, _Sourc
         ):
             continue
         split = _of_weight(name, found) if name.endswith(".bias") else None
-        siblings = [saved for short, saved in saved_as.items() if short.startswith(_parent(plain[name]))]
+        siblings = [saved for short, saved in saved_as.items() if short.startswith(f"{plain[name].rsplit('.', 2)[0]}.")]
         source = split or next(filter(None, (_rows(weight, saved, state) for saved in siblings)), None)
         if source is None or source.name not in state or not huggingface.same(weight, source.read(state)):
             return None
@@ -222,10 +219,6 @@ def _extent(weight: Tensor) -> tuple[int, int]:
     """Return the addresses of a weight's first byte and of the one behind its last."""
     last = sum((size - 1) * stride for size, stride in zip(weight.shape, weight.stride(), strict=True))
     return weight.data_ptr(), weight.data_ptr() + weight.element_size() * (last + 1)
-
-
-def _parent(name: str) -> str:
-    return f"{name.rsplit('.', 2)[0]}."
 
 
 def _of_weight(bias: str, found: Mapping[str, _Source]) -> _Source | None:

@@ -61,23 +61,16 @@ def _check_size(config: Any) -> None:
 
     modules, entries = 0, 0
 
-    def count_module(parent: Any, name: str, module: Any) -> None:
-        nonlocal modules
-        modules += 1
-        if modules > _MOST_MODULES:
-            raise _TooLargeError(f"a {config.model_type} of this config has more than {_MOST_MODULES} modules")
-
-    def count_weight(module: Any, name: str, weight: Any) -> None:
-        nonlocal entries
-        entries += 0 if weight is None else weight.numel()
-        if 4 * entries > MEMORY:
+    def count(parent: Any, name: str, part: Any) -> None:
+        nonlocal modules, entries
+        modules += isinstance(part, nn.Module)
+        entries += part.numel() if isinstance(part, Tensor) else 0
+        if modules > _MOST_MODULES or 4 * entries > MEMORY:
             size = f"more than {4 * entries / 2**30:.3g} GiB of weights, this machine has {MEMORY / 2**30:.3g} GiB"
+            size = size if modules <= _MOST_MODULES else f"more than {_MOST_MODULES} modules"
             raise _TooLargeError(f"a {config.model_type} of this config has {size}")
 
-    hooks = (
-        register_module_module_registration_hook(count_module),
-        register_module_parameter_registration_hook(count_weight),
-    )
+    hooks = register_module_module_registration_hook(count), register_module_parameter_registration_hook(count)
     try:
         with torch.device("meta"):
             AutoModelForCausalLM.from_config(config, dtype=torch.float32)

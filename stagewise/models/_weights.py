@@ -73,11 +73,6 @@ def _make_alike(
             values.copy_(in_own_layout(model, name, equal))
 
 
-def _saved_buffers(model: nn.Module) -> dict[str, Tensor]:
-    state = model.state_dict()
-    return {name: buffer for name, buffer in model.named_buffers() if name in state}
-
-
 def weights(model: Model | nn.Module) -> dict[str, Tensor]:
     """Copy parameters, held keys and saved buffers, without constant masks; a Hugging Face model's by its own names."""
     model = uncompiled(model)
@@ -86,8 +81,11 @@ def weights(model: Model | nn.Module) -> dict[str, Tensor]:
     if native.is_native(model):
         named = native.weights(model)
     else:
-        kept = _saved_buffers(model) if isinstance(model, nn.Module) and not hasattr(model, "cfg") else {}
-        named = {name: _copy(weight) for name, weight in (dict(model.named_parameters()) | kept).items()}
+        kept: dict[str, Tensor] = dict(model.named_parameters())
+        if isinstance(model, nn.Module) and not hasattr(model, "cfg"):
+            saved = model.state_dict()
+            kept |= {name: buffer for name, buffer in model.named_buffers() if name in saved}
+        named = {name: _copy(weight) for name, weight in kept.items()}
     return named | held_attention.saved(model)
 
 
