@@ -1,0 +1,42 @@
+"""Noises: what whitens one, and back again, makes the inverse of its covariance."""
+
+import numpy as np
+import pytest
+
+from stagewise.statistics._effects._noises import Correlated, Given
+
+LEVEL = np.linspace(0.5, 2, 12)
+CORRELATIONS = np.array([0.0, 0.6, 0.99])
+KINDS = {
+    "correlated": Correlated.of(CORRELATIONS, np.stack([LEVEL] * 3)),
+    "beside given errors": Given.of(LEVEL**2, np.array([0.0, 1.0, 3.0]), CORRELATIONS),
+}
+each_kind = pytest.mark.parametrize("noises", KINDS.values(), ids=KINDS)
+
+
+@each_kind
+def test_white_and_back_is_the_inverse_of_the_covariance(noises: Correlated | Given) -> None:
+    values = np.random.default_rng(0).standard_normal((3, 2, 12))
+    found = noises.back(np.arange(3), noises.white(np.arange(3), values))
+    for i in range(3):
+        assert found[i] @ noises.covariance(i) == pytest.approx(values[i], abs=1e-8)
+
+
+@each_kind
+def test_products_are_those_of_white_values(noises: Correlated | Given) -> None:
+    values = np.random.default_rng(1).standard_normal((4, 2, 12))
+    for i, products in enumerate(noises.products(values)):
+        white = noises.white(np.full(4, i), values)
+        assert products == pytest.approx(white @ white.transpose(0, 2, 1))
+
+
+@each_kind
+def test_the_log_deviations_are_half_the_log_determinants(noises: Correlated | Given) -> None:
+    halves = [0.5 * np.linalg.slogdet(noises.covariance(i))[1] for i in range(3)]
+    assert noises.log_deviations == pytest.approx(halves)
+
+
+def test_correlated_noise_has_its_level_and_fades_by_its_correlation() -> None:
+    covariance = KINDS["correlated"].covariance(1)
+    assert np.diag(covariance) == pytest.approx(LEVEL**2)
+    assert covariance[2, 5] == pytest.approx(0.6**3 * LEVEL[2] * LEVEL[5])
