@@ -12,7 +12,6 @@ from ._saved_steps import unmeasured_in_words as unmeasured_in_words
 from ._table_file import PROVENANCE as PROVENANCE
 from ._table_file import TableFile as TableFile
 from ._table_file import chosen as chosen
-from ._table_file import nameless_file as nameless_file
 from ._table_file import parquet_faults as parquet_faults
 from ._table_file import read_json as read_json
 from ._table_file import read_parquet as read_parquet

@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import functools
 import json
-import os
 import tempfile
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
@@ -30,6 +29,9 @@ SMALL = 50_000
 
 LARGEST = 2**28
 """Bytes of a JSON file that is read; a tokenizer's and a long training's take a tenth of it."""
+
+_ABSENT = -1
+"""Numbers of a row without an array."""
 
 KINDS = {list: "a list", str: "a text", bool: "a boolean", int: "a number", float: "a number"}
 
@@ -75,7 +77,7 @@ class TableFile:
         aside: bool = False,
     ) -> pd.DataFrame:
         """Return rows in their order. Probes are named as in "Loss", quantities as in "AttentionTo.mass"; arrays that
-        are put `aside` stay in a temporary file: see `StoredArray`.
+        are put `aside` stay in a temporary file.
         """
         if not arrays and len(self) <= SMALL:
             rows = chosen(self._numbers, names, steps).reset_index(drop=True)
@@ -90,17 +92,22 @@ class TableFile:
         self, names: Collection[str] | None, steps: Collection[int] | None, arrays: Collection[str], aside: bool
     ) -> pd.DataFrame:
         columns, groups = [name for name in self.names if name not in ARRAYS or name in arrays], list[pa.Table]()
-        lists = [name for name in columns if name in ARRAYS and pa.types.is_list(self._schema.field(name).type)]
-        stored = {name: (ArraysFile(), list[StoredArray | None]()) for name in lists if aside}
-        for group in self._groups(columns, names, steps):
-            for name, (file, entries) in stored.items():
-                entries += put_aside(group[name].combine_chunks(), file)
-            groups.append(group.drop_columns([*stored]))
-        frame = self._frame(groups, [name for name in columns if name not in stored])
-        for name, (_, entries) in stored.items():
-            if any(each is not None for each in entries):
-                frame[name] = np.fromiter(entries, object, len(entries))  # from a list NumPy would read them
-        return frame[[name for name in columns if name in frame]] if stored else frame
+        kinds = {name: self._schema.field(name).type for name in columns if name in ARRAYS and aside}
+        lists = {name: kind for name, kind in kinds.items() if pa.types.is_list(kind)}
+        lengths = {name: list[np.ndarray]() for name in lists}
+        with contextlib.ExitStack() as stack:
+            files = {name: stack.enter_context(tempfile.TemporaryFile()) for name in lists}
+            for group in self._groups(columns, names, steps):
+                for name, file in files.items():
+                    column = group[name].combine_chunks()
+                    lengths[name].append(column.value_lengths().fill_null(_ABSENT).to_numpy())
+                    file.write(column.flatten().to_numpy(zero_copy_only=False).tobytes())
+                groups.append(group.drop_columns([*files]))
+            frame = self._frame(groups, [name for name in columns if name not in files])
+            for name, file in files.items():
+                if any((each != _ABSENT).any() for each in lengths[name]):
+                    frame[name] = _arrays_in(file, lengths[name], lists[name].value_type.to_pandas_dtype())
+        return frame[[name for name in columns if name in frame]]
 
     def _groups(
         self, columns: list[str], names: Collection[str] | None = None, steps: Collection[int] | None = None
@@ -168,61 +175,17 @@ def _starts(group: pa.Table) -> np.ndarray:
     return np.flatnonzero(np.append(True, (codes[:, 1:] != codes[:, :-1]).any(axis=0))[: len(group)])
 
 
-class ArraysFile:
-    """A file without a name for arrays, closed with the last; a collector might meet a file object first."""
-
-    def __init__(self) -> None:
-        """Open it."""
-        with nameless_file() as file:
-            self.number = os.dup(file.fileno())
-
-    def append(self, numbers: np.ndarray) -> int:
-        """Write numbers behind all others; return where they begin."""
-        with open(self.number, "r+b", closefd=False) as file:
-            start = file.seek(0, os.SEEK_END)
-            file.write(numbers.tobytes())
-        return start
-
-    def __del__(self) -> None:
-        os.close(self.number)
-
-
-class StoredArray:
-    """An array of one row, which NumPy reads as a list."""
-
-    __slots__ = ("_arrays", "_dtype", "_number", "_place")
-
-    def __init__(self, arrays: ArraysFile, place: int, number: int, dtype: np.dtype[Any]) -> None:
-        """Remember where it lies: from a byte on, so many numbers."""
-        self._arrays, self._place, self._number, self._dtype = arrays, place, number, dtype
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        content = os.pread(self._arrays.number, self._number * self._dtype.itemsize, self._place)
-        array = np.frombuffer(content, self._dtype)
-        return array if dtype is None else array.astype(dtype)
-
-    def __len__(self) -> int:
-        return self._number
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return np.array, (np.asarray(self),)
-
-
-def nameless_file() -> IO[bytes]:
-    """Open a temporary file for arrays, which is gone with whatever reads it."""
-    return tempfile.TemporaryFile()
-
-
-def put_aside(column: pa.ListArray, arrays: ArraysFile) -> Sequence[StoredArray | None]:
-    """Write the arrays of a column of rows; return what stands for each, None where a row has none."""
-    cells = column.flatten().to_numpy(zero_copy_only=False)
-    lengths = column.value_lengths().fill_null(-1).to_numpy()
-    start, width = arrays.append(cells), cells.itemsize
-    stops = start + width * lengths.clip(min=0).cumsum()
-    return [
-        None if number < 0 else StoredArray(arrays, int(stop - width * number), int(number), cells.dtype)
-        for number, stop in zip(lengths, stops, strict=True)
-    ]
+def _arrays_in(file: IO[bytes], lengths: Sequence[np.ndarray], kind: Any) -> np.ndarray:
+    """Return a view of each row's array in a file, mapped as long as one is held; None where it has none."""
+    sizes = np.concatenate([np.empty(0, "i8"), *lengths])
+    # What is empty cannot be mapped.
+    cells = np.asarray(np.memmap(file, kind, "c") if file.tell() else np.empty(0, kind))
+    views = np.full(len(sizes), None, dtype=object)
+    rows = np.flatnonzero(sizes != _ABSENT)
+    stops = sizes[rows].cumsum()
+    for row, start, stop in zip(rows, stops - sizes[rows], stops, strict=True):
+        views[row] = cells[start:stop]
+    return views
 
 
 def read_json(path: Path, fix: str = "restore it", *, name: str = "") -> dict[str, Any]:

@@ -4,7 +4,6 @@ A measurement has a folder of parts, a file a checkpoint, named by all that deci
 the file's name. Its `settings.json` holds the key of each probe; a part says which columns each probe's rows have.
 """
 
-import contextlib
 import dataclasses
 import inspect
 import itertools
@@ -12,6 +11,7 @@ import json
 import pickle
 import secrets
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
@@ -31,7 +31,6 @@ from stagewise.checkpoints import (
     SHORT,
     TableFile,
     is_told,
-    nameless_file,
     parquet_faults,
     read_json,
     short_digest,
@@ -58,9 +57,6 @@ _AT_ONCE = 2**20
 _CELLS = pa.list_(pa.float32())
 """Type of a column of arrays."""
 
-_ABSENT = -1
-"""Cells of a row without an array."""
-
 _SETTINGS = "settings.json"
 
 VERSION = 1
@@ -81,20 +77,9 @@ def join(parts: Sequence[Path], rows_in_memory: int = _ROWS_IN_MEMORY) -> pd.Dat
     columns = _columns(parts)
     if sum(pq.read_metadata(part).num_rows for part in parts) <= rows_in_memory:
         return _together(parts, columns)
-    frames, lengths = list[pd.DataFrame](), {name: list[np.ndarray]() for name in columns if name in ARRAYS}
-    with contextlib.ExitStack() as stack:
-        files = {name: stack.enter_context(nameless_file()) for name in lengths}
-        for frame in _frames(parts, columns):
-            for name, file in files.items():
-                arrays = frame[name].dropna()
-                lengths[name].append(arrays.map(len).reindex(frame.index, fill_value=_ABSENT).to_numpy("i8"))
-                file.write(np.concatenate([np.empty(0, "f4"), *arrays]).astype("f4").tobytes())
-            frames.append(frame.drop(columns=[*files]))
-        table = pd.concat(frames, ignore_index=True)
-        for name, file in files.items():
-            cells = np.memmap(file, "f4", "c") if file.tell() else np.empty(0, "f4")  # what is empty cannot be mapped
-            table[name] = _views(np.asarray(cells), np.concatenate(lengths[name]))
-    return table[columns]
+    with tempfile.TemporaryDirectory() as scratch:
+        join_into(parts, path := Path(scratch, "table.parquet"))
+        return TableFile(path).read(None, None, ARRAYS, aside=True)
 
 
 def join_into(
@@ -153,16 +138,6 @@ def _frames(parts: Sequence[Path], columns: Sequence[str]) -> Iterator[pd.DataFr
     starts = np.cumsum([0, *sizes])[:-1]
     for _, group in itertools.groupby(zip(starts // _AT_ONCE, parts, strict=True), key=lambda each: each[0]):
         yield _together([part for _, part in group], columns)
-
-
-def _views(cells: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Return a view of each row's array, nan where it has none."""
-    views = np.full(len(lengths), np.nan, dtype=object)
-    rows = np.flatnonzero(lengths != _ABSENT)
-    stops = lengths[rows].cumsum()
-    for row, start, stop in zip(rows, stops - lengths[rows], stops, strict=True):
-        views[row] = cells[start:stop]
-    return views
 
 
 class Rows(NamedTuple):

@@ -1,17 +1,17 @@
 """A table on disk, read in part: the rows that were asked for, as pandas reads them, and no column that is empty."""
 
 import pickle
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from stagewise.checkpoints import _table_file as data_files
-from stagewise.checkpoints._table_file import ArraysFile, StoredArray, TableFile, put_aside, read_json, read_parquet
+from stagewise.checkpoints._table_file import TableFile, read_json, read_parquet
 from stagewise.checkpoints._writing import write
 from stagewise.measurement._earlier import join_into
 from stagewise.table import ARRAYS, Quantity, declared, maps_in, tidy
@@ -127,31 +127,23 @@ LISTS = [[0.5, 0.25, 1.0], None, [], [2.0, 3.0, 4.0]]
 
 
 @pytest.mark.parametrize("kind", [pa.float32(), pa.float64()])
-def test_each_array_is_read_as_it_was_written_and_rows_without_are_missing(kind: pa.DataType) -> None:
-    file = ArraysFile()
-    for turn in range(2):
-        stored = put_aside(pa.array(LISTS, pa.list_(kind)), file)
-        assert pd.Series(list[Any](stored), dtype=object).isna().tolist() == [False, True, False, False]
-        for row, each in zip(LISTS, stored, strict=True):
-            if row is not None:
-                assert (np.asarray(each).tolist(), np.asarray(each).dtype) == (row, kind.to_pandas_dtype()), turn
-    whole: list[Any] = [stored[0], stored[3]]
-    np.testing.assert_array_equal(np.stack(whole), [LISTS[0], LISTS[3]])
-
-
-def test_another_process_is_sent_a_plain_array() -> None:
-    (stored,) = put_aside(pa.array([[1.0, 2.0]], pa.list_(pa.float32())), ArraysFile())
-    assert isinstance(stored, StoredArray)
-    copy = pickle.loads(pickle.dumps(stored))
-    assert (type(copy), copy.tolist(), len(stored)) == (np.ndarray, [1.0, 2.0], 2)
-
-
-def test_threads_read_each_its_own() -> None:
-    column = pa.array([[float(i)] * 50 for i in range(200)], pa.list_(pa.float32()))
-    stored = put_aside(column, ArraysFile())
-    with ThreadPoolExecutor(4) as pool:
-        read = list(pool.map(lambda i: (i, set(np.asarray(stored[i]).tolist())), list(range(200)) * 5))
-    assert all(values == {i} for i, values in read)
+def test_each_array_is_read_as_it_was_written_and_rows_without_are_missing(kind: pa.DataType, file: TableFile) -> None:
+    columns = {
+        "run": ["a"] * 4,
+        "step": range(4),
+        "probe": ["Maps"] * 4,
+        "quantity": ["attention"] * 4,
+        "value": [0.0] * 4,
+    }
+    table = pa.table({**columns, "map": pa.array(LISTS, pa.list_(kind))})
+    pq.write_table(table, file.path, row_group_size=3)
+    stored = TableFile(file.path).read(None, None, ["map"], aside=True)["map"]
+    assert stored.isna().tolist() == [False, True, False, False]
+    for row, each in zip(LISTS, stored, strict=True):
+        if row is not None:
+            assert (each.tolist(), each.dtype) == (row, kind.to_pandas_dtype())
+    copy = pickle.loads(pickle.dumps(stored[0]))
+    assert copy.tolist() == LISTS[0]
 
 
 FAULTS = {
