@@ -160,7 +160,7 @@ def _add_excursions(rows: _Rows, s: EffectSettings) -> None:
         if start + length < rows.number:
             rows.add(((place >= start) & (place < start + length)).astype(float), Kind.EXCURSION)
     # One that begins at the last checkpoint may be of any length.
-    rows.add((np.arange(rows.number) == rows.number - 1).astype(float), Kind.EXCURSION, s.longest_excursion)
+    rows.add((np.arange(rows.number) == rows.number - 1).astype(float), Kind.EXCURSION, float(s.longest_excursion))
 
 
 def _add_gradual(rows: _Rows, t: np.ndarray, s: EffectSettings) -> None:

@@ -7,11 +7,9 @@ from stagewise.statistics._effects._noises import Correlated, Given
 
 LEVEL = np.linspace(0.5, 2, 12)
 CORRELATIONS = np.array([0.0, 0.6, 0.99])
-KINDS = {
-    "correlated": Correlated.of(CORRELATIONS, np.stack([LEVEL] * 3)),
-    "beside given errors": Given.of(LEVEL**2, np.array([0.0, 1.0, 3.0]), CORRELATIONS),
-}
-each_kind = pytest.mark.parametrize("noises", KINDS.values(), ids=KINDS)
+CORRELATED = Correlated.of(CORRELATIONS, np.stack([LEVEL] * 3))
+GIVEN = Given.of(LEVEL**2, np.array([0.0, 1.0, 3.0]), CORRELATIONS)
+each_kind = pytest.mark.parametrize("noises", [CORRELATED, GIVEN], ids=["correlated", "beside given errors"])
 
 
 @each_kind
@@ -37,6 +35,6 @@ def test_the_log_deviations_are_half_the_log_determinants(noises: Correlated | G
 
 
 def test_correlated_noise_has_its_level_and_fades_by_its_correlation() -> None:
-    covariance = KINDS["correlated"].covariance(1)
+    covariance = CORRELATED.covariance(1)
     assert np.diag(covariance) == pytest.approx(LEVEL**2)
     assert covariance[2, 5] == pytest.approx(0.6**3 * LEVEL[2] * LEVEL[5])
