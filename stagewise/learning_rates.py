@@ -60,7 +60,7 @@ def of_log(history: Iterable[Mapping[str, Any]]) -> dict[str, Cause]:
     return found
 
 
-def of_setting(name: str, pairs: Iterable[tuple[int, float]]) -> dict[str, Cause]:
+def of_setting(name: str, pairs: Iterable[tuple[int, int | float]]) -> dict[str, Cause]:
     """Return the changes of a setting of a run, each half-way between two entries of its log.
 
     >>> of_setting("batch_size", [(0, 32), (10, 32), (20, 64)])

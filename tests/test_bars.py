@@ -31,7 +31,7 @@ def shown(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, *, silent: bool 
         silence(silent)
         find_onsets(table)
 
-    contextvars.copy_context().run(search)
+    contextvars.Context().run(search)
     return stream.getvalue()
 
 
@@ -53,4 +53,4 @@ def test_silence_stays_once_asked_for() -> None:
         silence(False)
         return bool(bar("search", 1, "curve").disable)
 
-    assert contextvars.copy_context().run(asked_twice)
+    assert contextvars.Context().run(asked_twice)

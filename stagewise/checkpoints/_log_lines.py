@@ -94,6 +94,9 @@ FEWEST = 4
 SHOWN = 60
 """Letters of a line that are shown."""
 
+LINES = "lines"
+"""Attribute of a frame of a text: the number of each row's line."""
+
 
 class _Line(NamedTuple):
     """The numbers of a line, with the step's name, unless another line tells it; a `whole` line holds nothing else."""
@@ -107,7 +110,8 @@ class _Line(NamedTuple):
 
 def read_lines(path: Path) -> pd.DataFrame:
     """Return the numbers of a text that a trainer prints, a row a line with its step, or that of the line before it."""
-    texts = [text for text in re.split(r"[\r\n]+", text_of(path)) if text.strip()]
+    numbered = [(i, part) for i, text in enumerate(text_of(path).split("\n"), 1) for part in text.split("\r")]
+    numbers, texts = zip(*[(i, text) for i, text in numbered if text.strip()] or [(0, "")], strict=True)
     lines = [_parse(text) for text in texts]
     if len({line.step for line in lines if line.key == "[N]"}) == 1:  # of a process
         lines = [line._replace(key=None, step=None) if line.key == "[N]" else line for line in lines]
@@ -119,7 +123,8 @@ def read_lines(path: Path) -> pd.DataFrame:
             lines[before] = lines[before] if before == at else line._replace(values={})
             drawn[key] = at
     left = [text for text, line, step in zip(texts, lines, steps, strict=True) if line.values and step is None]
-    rows = [(line, step) for line, step in zip(lines, steps, strict=True) if line.values and step is not None]
+    kept = [i for i, (line, step) in enumerate(zip(lines, steps, strict=True)) if line.values and step is not None]
+    rows = [(lines[i], steps[i]) for i in kept]
     aside = f"; left out: {len(left)} lines with numbers and no step, as {left[0].strip()[:SHOWN]!r}" if left else ""
     if not rows:
         raise ValueError(
@@ -132,6 +137,7 @@ def read_lines(path: Path) -> pd.DataFrame:
     told = ", ".join(f"{key} ({number} lines)" for key, number in keys.most_common())
     aside += f"; with fewer than {FEWEST} values: {', '.join(few)}" if few else ""
     warnings.warn(f"{path.name}: the step is {told}{aside}", stacklevel=4)
+    frame.attrs[LINES] = [numbers[i] for i in kept]
     return frame.drop(columns=few)
 
 

@@ -12,14 +12,15 @@ import pandas as pd
 from stagewise.checkpoints import _log_columns
 from stagewise.checkpoints._log_folders import is_events
 from stagewise.checkpoints._log_layout import NAMES, head_of, wide
-from stagewise.checkpoints._log_lines import STEPS
+from stagewise.checkpoints._log_lines import LINES, STEPS
 from stagewise.checkpoints._log_pooling import averaged
 from stagewise.checkpoints._log_roles import is_setting, is_time, range_of, roles_of
+from stagewise.checkpoints._log_runs import ROWS, check_one_run
 from stagewise.checkpoints._saved_steps import CHECKPOINT, tell_range
 from stagewise.checkpoints.openers import curves_of
 from stagewise.learning_rates import OF_RUN, is_rate
 from stagewise.plain_text import plain_name
-from stagewise.table import LOGGED, Quantity, check_steps, declare, tidy
+from stagewise.table import LOGGED, Quantity, declare, tidy
 
 INDEX = "Unnamed: 0"
 """pandas's name for the index of a frame that it wrote to a file."""
@@ -80,7 +81,7 @@ def read_log(
             ones averaged, fewer at its start than at its end. Where runs lie beside each other a column "run", "seed"
             or the like tells them apart, or names "RUN - CURVE", as Weights & Biases exports them.
         steps: the column of steps; None for "step", or what tools call it, and of two that which counts the optimiser's
-            updates, with a warning.
+            updates, with a warning. "rows" counts the rows, unless it is a column.
         run: the name of the run; None takes the file's. Each of several runs has the name in its column.
 
     Returns the rows of `measure`'s tables, with "Logged" for the probe and a quantity a column; what a curve does over
@@ -97,10 +98,13 @@ def read_log(
     """
     if isinstance(source, str | Path):
         run = name_of(Path(source)) if run is None else run
-        frame = _log_columns.with_errors(curves_of(Path(source)))
+        read = curves_of(Path(source))
+        frame, lines = _log_columns.with_errors(read), read.attrs.get(LINES)
     else:
-        frame = pd.DataFrame(source).apply(_log_columns.as_numbers)
+        frame, lines = pd.DataFrame(source).apply(_log_columns.as_numbers), None
     frame = frame.reset_index(drop=frame.index.name is None)
+    if isinstance(steps, str) and steps == ROWS and ROWS not in frame:
+        frame[ROWS] = range(len(frame))
     at = _steps(frame, steps)
     frame = frame.assign(**{at: _log_columns.in_thousands(frame[at])}) if isinstance(at, str) else frame
     _check_epochs(frame, at)
@@ -110,8 +114,9 @@ def read_log(
     for column, curve in _curves(_a_row_a_value(frame, at), at, "run" if run is None else run):
         name, head = head_of(plain_name(column))
         for label, part in curve.groupby("run", sort=False):
-            part = _log_columns.resumed(part[["step", "value", "lo", "hi"]], name).sort_values("step")
-            check_steps(part, name)
+            part = _log_columns.resumed(part[["step", "value", "lo", "hi"]], name)
+            check_one_run(part, name, lines)
+            part = part.sort_values("step")
             ended = part[part["value"].isna()].iloc[:1]
             whole = pd.concat([averaged(part.dropna(subset="value"), is_rate(name) or is_setting(name)), ended])
             rows.append(whole.assign(run=plain_name(str(label)), probe=LOGGED, quantity=name, **head))

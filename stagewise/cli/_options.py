@@ -20,7 +20,11 @@ RunFolder = Annotated[
     Path | None, Option("--folder", help="the run folder; an interrupted run in it resumes. runs/TASK if not given")
 ]
 StepsColumn = Annotated[
-    str | None, Option("--step-column", help='of logged curves: the column of steps; "step" or the like if not given')
+    str | None,
+    Option(
+        "--step-column",
+        help='of logged curves: the column of steps; "rows" counts them; "step" or the like if not given',
+    ),
 ]
 Causes = Annotated[
     list[str] | None,
