@@ -52,6 +52,19 @@ def write_json(path: Path, value: Any) -> Path:
     return write(path, lambda partial: partial.write_text(json.dumps(value, indent=2) + "\n", encoding="utf8"))
 
 
+def write_folder(path: Path, save: Callable[[Path], object]) -> Path:
+    """Write a folder under a temporary name of its own, sync its files, list their checksums in it and rename it. The
+    folder is complete, or as it was before; what was there under its name is replaced, and no link followed.
+    """
+    with _in_its_place(path) as partial:
+        partial.mkdir()
+        save(partial)
+        for written in sorted(each for each in partial.rglob("*") if each.is_file()):
+            _settle(written, written)
+        _remove(path)
+    return path
+
+
 def check_inside(path: Path) -> None:
     """Refuse to write where a link within a run folder leads out of it; the folder itself may be one."""
     place = root = Path(os.path.abspath(path)).parent
@@ -161,7 +174,7 @@ def _explained(reason: Exception, path: Path, place: Path) -> OSError | None:
 def _refusal(place: Path) -> int | None:
     """Return why the system takes no more of a file: safetensors has it in its own error, torch's writer loses it."""
     try:
-        with open(place, "ab") as file:
+        with open(place / "probe" if place.is_dir() else place, "ab") as file:
             file.write(PROBE)
             file.flush()
             os.fsync(file.fileno())

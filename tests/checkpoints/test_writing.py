@@ -14,7 +14,7 @@ from safetensors.torch import save_file
 
 from stagewise.checkpoints import _writing as writing
 from stagewise.checkpoints._checksums import LIST, is_intact, listed
-from stagewise.checkpoints._writing import LOCK, held, write, write_json
+from stagewise.checkpoints._writing import LOCK, held, write, write_folder, write_json
 
 
 def test_a_file_is_written_whole_and_nothing_else_is_left(tmp_path: Path) -> None:
@@ -176,10 +176,13 @@ def test_a_written_file_is_as_open_as_any_other(umask: int, tmp_path: Path) -> N
     before = os.umask(umask)
     try:
         save = functools.partial(save_file, {"weights": torch.zeros(2)})
-        path = write(tmp_path / "file", save)
+        paths = [
+            write(tmp_path / "file", save),
+            write_folder(tmp_path / "new", lambda new: save(new / "file")) / "file",
+        ]
     finally:
         os.umask(before)
-    assert path.stat().st_mode & 0o777 == 0o666 & ~umask
+    assert [path.stat().st_mode & 0o777 for path in paths] == [0o666 & ~umask] * 2
 
 
 def test_a_file_system_without_modes_is_written_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,12 +245,43 @@ def test_a_folder_that_is_read_only_is_named(code: int, tmp_path: Path) -> None:
     assert str(tmp_path) in str(caught.value)
 
 
+def test_a_folder_is_whole_listed_and_replaces_what_was_there(tmp_path: Path) -> None:
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new" / "old").write_text("of before")
+    write_folder(tmp_path / "new", lambda partial: (partial / "file").write_text("all of it"))
+    assert sorted(file.name for file in (tmp_path / "new").iterdir()) == [LIST, "file"]
+    assert is_intact(tmp_path / "new" / "file")
+    (tmp_path / "new" / "file").write_text("all of us")
+    assert not is_intact(tmp_path / "new" / "file")
+
+
+def test_a_folder_that_breaks_leaves_the_old_one_and_a_full_disk_is_called_so(tmp_path: Path) -> None:
+    def save(partial: Path) -> None:
+        (partial / "file").write_text("half")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    write_folder(tmp_path / "new", lambda partial: (partial / "file").write_text("old"))
+    with pytest.raises(OSError, match="the disk is full") as full:
+        write_folder(tmp_path / "new", save)
+    assert full.value.filename == str(tmp_path / "new")
+    assert (tmp_path / "new" / "file").read_text() == "old"
+    assert [file.name for file in tmp_path.iterdir()] == ["new"]
+
+
+def test_a_link_in_the_place_of_a_folder_is_replaced_and_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "new").symlink_to(tmp_path / "elsewhere")
+    write_folder(tmp_path / "new", lambda partial: (partial / "file").write_text("here"))
+    assert not (tmp_path / "new").is_symlink()
+    assert not list((tmp_path / "elsewhere").iterdir())
+
+
 def test_a_folder_that_a_killed_process_left_is_removed(tmp_path: Path) -> None:
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     of_process(tmp_path / "new", ended.pid)
-    write(tmp_path / "new", lambda partial: partial.write_text("whole"))
-    assert sorted(file.name for file in tmp_path.iterdir()) == [LIST, "new"]
+    write_folder(tmp_path / "new", lambda partial: (partial / "file").write_text("whole"))
+    assert [file.name for file in tmp_path.iterdir()] == ["new"]
 
 
 @pytest.mark.parametrize("days", [0, 2])
