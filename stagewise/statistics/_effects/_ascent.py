@@ -9,10 +9,7 @@ import dataclasses
 import numpy as np
 from scipy.special import gammaln
 
-from stagewise.statistics._effects._fits import Fits, Problem, joined
-
-PART = 16
-"""Fits that are held in the processor's cache together."""
+from stagewise.statistics._effects._fits import Fits, Problem, by_parts
 
 SETTLED = 0.02
 """Nats by which a sweep must raise the evidence of some fit to be followed by another."""
@@ -23,9 +20,7 @@ SMALLEST = 0.05
 
 def ascended(problem: Problem, fits: Fits, sweeps: int) -> Fits:
     """Return fits after some sweeps over their effects."""
-    if not len(fits):
-        return fits
-    return joined([_Ascent(problem, fits.take(slice(i, i + PART))).run(sweeps) for i in range(0, len(fits), PART)])
+    return by_parts(lambda part: _Ascent(problem, part).run(sweeps), fits)
 
 
 class _Ascent:
@@ -33,7 +28,7 @@ class _Ascent:
 
     def __init__(self, problem: Problem, fits: Fits) -> None:
         s, of, atoms = problem.settings, problem.covariances, problem.atoms
-        self.fits, self.s, self.of, self.few = fits, s, of, fits.changes
+        self.problem, self.fits, self.s, self.of, self.few = problem, fits, s, of, fits.changes
         self.effects = fits.shape.shape[1]
         columns, curves = atoms.columns[fits.atoms], problem.curves[fits.curve][:, None]
         within = of.inverse(fits.setting, curves)
@@ -110,9 +105,7 @@ class _Ascent:
         """Set the variance of the noise, unless errors give it; return the squares that are expected to remain."""
         mean = (self.shape * self.size).sum(1)
         rest = np.maximum(self.own + (mean * (self.total - 2 * self.along)).sum(1), 0) + spread
-        least = self.s.resolution**2
-        noise = np.maximum(rest / self.of.freedom, least) if self.of.scaled else np.ones(len(rest))
-        self.noise = noise
+        self.noise = self.problem.noise(rest)
         return np.asarray(rest)
 
     def _set_prior(self, free: np.ndarray) -> None:

@@ -1,6 +1,7 @@
 """Fits of curves: which shapes their effects may have, how large, and what the data say of them."""
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +22,11 @@ class Problem(NamedTuple):
     atoms: Atoms
     covariances: Covariances
     settings: EffectSettings
+
+    def noise(self, squares: np.ndarray) -> np.ndarray:
+        """Return the variance of the noise by the squares that remain; 1 where given errors are all that there is."""
+        of = self.covariances
+        return np.maximum(squares / of.freedom, self.settings.resolution**2) if of.scaled else np.ones(squares.shape)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,6 +75,15 @@ def joined(parts: list[Fits]) -> Fits:
     """Return fits of equally many changes as one."""
     arrays: dict[str, Any] = {name: np.concatenate([getattr(one, name) for one in parts]) for name in ARRAYS}
     return dataclasses.replace(parts[0], **arrays)
+
+
+PART = 16
+"""Fits that are worked on at once: what is held of them stays in the processor's cache."""
+
+
+def by_parts(work: Callable[[Fits], Fits], fits: Fits) -> Fits:
+    """Return what is made of fits, a few at a time."""
+    return joined([fits.take(slice(0)), *(work(fits.take(slice(i, i + PART))) for i in range(0, len(fits), PART))])
 
 
 def blank(problem: Problem, curve: np.ndarray, setting: np.ndarray, changes: int) -> Fits:

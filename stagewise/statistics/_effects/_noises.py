@@ -46,9 +46,8 @@ class Correlated:
 
     def covariance(self, noise: int) -> np.ndarray:
         """Return the covariance of a noise: [step, step]."""
-        return np.asarray(
-            _correlation(self.correlations[noise], self.level.shape[1]) * np.outer(*self.level[[noise] * 2])
-        )
+        level = self.level[noise]
+        return np.asarray(_correlation(self.correlations[noise], len(level)) * np.outer(level, level))
 
     def products(self, values: np.ndarray) -> np.ndarray:
         """Return the products of white values with one another under all noises: [noise, fit, value, value]."""

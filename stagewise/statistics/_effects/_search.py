@@ -1,33 +1,29 @@
 """The effects of curves: from a generous number of changes down to those that each bring the evidence that is asked."""
 
+import functools
+
 import numpy as np
 from scipy.special import logsumexp
 
 from stagewise.statistics._effects._atoms import Atoms
-from stagewise.statistics._effects._fits import Fits, Problem, joined
+from stagewise.statistics._effects._fits import Fits, Problem, by_parts, joined
 
 HELD = 0.01
 """Posterior of an atom in some effect from which a screening keeps it."""
 
-PART = 16
-"""Fits for which all settings, or all atoms, are held at once."""
-
 
 def screened(problem: Problem, fits: Fits) -> Fits:
     """Return fits over those atoms of all that explain most of what the other effects leave."""
-    if not len(fits):
-        return fits
-    return joined([_screened(problem, fits.take(slice(i, i + PART))) for i in range(0, len(fits), PART)])
+    return by_parts(functools.partial(_screened, problem), fits)
 
 
 def _screened(problem: Problem, fits: Fits) -> Fits:
-    s, of, atoms = problem.settings, problem.covariances, problem.atoms
+    of, atoms = problem.covariances, problem.atoms
     norms, few = of.norms(atoms.columns, fits.setting), fits.changes
     parts = np.matmul(fits.shape * fits.size, atoms.columns[fits.atoms])
     left = problem.curves[fits.curve][:, None] - parts.sum(1, keepdims=True) + parts
     within, rest = of.inverse(fits.setting, left), left - parts
-    own = (rest[:, 0] * of.inverse(fits.setting, rest[:, :1])[:, 0]).sum(-1) / of.freedom
-    noise = np.maximum(own, s.resolution**2) if of.scaled else np.ones(len(fits))
+    noise = problem.noise((rest[:, 0] * of.inverse(fits.setting, rest[:, :1])[:, 0]).sum(-1))
     best = np.full(norms.shape, -np.inf)
     changes, others = slice(atoms.first_change, None), slice(0, atoms.first_change)
     best[:, others] = _closest(within[:, few:], norms, noise, problem.reach[fits.curve], atoms, others)
@@ -67,12 +63,12 @@ def _moved(values: np.ndarray, before: np.ndarray, after: np.ndarray, number: in
 
 def suited(problem: Problem, fits: Fits, top: int) -> Fits:
     """Return fits under the settings that suit their effects best, [fit times top]."""
-    parts = [fits.take(slice(0))]
-    for i in range(0, len(fits), PART):
-        part = fits.take(slice(i, i + PART))
+
+    def under_best(part: Fits) -> Fits:
         best = np.argsort(-_evidence(problem, part), axis=0)[:top]
-        parts += [part.take(slice(None), setting=setting) for setting in best]
-    return joined(parts)
+        return joined([part.take(slice(None), setting=setting) for setting in best])
+
+    return by_parts(under_best, fits)
 
 
 def _evidence(problem: Problem, fits: Fits) -> np.ndarray:
@@ -84,13 +80,12 @@ def _evidence(problem: Problem, fits: Fits) -> np.ndarray:
     products = of.all_products(np.concatenate([problem.curves[fits.curve][:, None], changes, others], axis=1))
     own, along, within = products[..., 0, 0], products[..., 0, 1:], products[..., 1:, 1:]
     prior, one = np.array([s.size**2] * few + [1.0]), np.eye(few + 1)
-    noise = np.ones(own.shape) if not of.scaled else np.maximum(0.1 * own / of.freedom, s.resolution**2)
+    noise = problem.noise(0.1 * own)
     for _ in range(3 if of.scaled else 1):
         inner = within + noise[..., None, None] * one / prior
         solution = np.linalg.solve(inner, along[..., None])[..., 0]
         rest = np.maximum(own - (solution * along).sum(-1), 0)
-        if of.scaled:
-            noise = np.maximum(rest / of.freedom, s.resolution**2)
+        noise = problem.noise(rest)
     half = 0.5 * np.linalg.slogdet(one + within * prior / noise[..., None, None])[1]
     return np.asarray(-0.5 * (of.freedom * np.log(2 * np.pi * noise) + rest / noise) - half - of.surprise[:, None])
 
