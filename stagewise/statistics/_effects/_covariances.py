@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import itertools
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -98,28 +99,32 @@ def covariances_of(
     scale, noises = _noises_on(t, [one for one, _ in kinds], errors, relative, s)
     processes = [(in_steps, length, scale * root) for in_steps, length, root in _processes(t, s)]
     settings, of, surprise, explained = list[Setting](), list[int](), list[float](), list[np.ndarray]()
-
-    def add(setting: Setting, place: int, root: np.ndarray, prior: float) -> None:
-        rows, half = _explained(noises, place, root, setting.ratio, shared)
-        settings.append(setting)
-        of.append(place)
-        explained.append(rows)
-        surprise.append(half - prior)
-
-    for i, (noise, prior) in enumerate(kinds):
-        # Noise that is nearly a random walk leaves nothing to a smooth process.
-        # Correlated noise whose level changes has none for speed, nor have bursts.
-        alone = noise.correlation >= s.nearly or (noise.growth and noise.correlation) or noise.bursts
-        add(noise, i, shared[:0], prior if alone else prior + np.log(1 - s.smooth))
-        several = [] if alone else [*itertools.product(processes, s.ratios)]
-        for (in_steps, length, root), ratio in several:
-            setting = noise._replace(ratio=ratio, in_steps=in_steps, length=length)
-            add(setting, i, root, prior + np.log(s.smooth / len(several)))
+    for place, root, several, prior in _by_process(kinds, processes, s):
+        ratios = [one.ratio for one in several]
+        for one, (rows, half) in zip(several, _explained(noises, place, root, ratios, shared), strict=True):
+            settings.append(one)
+            of.append(place)
+            explained.append(rows)
+            surprise.append(half - prior)
     padded = np.zeros((len(settings), max(map(len, explained)), len(t)))
     for rows, each in zip(padded, explained, strict=True):
         rows[: len(each)] = each
     freedom = len(t) - len(shared)
     return Covariances(tuple(settings), noises, np.array(of), padded, np.array(surprise), freedom, errors is None)
+
+
+def _by_process(
+    kinds: list[tuple[Setting, float]], processes: list[tuple[bool, float, np.ndarray]], s: EffectSettings
+) -> Iterator[tuple[int, np.ndarray, list[Setting], float]]:
+    """Yield the place of a noise, the rows of a process beside it, or none, its settings, and the log prior of each."""
+    for i, (noise, prior) in enumerate(kinds):
+        # Noise that is nearly a random walk leaves nothing to a smooth process.
+        # Correlated noise whose level changes has none for speed, nor have bursts.
+        alone = noise.correlation >= s.nearly or (noise.growth and noise.correlation) or noise.bursts
+        yield i, processes[0][2][:0], [noise], prior if alone else prior + np.log(1 - s.smooth)
+        for in_steps, length, root in [] if alone else processes:
+            several = [noise._replace(ratio=ratio, in_steps=in_steps, length=length) for ratio in s.ratios]
+            yield i, root, several, prior + np.log(s.smooth / (len(processes) * len(several)))
 
 
 def _noises_on(
@@ -150,22 +155,23 @@ def _processes(t: np.ndarray, s: EffectSettings) -> list[tuple[bool, float, np.n
 
 
 def _explained(
-    noises: Correlated | Given, place: int, root: np.ndarray, ratio: float, shared: np.ndarray
-) -> tuple[np.ndarray, float]:
-    """Return Z of a process of some ratio and of shared rows, whose variance is infinite, and half the log determinant
-    of the restricted likelihood.
+    noises: Correlated | Given, place: int, root: np.ndarray, ratios: Sequence[float], shared: np.ndarray
+) -> Iterator[tuple[np.ndarray, float]]:
+    """Yield for each ratio of a process Z of it and of shared rows, whose variance is infinite, and half the log
+    determinant of the restricted likelihood.
     """
     one = np.array([place])
     white = noises.white(one, np.concatenate([root, shared])[None])[0]
-    process, free = white[: len(root)], white[len(root) :]
-    sizes, vectors = np.linalg.eigh(process @ process.T)
-    sizes = ratio * np.maximum(sizes, 0)
-    process = (vectors * np.sqrt(ratio / (1 + sizes))).T @ process
-    rest = free - free @ process.T @ process
-    factor = np.linalg.cholesky(rest @ free.T)
-    rows = noises.back(one, np.concatenate([process, np.linalg.solve(factor, rest)])[None])[0]
-    half = float(noises.log_deviations[place] + 0.5 * np.log1p(sizes).sum() + np.log(np.diagonal(factor)).sum())
-    return rows, half
+    whole, free = white[: len(root)], white[len(root) :]
+    of_one, vectors = np.linalg.eigh(whole @ whole.T)
+    for ratio in ratios:
+        sizes = ratio * np.maximum(of_one, 0)
+        process = (vectors * np.sqrt(ratio / (1 + sizes))).T @ whole
+        rest = free - free @ process.T @ process
+        factor = np.linalg.cholesky(rest @ free.T)
+        rows = noises.back(one, np.concatenate([process, np.linalg.solve(factor, rest)])[None])[0]
+        half = noises.log_deviations[place] + 0.5 * np.log1p(sizes).sum() + np.log(np.diagonal(factor)).sum()
+        yield rows, float(half)
 
 
 def _noises(s: EffectSettings, *, given: bool) -> list[tuple[Setting, float]]:
