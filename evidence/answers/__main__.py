@@ -10,7 +10,6 @@ import argparse
 import hashlib
 import json
 import re
-from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from itertools import repeat
@@ -20,6 +19,7 @@ from evidence.answers import circuits, continued, logged, printed_logs, public_l
 from evidence.answers.case import Case, MissingError
 from evidence.answers.judging import Verdict, judged
 from evidence.answers.page import Row, page
+from evidence.judged_rows import told
 from stagewise import Stages, answer, find_stages
 from stagewise.models.process import one_thread
 
@@ -86,12 +86,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--processes", type=int, default=2, help="how many cases are asked about at once")
     chosen = parser.parse_args(arguments)
     names = [name for name in cases() if all(word in name for word in chosen.words)]
-    rows = list[Row]()
     with ProcessPoolExecutor(chosen.processes) as pool:
-        for row in pool.map(asked, names, repeat(chosen.folder)):
-            print(row.verdict.upper(), row.name, "|", row.said, "|", "; ".join(row.reasons), flush=True)
-            rows.append(row)
-    print(dict(Counter(row.verdict for row in rows)))
+        rows = told(pool.map(asked, names, repeat(chosen.folder)))
     if not chosen.words:
         PAGE.write_text(page(rows), encoding="utf8")
         print(PAGE)

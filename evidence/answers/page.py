@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from evidence.judged_rows import line
+
 START = """# Answers
 
 Runs and logs whose truth is known, the first sentences of stagewise on each, and whether they are right. `make answers`
@@ -32,15 +34,7 @@ def page(rows: Sequence[Row]) -> str:
     of = Counter(row.verdict for row in asked)
     count = f"{of['right']} of {len(asked)} are right, {of['incomplete']} incomplete, {of['wrong']} wrong."
     lines = ["| case | truth | first sentences | verdict |", "| --- | --- | --- | --- |"]
-    lines += [f"| {' | '.join(map(_cell, (row.name, row.truth, row.said, _verdict(row))))} |" for row in asked]
+    lines += [line(row, row.name, row.truth, row.said) for row in asked]
     left = [row.name for row in rows if row.verdict == "skipped"]
     others = [f"Not asked this time: {', '.join(left)}.", ""] if left else []
     return "\n".join([START, f"**{count}**", "", *others, *lines, ""])
-
-
-def _verdict(row: Row) -> str:
-    return f"{row.verdict}: {'; '.join(row.reasons)}" if row.reasons else row.verdict
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ").replace("*", "\\*").replace("<", "&lt;")

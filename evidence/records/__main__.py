@@ -9,13 +9,13 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from itertools import repeat
 from pathlib import Path
 from typing import NamedTuple
 
+from evidence.judged_rows import told
 from evidence.records.judging import Verdict, judged
 from evidence.records.page import Row, page
 from evidence.records.rivals import absent, answers_of
@@ -70,12 +70,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--processes", type=int, default=2, help="how many records are asked about at once")
     chosen = parser.parse_args(arguments)
     names = [name for name in truths_of(chosen.folder) if all(word in name for word in chosen.words)]
-    rows = list[Row]()
     with ProcessPoolExecutor(chosen.processes) as pool:
-        for row in pool.map(judged_row, names, repeat(chosen.folder)):
-            print(row.verdict.upper(), row.name, "|", row.said, "|", "; ".join(row.reasons), flush=True)
-            rows.append(row)
-    print(dict(Counter(row.verdict for row in rows)))
+        rows = told(pool.map(judged_row, names, repeat(chosen.folder)))
     if not chosen.words:
         PAGE.write_text(page(rows, absent()), encoding="utf8")
         print(PAGE)

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from evidence.judged_rows import line
 from evidence.records.judging import Verdict
 
 START = """# Records
@@ -41,9 +42,7 @@ def page(rows: Sequence[Row], absent: Sequence[str] = ()) -> str:
     of = Counter(row.verdict for row in rows)
     counts = ", ".join(f"{of[verdict]} {verdict}" for verdict in list(Verdict)[1:])
     lines = ["| record | source | truth | first sentences | verdict |", "| --- | --- | --- | --- | --- |"]
-    lines += [
-        f"| {' | '.join(map(_cell, (row.name, row.source, row.truth, row.said, _verdict(row))))} |" for row in rows
-    ]
+    lines += [line(row, row.name, row.source, row.truth, row.said) for row in rows]
     share = f"**{of[Verdict.RIGHT]} of {len(rows)} are right; {counts}.**"
     missing = [f"Not installed: {', '.join(absent)}.", ""] if absent else []
     return "\n".join([START, share, "", *lines, "", OTHERS, *_others(rows), "", *missing])
@@ -61,11 +60,3 @@ def _others(rows: Sequence[Row]) -> list[str]:
         numbers = [of.total(), *(of[verdict] for verdict in Verdict), round(100 * of[Verdict.RIGHT] / of.total())]
         lines.append(f"| {name} | {' | '.join(map(str, numbers))} |")
     return lines
-
-
-def _verdict(row: Row) -> str:
-    return f"{row.verdict}: {'; '.join(row.reasons)}" if row.reasons else row.verdict
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ").replace("*", "\\*").replace("<", "&lt;")
