@@ -11,9 +11,9 @@ import torch
 
 from stagewise import plot
 from stagewise.papers.incremental import _regression as regression
+from stagewise.papers.tasks import MarkovRegression
 from stagewise.papers.theory.competitive import plateau_losses
 from stagewise.papers.theory.dynamics import solve
-from stagewise.tasks import MarkovRegression
 
 
 def main(folder: Path, **plan: int) -> Path:

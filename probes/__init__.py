@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from stagewise.entry_points import added as _added
+from stagewise.entry_points import loaded as _loaded
 from stagewise.probes.accuracy import Accuracy as Accuracy
 from stagewise.probes.attention_distance import AttentionDistance as AttentionDistance
 from stagewise.probes.attention_entropy import AttentionEntropy as AttentionEntropy
@@ -37,7 +37,4 @@ if not TYPE_CHECKING:  # a checker knows the names above alone
 
     def __getattr__(name: str) -> type:
         """Return a probe that an installed package adds."""
-        if (entry := _added("probes").get(name)) is None:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        probe: type = entry.load()
-        return probe
+        return _loaded("probes", name)

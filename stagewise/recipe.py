@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stagewise.architecture import Architecture
 from stagewise.config import fields_of, how_it_ran
+from stagewise.entry_points import added
 from stagewise.fields import check_fields, checked, field_types
 from stagewise.init import AbstractInit, GaussianInit, LinearInit, WithoutPositions
 from stagewise.own_code import import_named, known, script
@@ -213,7 +214,9 @@ def type_name(cls: type) -> str:
     'Seeds'
     """
     module = cls.__module__
-    if module.startswith("stagewise.") and not module.startswith("stagewise.papers."):
+    entry = added("tasks").get(cls.__name__)
+    in_catalogue = entry is not None and entry.value == f"{module}:{cls.__name__}"
+    if module.startswith("stagewise.") and (in_catalogue or not module.startswith("stagewise.papers.")):
         return cls.__name__
     return f"{script() if module in ('__main__', '__mp_main__') else module}:{cls.__name__}"
 
@@ -247,6 +250,8 @@ def _rebuild(described: Any, classes: Mapping[str, type]) -> Any:
 
 
 def _class(name: str, classes: Mapping[str, type]) -> type:
+    if name not in classes and (entry := added("tasks").get(name)):
+        name = entry.value
     module, separator, cls = name.partition(":")
     if name in classes:
         return classes[name]

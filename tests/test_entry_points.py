@@ -1,5 +1,6 @@
-"""A stranger's package, installed as any other, adds a command, a probe, a format and a section."""
+"""A stranger's package, installed as any other, adds a command, a probe, a task, a format and a section."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from stagewise.checkpoints.run_folder import read_table
+from stagewise.checkpoints.run_folder import RUN, read_table
 
 ROOT = Path(__file__).parents[1]
 CODE = """
@@ -23,6 +24,7 @@ from stagewise.probe import Quantity
 from stagewise.probes import AttentionEntropy
 from stagewise import plot
 from stagewise.reporting import section
+from stagewise.tasks import MarkovChain
 
 app = typer.Typer()
 
@@ -40,6 +42,11 @@ class Evenness(AttentionEntropy):
     pass
 
 
+@dataclass(frozen=True)
+class BackwardChain(MarkovChain):
+    reverse: bool = True
+
+
 def read(path):
     steps = range(40)
     return pd.DataFrame({"step": steps, "loss": [2.0 if step < 20 else 1.0 for step in steps]})
@@ -55,6 +62,9 @@ run.shout = further:shout
 
 [stagewise.probes]
 Evenness = further:Evenness
+
+[stagewise.tasks]
+BackwardChain = further:BackwardChain
 
 [stagewise.formats]
 doubles = further:doubles
@@ -115,6 +125,17 @@ def test_a_probe_is_found_by_its_name(site: Path, small_folder: Path, tmp_path: 
     stagewise(site, tmp_path, "measure", "run", "--only", "Loss", "--probe", "Evenness", "--quiet")
     assert "Evenness" in set(read_table(tmp_path / "run")["probe"])
     code = "import stagewise; print(stagewise.probes.Evenness.__module__)"
+    environment = {**os.environ, "PYTHONPATH": f"{site}{os.pathsep}{ROOT}"}
+    printed = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert printed.stdout == "further\n"
+
+
+def test_a_task_is_found_by_its_names_and_opened_once_a_person_has_named_it(site: Path, tmp_path: Path) -> None:
+    assert "backward-chain" in stagewise(site, tmp_path, "run", "--help")
+    stagewise(site, tmp_path, "run", "backward-chain", "--steps", "2", "--only", "Loss", "--no-restricted", "--quiet")
+    recorded = json.loads((tmp_path / "runs" / "backward-chain" / RUN).read_text(encoding="utf8"))["recipe"]["task"]
+    assert (recorded["type"], recorded["reverse"]) == ("further:BackwardChain", True)
+    code = "import sys, stagewise; name = stagewise.tasks.BackwardChain.__module__; print(name)"
     environment = {**os.environ, "PYTHONPATH": f"{site}{os.pathsep}{ROOT}"}
     printed = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert printed.stdout == "further\n"

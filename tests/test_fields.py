@@ -10,12 +10,12 @@ import pytest
 
 from stagewise import tasks
 from stagewise.architectures import OneHotInit, PositionHeadsInit, minimal
+from stagewise.cli._names import TASKS
 from stagewise.fields import checked, field_types
 from stagewise.init import AbstractInit, GaussianInit, LinearInit, WithoutPositions
 from stagewise.intervention import AblateHead, RestrictContext
 from stagewise.plan import ClampHead, Seeds, TrainPlan
 from stagewise.recipe import Recipe
-from stagewise.task import AbstractTask
 from stagewise.tasks import MarkovChain
 from stagewise.value_schedules import Ramp, Shuffled, Steps
 
@@ -36,11 +36,7 @@ PARTS: dict[str, Any] = {
     "ClampHead": ClampHead(0, 0, 1),
     **{type(each).__name__: each for each in (Ramp(0, 1, 2, 3), Steps((0, 1), (2,)), Shuffled(0, 9))},
     **{cls.__name__: cls() for cls in (GaussianInit, LinearInit, OneHotInit, PositionHeadsInit, WithoutPositions)},
-    **{
-        cls.__name__: cls(**NEEDED.get(cls.__name__, {}))
-        for cls in vars(tasks).values()
-        if isinstance(cls, type) and issubclass(cls, AbstractTask)
-    },
+    **{cls.__name__: cls(**NEEDED.get(cls.__name__, {})) for cls in (getattr(tasks, name) for name in TASKS.values())},
 }
 """Every dataclass that `--set` reaches, and the edits."""
 

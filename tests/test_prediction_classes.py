@@ -3,9 +3,9 @@
 import pytest
 import torch
 
+from stagewise.papers.tasks import SparseRegression
 from stagewise.prediction_classes import ORDERS, prediction_classes, without_classes
 from stagewise.task import Batch
-from stagewise.tasks import SparseRegression
 
 
 def longest_repeated(tokens: list[int], target: int) -> int:

@@ -15,9 +15,10 @@ from stagewise.architecture import Architecture
 from stagewise.architectures import OneHotInit
 from stagewise.init import GaussianInit
 from stagewise.papers.scan_and_snap.yz_hooked import yz
+from stagewise.papers.tasks import SparseRegression
 from stagewise.recipe import Recipe, Seeds, TrainPlan, describe, differences, rebuild
 from stagewise.schedules import linear, logarithmic
-from stagewise.tasks import MarkovChain, SparseRegression, Windows
+from stagewise.tasks import MarkovChain, Windows
 from stagewise.value_schedules import AbstractSchedule, Ramp, Shuffled, Steps
 from tests.conftest import unchecked_types
 from tests.own_model import own_config, own_model
@@ -274,3 +275,11 @@ def test_a_record_names_no_schedule_but_those_of_the_library() -> None:
             pytest.raises(ValueError, match=r"not known here|a subclass|expected an object"),
         ):
             rebuild(planted, [MarkovChain])
+
+
+def test_a_task_that_a_package_of_the_library_adds_is_recorded_by_its_name_alone() -> None:
+    described = describe(SparseRegression(d=3))
+    assert described["type"] == "SparseRegression"
+    assert rebuild(described) == SparseRegression(d=3)
+    moved = {**described, "type": "stagewise.papers.tasks.sparse_regression:SparseRegression"}
+    assert rebuild(moved) == SparseRegression(d=3)

@@ -16,12 +16,12 @@ from stagewise.loss import training_loss
 from stagewise.measurement.engine import measure
 from stagewise.papers.emergence.recipes import recall_recipe, regression_recipe
 from stagewise.papers.emergence_times import find_emergence_times
+from stagewise.papers.tasks import SparseRegression
 from stagewise.probe import AbstractProbe
 from stagewise.probes import Accuracy, AttentionTo, Loss, ValueAlignment
 from stagewise.recipe import Recipe
 from stagewise.table import select
 from stagewise.task import EVALUATION, AbstractTask, Batch, derive_seed
-from stagewise.tasks import SparseRegression
 from stagewise.training import Log, Metrics, train
 
 _RECALL_THRESHOLDS = (0.05, 0.2, 0.5, 0.9)

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from stagewise import models
 from stagewise.loss import training_loss
+from stagewise.papers.tasks import SparseRegression
 from stagewise.papers.theory.plateau_flow import THRESHOLD
 from stagewise.task import derive_seed
-from stagewise.tasks import SparseRegression
 from stagewise.training import descend
 
 _INIT = 3

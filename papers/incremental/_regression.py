@@ -9,12 +9,12 @@ import pandas as pd
 from stagewise.architectures import position_heads
 from stagewise.checkpoints.run_folder import TABLE
 from stagewise.measurement.engine import measure
+from stagewise.papers.tasks import MarkovRegression
 from stagewise.papers.theory.tensor_factorisation import TensorFactorisation
 from stagewise.presets import recipe_for
 from stagewise.probes import AttentionTo, Loss, ValueAlignment
 from stagewise.recipe import Recipe, TrainPlan
 from stagewise.schedules import linear, logarithmic
-from stagewise.tasks import MarkovRegression
 from stagewise.training import train
 
 _PROBE_CONTEXTS = 4000

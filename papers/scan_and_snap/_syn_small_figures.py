@@ -18,8 +18,8 @@ from stagewise.papers.scan_and_snap.published_data import population_batch
 from stagewise.papers.scan_and_snap.token_entropy import TokenEntropy
 from stagewise.papers.scan_and_snap.yz_hooked import series_of
 from stagewise.papers.scan_and_snap.yz_training import Rates
+from stagewise.papers.tasks import syn_small
 from stagewise.table import select, tidy
-from stagewise.tasks import syn_small
 
 _FREEZING_WINDOW, _FREEZING_SHARE = 10, 0.05
 """Attention is frozen where its path over ten steps (changes added up) is below a twentieth of the longest one."""

@@ -12,7 +12,7 @@ from tqdm.auto import tqdm
 from stagewise.papers.scan_and_snap.published_data import published_stream, published_weights
 from stagewise.papers.scan_and_snap.yz_model import YZ, attention, count, zeros
 from stagewise.papers.scan_and_snap.yz_training import Moment, Rates, train_yz
-from stagewise.tasks import SequenceClasses, syn_medium, syn_small
+from stagewise.papers.tasks import SequenceClasses, syn_medium, syn_small
 
 _BATCH, STEPS = 128, 100
 N_QUERIES, ETA_Z, RATIOS = (1, 3, 5, 10), (0.5, 1.0, 2.0, 3.0), (1, 2, 5, 10)

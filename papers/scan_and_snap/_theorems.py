@@ -14,8 +14,8 @@ from torch import Tensor
 from stagewise.papers.published import bounds, number
 from stagewise.papers.scan_and_snap.published import DECODER
 from stagewise.papers.scan_and_snap.yz_model import YZ, Counts, attention, count, forward, step, zeros
+from stagewise.papers.tasks import SequenceClasses, syn_small
 from stagewise.papers.theory.scan_and_snap import ScanAndSnap, growth_bounds, growth_factor, relative_gain
-from stagewise.tasks import SequenceClasses, syn_small
 
 _PAPER = ScanAndSnap(M=1000, K=10, eta_y=0.5, eta_z=0.5)
 """The size of Figure 3."""

@@ -15,11 +15,11 @@ from stagewise.papers.scan_and_snap._theorems import ONE_COMMON, population, pop
 from stagewise.papers.scan_and_snap._theory_figures import finish, panels
 from stagewise.papers.scan_and_snap.yz_model import YZ, Counts, count, forward, step, zeros
 from stagewise.papers.scan_and_snap.yz_training import Rates, train_yz
+from stagewise.papers.tasks import SequenceClasses, syn_small
 from stagewise.papers.theory.scan_and_snap import ScanAndSnap
 from stagewise.papers.theory.token_fates import prior_attention
 from stagewise.plot.axes import ordered_colours
 from stagewise.task import TRAINING, derive_seed
-from stagewise.tasks import SequenceClasses, syn_small
 
 THEORY = ScanAndSnap(M=34, K=2, eta_y=1.0)
 """The size of Syn-Small."""

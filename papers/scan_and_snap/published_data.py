@@ -8,8 +8,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
+from stagewise.papers.tasks import SequenceClasses
 from stagewise.task import Batch
-from stagewise.tasks import SequenceClasses
 
 _Contexts = tuple[Int[Tensor, "batch pos"], Int[Tensor, " batch"]]
 """Contexts, and the class of each."""

@@ -17,12 +17,15 @@ if TYPE_CHECKING:
     from stagewise.recipe import Recipe
     from stagewise.task import AbstractTask, Batch
 
+
+def kebab_case(name: str) -> str:
+    """Return a class name as the command line writes it."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "-", name).lower()
+
+
 TASKS = {
     "markov": "MarkovChain",
     "recall": "AssociativeRecall",
-    "sparse-regression": "SparseRegression",
-    "sequence-classes": "SequenceClasses",
-    "markov-regression": "MarkovRegression",
     "wikitext": "WikiText",
     "repeated-tokens": "RepeatedTokens",
     "text": "Text",
@@ -30,12 +33,8 @@ TASKS = {
     "windows": "Windows",
 }
 """Short name -> class of the catalogue; its class name in kebab case (markov-chain) is understood too."""
-
-
-def kebab_case(name: str) -> str:
-    """Return a class name as the command line writes it."""
-    return re.sub(r"(?<!^)(?=[A-Z])", "-", name).lower()
-
+for _name in added("tasks"):
+    TASKS.setdefault(kebab_case(_name), _name)
 
 TASK_NAMES = {kebab_case(cls): cls for cls in TASKS.values()} | TASKS
 

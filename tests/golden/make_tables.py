@@ -28,16 +28,10 @@ from stagewise.analysis import run
 from stagewise.findings._frames import names_of
 from stagewise.findings._kinds import OUTPUTS, PATTERNS
 from stagewise.findings.scores import evidence
+from stagewise.papers.tasks import MarkovRegression, SequenceClasses, SparseRegression
 from stagewise.table import Role, rows_named, tidy, with_role
 from stagewise.task import AbstractTask
-from stagewise.tasks import (
-    AssociativeRecall,
-    MarkovChain,
-    MarkovRegression,
-    RepeatedTokens,
-    SequenceClasses,
-    SparseRegression,
-)
+from stagewise.tasks import AssociativeRecall, MarkovChain, RepeatedTokens
 
 DATA = Path(__file__).parent / "data"
 

@@ -17,6 +17,7 @@ from stagewise.measurement.engine import measure
 from stagewise.models import _native as native
 from stagewise.models._model import Config
 from stagewise.models._training_pass import training_pass
+from stagewise.papers.tasks import MarkovRegression, SparseRegression
 from stagewise.probes import (
     AttentionTo,
     HeadAblation,
@@ -30,7 +31,6 @@ from stagewise.probes import (
 )
 from stagewise.recipe import Recipe, TrainPlan, describe, rebuild
 from stagewise.table import select
-from stagewise.tasks import MarkovRegression, SparseRegression
 from stagewise.training import train
 
 SMALL = {"n_layers": 1, "d_model": 6, "d_head": 4, "n_heads": 3, "n_ctx": 5, "d_vocab": 7, "act_fn": "relu", "d_mlp": 5}

@@ -12,10 +12,11 @@ from stagewise.architecture import Architecture
 from stagewise.checkpoints.series import CheckpointSeries, State
 from stagewise.init import GaussianInit
 from stagewise.measurement.engine import measure
+from stagewise.papers.tasks import SparseRegression
 from stagewise.probes import HeadAblation, HeadAttribution
 from stagewise.probes.head_attribution import spearman
 from stagewise.task import Batch
-from stagewise.tasks import MarkovChain, SparseRegression
+from stagewise.tasks import MarkovChain
 
 FLOAT32 = 1e-6
 """Means of losses of order one."""

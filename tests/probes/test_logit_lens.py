@@ -7,9 +7,10 @@ from stagewise import models
 from stagewise.architectures import full
 from stagewise.checkpoints.series import open_series
 from stagewise.measurement.engine import measure
+from stagewise.papers.tasks import MarkovRegression
 from stagewise.probes import LogitLens, Loss
 from stagewise.table import select
-from stagewise.tasks import MarkovRegression, RepeatedTokens
+from stagewise.tasks import RepeatedTokens
 
 TASK = RepeatedTokens(8, length=4)
 

@@ -14,10 +14,11 @@ from stagewise.architecture import Architecture
 from stagewise.checkpoints.run_folder import EXAMPLE
 from stagewise.checkpoints.series import open_series
 from stagewise.init import LinearInit
+from stagewise.papers.tasks import SparseRegression
 from stagewise.recipe import Recipe, TrainPlan
 from stagewise.reporting import attention_view as example
 from stagewise.reporting.attention_view import write_example
-from stagewise.tasks import RepeatedTokens, SparseRegression, Text
+from stagewise.tasks import RepeatedTokens, Text
 from stagewise.training import train
 
 BATCH_EXAMPLE = RepeatedTokens(32, length=8).probe_batch(3, seed=0)

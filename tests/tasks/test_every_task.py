@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from stagewise import tasks
+from stagewise.cli._names import TASKS as NAMES
 from stagewise.loss import cross_entropy, mean_scored, squared_error
 from stagewise.recipe import describe, rebuild
 from stagewise.task import AbstractTask, Batch
@@ -18,9 +19,7 @@ from stagewise.tasks import MarkovChain
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 
-TASKS: dict[str, type[AbstractTask]] = {
-    name: cls for name, cls in vars(tasks).items() if isinstance(cls, type) and issubclass(cls, AbstractTask)
-}
+TASKS: dict[str, type[AbstractTask]] = {name: getattr(tasks, name) for name in sorted(NAMES.values())}
 
 UNSOLVED = {
     "WikiText": "its references are n-gram models",

@@ -6,8 +6,9 @@ import math
 import pytest
 import torch
 
+from stagewise.papers.tasks import MarkovRegression
 from stagewise.task import TRAINING, Batch, derive_seed
-from stagewise.tasks import MarkovChain, MarkovRegression, Windows
+from stagewise.tasks import MarkovChain, Windows
 
 SOURCE = MarkovChain(d_vocab=6, spans=(2, 1), length=5, n_sequences=20)
 CONTEXTS = pytest.mark.parametrize("context", [1, 2, 3])

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from stagewise.papers.emergence.toy_attention import HOOKS, build_toy, population_loss, run_toy
+from stagewise.papers.tasks import SparseRegression
 from stagewise.papers.theory.plateau_flow import plateau
 from stagewise.papers.theory.sparse_attention import SparseAttention
-from stagewise.tasks import SparseRegression
 
 
 @pytest.mark.parametrize("n_copies", [1, 3])

@@ -13,12 +13,12 @@ from stagewise import models
 from stagewise.architectures import position_heads
 from stagewise.papers.incremental import _regression as regression
 from stagewise.papers.incremental._regression import regression_recipe, sgd, train_and_measure
+from stagewise.papers.tasks.markov_regression import MarkovRegression
 from stagewise.papers.theory.competitive import plateau_losses
 from stagewise.papers.theory.dynamics import solve
 from stagewise.papers.theory.tensor_factorisation import TensorFactorisation, half_times
 from stagewise.recipe import TrainPlan
 from stagewise.table import select
-from stagewise.tasks.markov_regression import MarkovRegression
 from stagewise.training import train
 
 pytestmark = pytest.mark.usefixtures("unchecked")

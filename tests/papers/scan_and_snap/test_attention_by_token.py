@@ -11,10 +11,10 @@ from stagewise.papers.scan_and_snap.attention_by_token import AttentionByToken
 from stagewise.papers.scan_and_snap.published_data import population_batch
 from stagewise.papers.scan_and_snap.yz_hooked import series_of
 from stagewise.papers.scan_and_snap.yz_training import Rates
+from stagewise.papers.tasks import syn_small
 from stagewise.probe import View
 from stagewise.table import select
 from stagewise.task import Batch
-from stagewise.tasks import syn_small
 
 FLOAT32 = 1e-6
 PATTERN = torch.tensor([[1.0, 0, 0, 0], [0.4, 0.6, 0, 0], [0.5, 0.2, 0.3, 0], [0.1, 0.2, 0.3, 0.4]])

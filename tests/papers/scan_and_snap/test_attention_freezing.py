@@ -14,9 +14,9 @@ from stagewise.papers.scan_and_snap.attention_freezing import AttentionFreezing
 from stagewise.papers.scan_and_snap.published_data import population_batch
 from stagewise.papers.scan_and_snap.yz_hooked import series_of
 from stagewise.papers.scan_and_snap.yz_training import Rates
+from stagewise.papers.tasks import syn_small
 from stagewise.probe import View
 from stagewise.table import select, tidy
-from stagewise.tasks import syn_small
 
 
 def table_of(probe: AttentionFreezing, views: list[View]) -> pd.DataFrame:

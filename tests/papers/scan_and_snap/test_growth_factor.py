@@ -15,9 +15,9 @@ from stagewise.papers.scan_and_snap.published_data import population_batch
 from stagewise.papers.scan_and_snap.yz_hooked import series_of
 from stagewise.papers.scan_and_snap.yz_model import YZ, zeros
 from stagewise.papers.scan_and_snap.yz_training import Rates
+from stagewise.papers.tasks import syn_small
 from stagewise.table import select
 from stagewise.task import Batch
-from stagewise.tasks import syn_small
 
 
 @pytest.mark.hooked_only("a native bridge does not compute with the scores that (Y, Z) edits")

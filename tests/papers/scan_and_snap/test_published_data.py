@@ -14,7 +14,7 @@ from stagewise.papers.scan_and_snap.published_data import (
     published_weights,
     vocabulary_batch,
 )
-from stagewise.tasks import syn_medium, syn_small
+from stagewise.papers.tasks import syn_medium, syn_small
 
 FLOAT64 = 1e-12
 

@@ -11,8 +11,8 @@ import torch
 from stagewise.papers.scan_and_snap import _synthetic as experiment
 from stagewise.papers.scan_and_snap._synthetic import CELL, attention_by_class, distinct_entropy
 from stagewise.papers.scan_and_snap.yz_training import Rates
+from stagewise.papers.tasks import syn_medium, syn_small
 from stagewise.papers.theory.scan_and_snap import growth_factor
-from stagewise.tasks import syn_medium, syn_small
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 

@@ -18,10 +18,10 @@ from stagewise.papers.scan_and_snap.token_entropy import TokenEntropy
 from stagewise.papers.scan_and_snap.token_recall import TokenRecall
 from stagewise.papers.scan_and_snap.yz_hooked import series_of
 from stagewise.papers.scan_and_snap.yz_model import YZ, zeros
+from stagewise.papers.tasks import syn_small
 from stagewise.probe import AbstractProbe, View
 from stagewise.table import select
 from stagewise.task import Batch
-from stagewise.tasks import syn_small
 
 RECORDED = 1e-5
 """Float32 sums; the notes give six decimals."""

@@ -9,9 +9,9 @@ from stagewise.papers.scan_and_snap.published_data import population_batch, voca
 from stagewise.papers.scan_and_snap.token_recall import TokenRecall
 from stagewise.papers.scan_and_snap.yz_hooked import series_of
 from stagewise.papers.scan_and_snap.yz_model import YZ, zeros
+from stagewise.papers.tasks import syn_medium, syn_small
 from stagewise.table import select
 from stagewise.task import Batch
-from stagewise.tasks import syn_medium, syn_small
 
 FLOAT32 = 1e-6
 

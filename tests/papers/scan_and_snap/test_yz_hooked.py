@@ -13,10 +13,10 @@ from stagewise.measurement.engine import measure
 from stagewise.papers.scan_and_snap.yz_hooked import YZInit, named_weights, ordinary, series_of, yz, yz_of
 from stagewise.papers.scan_and_snap.yz_model import YZ, attention, count, forward, zeros
 from stagewise.papers.scan_and_snap.yz_training import Rates, train_yz
+from stagewise.papers.tasks import SequenceClasses
 from stagewise.probe import pattern_hooks
 from stagewise.probes import AttentionTo, Loss
 from stagewise.recipe import Recipe, TrainPlan
-from stagewise.tasks import SequenceClasses
 from stagewise.training import train
 
 FLOAT32 = 1e-5

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from stagewise.papers.scan_and_snap.yz_model import YZ, Counts, attention, count, forward, step, zeros
+from stagewise.papers.tasks import SequenceClasses, syn_small
 from stagewise.task import Batch
-from stagewise.tasks import SequenceClasses, syn_small
 
 FLOAT64 = 1e-12
 """Sums of a few hundred float64 numbers of order one (check T1)."""

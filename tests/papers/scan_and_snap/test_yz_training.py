@@ -9,7 +9,7 @@ import torch
 from stagewise.papers.scan_and_snap.published_data import published_stream, published_weights
 from stagewise.papers.scan_and_snap.yz_model import YZ, Counts, count, step, zeros
 from stagewise.papers.scan_and_snap.yz_training import Moment, Rates, train_yz
-from stagewise.tasks import SequenceClasses, syn_medium, syn_small
+from stagewise.papers.tasks import SequenceClasses, syn_medium, syn_small
 
 TASK = SequenceClasses(2, 1, n_common=2, n_distinct=2, length=7)
 FLOAT64 = 1e-13

@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy.stats import chisquare
 
-from stagewise.tasks import SequenceClasses, syn_medium, syn_small
+from stagewise.papers.tasks import SequenceClasses, syn_medium, syn_small
 
 PRINTED = 1e-6
 """Digits to which the paper's data are known."""

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from stagewise.loss import mean_scored, prediction_loss
-from stagewise.tasks.markov_regression import MarkovRegression
+from stagewise.papers.tasks.markov_regression import MarkovRegression
 
 TASK = MarkovRegression(dim=4, spans=(2, 1), n_lags=5, importance=3.0, seed=2)
 SAMPLING = 0.05

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from stagewise.loss import divergence
+from stagewise.papers.tasks import SparseRegression
 from stagewise.task import Batch
-from stagewise.tasks import SparseRegression
 
 FIXED = SparseRegression(n_positions=6, d=4, n_copies=2)
 RANDOM = dataclasses.replace(FIXED, positions="random", marked=True)
