@@ -4,7 +4,6 @@ import dataclasses
 
 from stagewise.architecture import Architecture
 from stagewise.wired_init import OneHotInit as OneHotInit
-from stagewise.wired_init import PositionHeadsInit as PositionHeadsInit
 
 
 def minimal(
@@ -50,18 +49,6 @@ def full(
         "normalization_type": "LN",
     }
     return Architecture(config)
-
-
-def position_heads(
-    d: int, n_ctx: int, n_heads: int = 3, logits: tuple[tuple[float, ...], ...] | float = 1e-3
-) -> Architecture:
-    """Return heads that attend by position alone, on input vectors of size d; see `PositionHeadsInit`.
-
-    Source: Yüksel et al. (2026), arXiv:2602.19143, Proposition 1.
-    """
-    sizes = {"n_layers": 1, "n_heads": n_heads, "d_head": max(d, n_ctx), "d_model": 2 * d + n_ctx, "n_ctx": n_ctx}
-    config = {**sizes, "d_vocab": d, "attn_only": True, "normalization_type": None}
-    return Architecture(config, PositionHeadsInit(logits))
 
 
 def reshaped(architecture: Architecture, n_heads: int | None, n_layers: int | None) -> Architecture:

@@ -4,6 +4,7 @@
   top.
 - `stagewise.probes`: a class, which `--probe` and `stagewise.probes` find by the name.
 - `stagewise.tasks`: a class, which `stagewise.tasks` finds by its name, and commands by the name in kebab case.
+- `stagewise.inits`: an `AbstractInit` of this library's papers, which run.json has by its name alone.
 - `stagewise.formats`: a `checkpoints.openers.Opener`, which is asked before the library's own.
 - `stagewise.sections`: a section as `stagewise.reporting.section` makes it, which stands behind the library's own.
 """
@@ -14,7 +15,7 @@ from collections.abc import Mapping
 from importlib.metadata import EntryPoint
 from typing import Literal
 
-Group = Literal["commands", "probes", "tasks", "formats", "sections"]
+Group = Literal["commands", "probes", "tasks", "inits", "formats", "sections"]
 
 
 @functools.cache

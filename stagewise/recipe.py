@@ -18,7 +18,7 @@ from stagewise.plan import Seeds as Seeds
 from stagewise.plan import TrainPlan as TrainPlan
 from stagewise.task import AbstractTask, Batch
 from stagewise.value_schedules import AbstractSchedule, Ramp, Shuffled, Steps
-from stagewise.wired_init import OneHotInit, PositionHeadsInit
+from stagewise.wired_init import OneHotInit
 
 if TYPE_CHECKING:
     _Architecture = Architecture
@@ -214,8 +214,7 @@ def type_name(cls: type) -> str:
     'Seeds'
     """
     module = cls.__module__
-    entry = added("tasks").get(cls.__name__)
-    in_catalogue = entry is not None and entry.value == f"{module}:{cls.__name__}"
+    in_catalogue = _in_catalogue(cls.__name__) == f"{module}:{cls.__name__}"
     if module.startswith("stagewise.") and (in_catalogue or not module.startswith("stagewise.papers.")):
         return cls.__name__
     return f"{script() if module in ('__main__', '__mp_main__') else module}:{cls.__name__}"
@@ -235,9 +234,15 @@ def rebuild(described: Any, classes: Iterable[type] = ()) -> Any:
     >>> rebuild(describe(Seeds(1, 2, 3)))
     Seeds(init=1, data=2, evaluation=3)
     """
-    inits = (GaussianInit, LinearInit, OneHotInit, PositionHeadsInit, WithoutPositions)
+    inits = (GaussianInit, LinearInit, OneHotInit, WithoutPositions)
     builtin = (Recipe, Architecture, TrainPlan, Seeds, ClampHead, Ramp, Steps, Shuffled, *inits)
     return _rebuild(described, {type_name(cls): cls for cls in (*builtin, *classes)})
+
+
+def _in_catalogue(name: str) -> str | None:
+    """Return the "module:Class" of a class that a package adds under its name, which is not imported for it."""
+    entry = added("tasks").get(name) or added("inits").get(name)
+    return entry.value if entry else None
 
 
 def _rebuild(described: Any, classes: Mapping[str, type]) -> Any:
@@ -250,8 +255,8 @@ def _rebuild(described: Any, classes: Mapping[str, type]) -> Any:
 
 
 def _class(name: str, classes: Mapping[str, type]) -> type:
-    if name not in classes and (entry := added("tasks").get(name)):
-        name = entry.value
+    if name not in classes:
+        name = _in_catalogue(name) or name
     module, separator, cls = name.partition(":")
     if name in classes:
         return classes[name]

@@ -8,7 +8,6 @@ from stagewise.tasks.markov_chain import MarkovChain as MarkovChain
 from stagewise.tasks.repeated_tokens import RepeatedTokens as RepeatedTokens
 from stagewise.tasks.text import Text as Text
 from stagewise.tasks.tokens import Tokens as Tokens
-from stagewise.tasks.wiki_text import WikiText as WikiText
 from stagewise.tasks.windows import Windows as Windows
 
 if not TYPE_CHECKING:  # a checker knows the names above alone

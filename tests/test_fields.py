@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from stagewise import tasks
-from stagewise.architectures import OneHotInit, PositionHeadsInit, minimal
+from stagewise.architectures import OneHotInit, minimal
 from stagewise.cli._names import TASKS
 from stagewise.fields import checked, field_types
 from stagewise.init import AbstractInit, GaussianInit, LinearInit, WithoutPositions
 from stagewise.intervention import AblateHead, RestrictContext
+from stagewise.papers.position_heads import PositionHeadsInit
 from stagewise.plan import ClampHead, Seeds, TrainPlan
 from stagewise.recipe import Recipe
 from stagewise.tasks import MarkovChain

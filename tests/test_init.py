@@ -9,6 +9,7 @@ from stagewise import architectures
 from stagewise import models as model
 from stagewise.architecture import Architecture
 from stagewise.init import GaussianInit, LinearInit, WithoutPositions, matching
+from stagewise.papers.position_heads import position_heads
 
 D, LENGTH, HEADS = 5, 6, 3
 WIDTH = D + LENGTH
@@ -19,7 +20,7 @@ INITS = {
     "without positions": Architecture(CONFIG, WithoutPositions(LinearInit("normal"))),
     "one-hot": architectures.minimal(D, LENGTH, HEADS),
     "one-hot, two layers": architectures.minimal(D, LENGTH, HEADS, n_layers=2),
-    "position heads": architectures.position_heads(D, LENGTH, HEADS),
+    "position heads": position_heads(D, LENGTH, HEADS),
 }
 
 SAMPLING = 0.05

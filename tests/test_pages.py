@@ -107,7 +107,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, one_onset: Any) -> It
     Path("my-run/config.json").write_text(json.dumps(model().cfg.to_dict(), default=str), encoding="utf8")
     torch.save(tokens(), "my-data.pt")
     Path("my.txt").write_text("the cat saw the dog and the dog saw the cat again while a bird sang " * 40)
-    verses = (importlib.resources.files("stagewise.text") / "king_james.txt").read_text(encoding="utf8")
+    verses = (importlib.resources.files("stagewise.papers.tasks") / "king_james.txt").read_text(encoding="utf8")
     Path("wikitext-2").mkdir()
     for split in ("train", "valid", "test"):
         Path(f"wikitext-2/{split}.txt").write_text(verses, encoding="utf8")

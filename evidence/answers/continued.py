@@ -87,4 +87,4 @@ def model_file() -> Path:
 
 
 def _text() -> Path:
-    return Path(str(importlib.resources.files("stagewise.text") / "king_james.txt"))
+    return Path(str(importlib.resources.files("stagewise.papers.tasks") / "king_james.txt"))

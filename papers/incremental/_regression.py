@@ -6,9 +6,9 @@ from typing import Any
 
 import pandas as pd
 
-from stagewise.architectures import position_heads
 from stagewise.checkpoints.run_folder import TABLE
 from stagewise.measurement.engine import measure
+from stagewise.papers.position_heads import position_heads
 from stagewise.papers.tasks import MarkovRegression
 from stagewise.papers.theory.tensor_factorisation import TensorFactorisation
 from stagewise.presets import recipe_for

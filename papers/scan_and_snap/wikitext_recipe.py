@@ -5,8 +5,8 @@ import numpy as np
 from stagewise.papers.scan_and_snap._wikitext_model import BLOCK
 from stagewise.papers.scan_and_snap._wikitext_training import CLIP, COLUMNS, Setting
 from stagewise.papers.scan_and_snap.wikitext_hooked import BaselineInit, baseline
+from stagewise.papers.tasks import WikiText
 from stagewise.recipe import Recipe, Seeds, TrainPlan
-from stagewise.tasks import WikiText
 
 CHECKPOINTS = 12
 """Checkpoints of a run, where nobody says how many: step 0 and eleven others, 47 MB each at the published size."""

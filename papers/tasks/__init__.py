@@ -5,3 +5,4 @@ from stagewise.papers.tasks.sequence_classes import SequenceClasses as SequenceC
 from stagewise.papers.tasks.sequence_classes import syn_medium as syn_medium
 from stagewise.papers.tasks.sequence_classes import syn_small as syn_small
 from stagewise.papers.tasks.sparse_regression import SparseRegression as SparseRegression
+from stagewise.papers.tasks.wiki_text import WikiText as WikiText

@@ -10,8 +10,9 @@ from einops import einsum
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from stagewise.architectures import position_heads, reshaped
+from stagewise.architectures import reshaped
 from stagewise.fields import Count, Natural, NotNegative, check_fields
+from stagewise.papers.position_heads import position_heads
 from stagewise.plan import Seeds, TrainPlan
 from stagewise.presets import Preset
 from stagewise.recipe import Recipe

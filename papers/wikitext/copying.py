@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Int
 
-from stagewise.tasks import WikiText
-from stagewise.tasks.wiki_text import EMBEDDED
+from stagewise.papers.tasks import WikiText
+from stagewise.papers.tasks.wiki_text import EMBEDDED
 
 MATCHED = (1, 2, 3)
 """Tokens that stood earlier in the window just as they do now, after which a copy is made."""

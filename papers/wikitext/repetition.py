@@ -17,12 +17,12 @@ from stagewise.findings.crossings import Crossing, crossings
 from stagewise.findings.onsets import head_onsets
 from stagewise.papers.published import Result, number, over_seeds, table_of
 from stagewise.papers.running import run_each
+from stagewise.papers.tasks import wiki_text
 from stagewise.plot.axes import curve, label_ends, marker, ordered_colours, set_step_axis
 from stagewise.plot.curves import N_GRAMS
 from stagewise.recipe import Recipe
 from stagewise.sweeping import parameter_grid
 from stagewise.table import head_label, select
-from stagewise.tasks import wiki_text
 from stagewise.training import train
 
 SHARES = (0.0, 0.1, 0.2, 0.3, 0.5)

@@ -33,8 +33,7 @@ TASKS = {
     "windows": "Windows",
 }
 """Short name -> class of the catalogue; its class name in kebab case (markov-chain) is understood too."""
-for _name in added("tasks"):
-    TASKS.setdefault(kebab_case(_name), _name)
+TASKS |= {kebab_case(name): name for name in added("tasks") if name not in TASKS.values()}
 
 TASK_NAMES = {kebab_case(cls): cls for cls in TASKS.values()} | TASKS
 

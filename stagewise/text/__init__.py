@@ -1,4 +1,4 @@
-"""Text to token ids, n-gram models, and relations between the tokens of a sequence.
+"""Text to token ids, and relations between the tokens of a sequence.
 
 Other rooms take the names in `__init__.pyi`, each imported when it is first used.
 """

@@ -1,8 +1,3 @@
-from ._corpus import BYTES as BYTES
-from ._corpus import Corpus as Corpus
-from ._corpus import TokenizerKind as TokenizerKind
-from ._corpus import byte_text as byte_text
-from ._corpus import corpus as corpus
 from ._tokenizer import ACCEPTED as ACCEPTED
 from ._tokenizer import TOKENIZER as TOKENIZER
 from ._tokenizer import decode as decode

@@ -9,9 +9,10 @@ import pytest
 from stagewise import Ramp
 from stagewise.cli._options import RecipeOptions
 from stagewise.cli._recipes import changed, check_fields, read_axes, read_settings, recipe_in, recipe_of
+from stagewise.papers.tasks import WikiText
 from stagewise.presets import recipe_for
 from stagewise.recipe import Recipe
-from stagewise.tasks import MarkovChain, WikiText
+from stagewise.tasks import MarkovChain
 
 
 def test_without_options_it_is_the_tasks_first_preset() -> None:

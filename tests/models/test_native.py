@@ -9,7 +9,6 @@ import torch
 
 from stagewise import models
 from stagewise.architecture import Architecture
-from stagewise.architectures import position_heads
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.init import LinearInit
 from stagewise.loss import squared_error, training_loss
@@ -17,6 +16,7 @@ from stagewise.measurement.engine import measure
 from stagewise.models import _native as native
 from stagewise.models._model import Config
 from stagewise.models._training_pass import training_pass
+from stagewise.papers.position_heads import position_heads
 from stagewise.papers.tasks import MarkovRegression, SparseRegression
 from stagewise.probes import (
     AttentionTo,

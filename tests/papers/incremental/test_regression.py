@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from stagewise import models
-from stagewise.architectures import position_heads
 from stagewise.papers.incremental import _regression as regression
 from stagewise.papers.incremental._regression import regression_recipe, sgd, train_and_measure
+from stagewise.papers.position_heads import position_heads
 from stagewise.papers.tasks.markov_regression import MarkovRegression
 from stagewise.papers.theory.competitive import plateau_losses
 from stagewise.papers.theory.dynamics import solve

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from stagewise.papers.scan_and_snap._wikitext_model import Baseline, blocks, columns, probe_entropy, text_loss
-from stagewise.tasks import WikiText
+from stagewise.papers.tasks import WikiText
 
 RECORDED = 1e-4
 """Check T14's tolerance, nats."""

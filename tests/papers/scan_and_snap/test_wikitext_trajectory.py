@@ -10,7 +10,7 @@ from stagewise.checkpoints.series import open_series
 from stagewise.papers.scan_and_snap import _wikitext_trajectory as wikitext_trajectory
 from stagewise.papers.scan_and_snap._wikitext_model import Baseline, columns, probe_entropy, text_loss
 from stagewise.papers.scan_and_snap.wikitext_hooked import baseline
-from stagewise.tasks import WikiText
+from stagewise.papers.tasks import WikiText
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from stagewise.papers.tasks import WikiText
 from stagewise.papers.wikitext.copying import _copied, _worth
-from stagewise.tasks import WikiText
 
 TOKENS = np.array([[1, 2, 3, 1, 2, 4, 1, 2]])
 FOLLOWING = np.array([[2, 3, 1, 2, 4, 1, 2, 9]])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from stagewise.text._corpus import Corpus, _basic_english, _byte_pairs, _plain, byte_text
+from stagewise.papers.tasks._corpus import Corpus, _basic_english, _byte_pairs, _plain, byte_text
 
 TRAIN = ["the cat sat on the mat", "the <unk> sat", "a cat , a mat"] * 4
 HELD_OUT = ["the bat é sat", "<unk> on <unk>", ""]

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import torch
 
-from stagewise.tasks import WikiText
-from stagewise.tasks.wiki_text import recipe
+from stagewise.papers.tasks import WikiText
+from stagewise.papers.tasks.wiki_text import recipe
 from tests.conftest import unchecked_types
 
 FLOAT32 = 1e-5

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from stagewise.text import n_grams as n_grams
+from stagewise.papers.tasks import n_grams as n_grams
 
 D = 6
 

@@ -15,11 +15,12 @@ from torch import Generator, Tensor
 
 from stagewise.architectures import reshaped
 from stagewise.fields import Share, check_fields
+from stagewise.papers.tasks import n_grams
+from stagewise.papers.tasks._corpus import BYTES, Corpus, TokenizerKind, byte_text, corpus
 from stagewise.presets import Preset, text_architecture, text_plan
 from stagewise.recipe import Recipe
 from stagewise.task import EVALUATION, TRAINING, AbstractTask, Batch, derive_seed
 from stagewise.tasks.repeated_tokens import RepeatedTokens
-from stagewise.text import BYTES, Corpus, TokenizerKind, byte_text, corpus, n_grams
 from stagewise.text.token_relations import token_relations
 
 EMBEDDED = "embedded"
@@ -209,7 +210,9 @@ def _lines(name: str, folder: str | None) -> dict[str, Iterable[str]]:
 
 def _embedded() -> dict[str, Iterable[str]]:
     """Return the verses of the text in the package: of ten stretches eight train, one validates, one tests."""
-    verses = (importlib.resources.files("stagewise.text") / "king_james.txt").read_text(encoding="utf8").splitlines()
+    verses = (
+        (importlib.resources.files("stagewise.papers.tasks") / "king_james.txt").read_text(encoding="utf8").splitlines()
+    )
     splits: dict[str, list[str]] = {split: [] for split in _SPLITS}
     for start in range(0, len(verses), _STRETCH):
         split = {8: "validation", 9: "test"}.get(start // _STRETCH % 10, "train")
