@@ -6,7 +6,8 @@
 - `stagewise.tasks`: a class, which `stagewise.tasks` finds by its name, and commands by the name in kebab case.
 - `stagewise.inits`: an `AbstractInit` of this library's papers, which run.json has by its name alone.
 - `stagewise.formats`: a `checkpoints.openers.Opener`, which is asked before the library's own.
-- `stagewise.sections`: a section as `stagewise.reporting.section` makes it, which stands behind the library's own.
+- `stagewise.sections`: a section as `stagewise.reporting.section` makes it, which stands behind the library's own, or,
+  where it is not folded, above them.
 """
 
 import functools

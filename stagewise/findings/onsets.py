@@ -10,8 +10,8 @@ import pandas as pd
 import scipy
 
 from stagewise.bars import bar
-from stagewise.event import HEAD_KINDS, Causes
-from stagewise.findings._frames import rows_of, typed
+from stagewise.event import Causes
+from stagewise.findings._frames import typed
 from stagewise.findings._known_causes import causes_in, coincidence
 from stagewise.findings.scores import Curve, followed
 from stagewise.statistics import (
@@ -23,7 +23,7 @@ from stagewise.statistics import (
     find_transitions,
     moved,
 )
-from stagewise.table import TEXT, Role, check_table
+from stagewise.table import TEXT, check_table
 
 AXES = ("relation", "layer", "head")
 """Axes that a frame of onsets has, whether or not a curve has labels on them; others come after these."""
@@ -279,16 +279,3 @@ def _identity(curve: Curve, verdict: OnsetVerdict) -> dict[str, Any]:
         **{"verdict": str(verdict), "onset": verdict == OnsetVerdict.ONSET, "transient": False, "transition": 1},
         **{"checkpoints": len(curve.rows), "cause": "", "last_step": int(curve.steps[-1]), "at_offset": curve.offset},
     }
-
-
-def head_onsets(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> pd.DataFrame:
-    """Return the onsets of every head's attention along each kind's relation, with the `kind`, the `largest` value, and
-    whether it is `named`: it has an onset, and once had 0.3 (`criteria.named`) there.
-    """
-    rows = rows_of(table, Role.ATTENTION_ALONG)
-    onsets = find_onsets(rows[rows["relation"].isin(HEAD_KINDS.values())], criteria)
-    largest = rows.groupby(["relation", "layer", "head"])["value"].max().rename("largest").reset_index()
-    kinds = {relation: kind for kind, relation in HEAD_KINDS.items()}
-    onsets = onsets.merge(largest, on=["relation", "layer", "head"])
-    named = onsets["onset"] & (onsets["largest"] >= criteria.named)
-    return onsets.assign(kind=onsets["relation"].map(kinds), named=named)

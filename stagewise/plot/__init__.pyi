@@ -1,10 +1,8 @@
 from .curves import kl_curves as kl_curves
 from .curves import loss_curve as loss_curve
-from .curves import n_gram_curves as n_gram_curves
 from .curves import restricted_context as restricted_context
 from .curves import training_loss as training_loss
 from .generic import quantity as quantity
-from .heads import head_curves as head_curves
 from .heads import head_masses as head_masses
 from .heads import specialisation as specialisation
 from .maps import attention_map as attention_map

@@ -1,14 +1,12 @@
-"""Curves over training: the loss, KL to references, contexts and n-gram models, and what families of curves share."""
+"""Curves over training: the loss, KL to references and contexts, and what families of curves share."""
 
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from stagewise.findings import Stages, scores
-from stagewise.findings.crossings import Crossing
 from stagewise.findings.scores import quantities_of
 from stagewise.plot import axes as step_axis
 from stagewise.plot.axes import marker, ordered_colours
@@ -31,9 +29,6 @@ _KL_FLOOR = 1e-3
 
 BLACK = "#222222"
 """The colour of curves of the whole model."""
-
-N_GRAMS = ("unigram", "bigram", "trigram")
-"""References that are n-gram models of the training text, in the order of their context."""
 
 
 def quantity_of(table: pd.DataFrame, probe: str, name: str) -> Quantity:
@@ -194,31 +189,3 @@ def finish(ax: Axes, bottom: float | None = None) -> Axes:
         ax.set_ylim(bottom, None)
     step_axis.label_ends(ax)
     return ax
-
-
-def n_gram_curves(table: pd.DataFrame, crossings: Sequence[Crossing]) -> Figure:
-    """Draw KL to the n-gram models with the crossings, and the loss beside theirs where it was measured."""
-    losses = bool((table["probe"] == "LossAgainstReferences").any())
-    figure, axes = step_axis.panels(1 + losses, 3.4 + 2.8 * losses)
-    colours = ordered_colours(N_GRAMS)
-    for ax in axes:
-        for crossing in crossings:
-            if crossing.seen:
-                ax.axvspan(crossing.lo, crossing.hi, color=colours[crossing.after], alpha=0.15, linewidth=0)
-    kl_curves(table, N_GRAMS, ax=axes[0])
-    if losses:
-        axes[0].set_xlabel("")
-        _loss_curves(axes[1], table, colours)
-    return figure
-
-
-def _loss_curves(ax: Axes, table: pd.DataFrame, colours: Mapping[object, str]) -> None:
-    loss = select(table, "Loss", "cross_entropy")
-    step_axis.set_step_axis(ax, loss["step"])
-    for name in N_GRAMS:
-        rows = select(table, "LossAgainstReferences", "cross_entropy", reference=name)
-        ax.plot(rows["step"], rows["value"], color=colours[name], linewidth=1.0, label=name)
-    step_axis.curve(ax, loss, "model", BLACK, "o")
-    quantity = quantity_of(table, "Loss", "cross_entropy")
-    ax.set_ylabel(f"{quantity.label} on held-out text, {quantity.unit}")
-    step_axis.label_ends(ax)

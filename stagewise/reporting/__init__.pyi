@@ -1,3 +1,4 @@
+from ._figure import Plot as Plot
 from ._logged import logged_folder as logged_folder
 from ._logged import logged_folders as logged_folders
 from ._measured import Measured as Measured
@@ -9,5 +10,9 @@ from ._measured_runs import over_seeds as over_seeds
 from ._measured_runs import read_runs as read_runs
 from ._measured_runs import report_seeds as report_seeds
 from ._measured_runs import seeds_in_words as seeds_in_words
+from ._prose import html_table as html_table
 from ._results import Analysis as Analysis
+from ._section import Blocks as Blocks
+from ._section import Section as Section
+from ._section import never_missing as never_missing
 from ._section import section as section

@@ -20,7 +20,7 @@ from stagewise.reporting._html import Page, json_script, packaged, write_text
 from stagewise.reporting._measured import Measured, axis_of, read_measured
 from stagewise.reporting._prose import finding, headline, run_in_words, title
 from stagewise.reporting._section import Section
-from stagewise.reporting.sections import LAST, SECTIONS, installed
+from stagewise.reporting.sections import LAST, SECTIONS, with_installed
 from stagewise.reporting.sections.generic import generic_sections
 from stagewise.saved_findings import load_findings
 from stagewise.table import LOGGED
@@ -64,7 +64,7 @@ def report(
     with written_on(times), readers(workers, len(measured.file), executor) as pool:
         stages, lineage = load_findings(measured.file, pool)
         measured = measured._replace(stages=stages, lineage=lineage)
-        page = _page(measured, dict(_drawn(measured, (*SECTIONS, *installed(), *sections), times, pool)), refresh)
+        page = _page(measured, dict(_drawn(measured, (*with_installed(), *sections), times, pool)), refresh)
     return write_page(Path(folder), page)
 
 

@@ -19,6 +19,8 @@ from ._familiarity import warned as warned
 from ._grammar import capital as capital
 from ._grammar import count as count
 from ._onsets import curve_label as curve_label
+from ._onsets import half_way as half_way
+from ._onsets import no_onset as no_onset
 from ._onsets import onsets as onsets
 from ._onsets import without_onset as without_onset
 from ._times import COUNTED as COUNTED
@@ -28,5 +30,6 @@ from ._times import counted_in as counted_in
 from ._times import headed as headed
 from ._times import interval as interval
 from ._times import span as span
+from ._times import unit as unit
 from ._times import written as written
 from ._times import written_on as written_on

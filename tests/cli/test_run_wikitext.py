@@ -11,10 +11,10 @@ from stagewise.checkpoints import run_folder
 from stagewise.cli.app import app
 from stagewise.measurement.probe_batch import usable
 from stagewise.papers.tasks import WikiText
+from stagewise.papers.wikitext.text_section import RANDOM, TEXT, _text_section
 from stagewise.reporting._figure import Plot
 from stagewise.reporting._measured import Measured
 from stagewise.reporting.page import report
-from stagewise.reporting.sections.text import RANDOM, TEXT, _text_section
 from stagewise.table import select
 
 pytestmark = pytest.mark.usefixtures("unchecked")

@@ -4,7 +4,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stagewise.event import HEAD_KINDS
 from stagewise.findings._frames import by_role
 from stagewise.findings._roles import (
     EVENTS,
@@ -15,10 +14,7 @@ from stagewise.findings._roles import (
     paired_roles,
     with_roles,
 )
-from stagewise.findings.onsets import head_onsets
-from stagewise.plot.heads import head_curves
 from stagewise.statistics import DEFAULT, StageCriteria
-from stagewise.words import stages as head_words
 
 STEPS = np.unique(np.geomspace(1, 1000, 20).astype(int))
 
@@ -186,90 +182,3 @@ def test_a_relation_without_any_number_hides_no_label() -> None:
     rows.loc[rows["relation"] == "I(2)", "value"] = np.nan
     assert head_labels(rows)["label"].tolist() == ["I(1)"] * 3 + ["diffuse"] * 3
     assert head_labels(rows.assign(value=np.nan))["label"].tolist() == [UNDECIDED] * 6
-
-
-HEAD_LABELS_STEPS = np.unique(np.geomspace(1, 5000, 40).round().astype(int))
-
-
-def sudden(step: float, top: float) -> np.ndarray:
-    """A rise from 0.05 to `top` around a step, with a little noise."""
-    noise = 0.003 * np.random.default_rng(round(step)).standard_normal(len(HEAD_LABELS_STEPS))
-    return 0.05 + (top - 0.05) / (1 + (step / HEAD_LABELS_STEPS) ** 6) + noise
-
-
-def table(**curves: np.ndarray) -> pd.DataFrame:
-    """`AttentionTo` rows of two heads, those of a kind by its first word; what is not given stays flat."""
-    rows = []
-    for kind, relation in HEAD_KINDS.items():
-        for layer in (0, 1):
-            values = curves.get(f"{kind.split('-')[0]}_{layer}", sudden(100 + layer, 0.05))
-            frame = pd.DataFrame(
-                {"step": HEAD_LABELS_STEPS, "value": values, "relation": relation, "layer": layer, "head": 0}
-            )
-            rows.append(frame.assign(run="a", probe="AttentionTo", quantity="along"))
-    return pd.concat(rows, ignore_index=True)
-
-
-BOTH = {"previous_0": sudden(200, 0.8), "induction_1": sudden(1500, 0.6)}
-
-
-def said(**curves: np.ndarray) -> str:
-    return head_words.heads(head_onsets(table(**curves)), last=5000)
-
-
-def test_a_head_is_named_with_an_interval_that_holds_its_rise() -> None:
-    onsets = head_onsets(table(**BOTH))
-    named = {(row["kind"], row["layer"]): row for row in onsets[onsets["named"]].to_dict("records")}
-    assert set(named) == {("previous-token", 0), ("induction", 1)}
-    assert named["previous-token", 0]["t50_lo"] <= 200 <= named["previous-token", 0]["t50_hi"]
-    assert named["induction", 1]["largest"] == pytest.approx(0.6, abs=0.02)
-
-
-@pytest.mark.slow
-def test_from_which_attention_a_head_is_named_is_decided_by_the_criteria() -> None:
-    assert head_onsets(table(**BOTH), StageCriteria(named=0.7))["named"].sum() == 1
-    assert head_onsets(table(**BOTH), StageCriteria(named=0.9))["named"].sum() == 0
-
-
-def test_the_kind_that_rises_first_comes_first() -> None:
-    assert said(**BOTH).endswith("So previous-token heads come before induction heads.")
-    other = {"induction_0": sudden(200, 0.8), "previous_1": sudden(1500, 0.6)}
-    assert said(**other).endswith("So induction heads come before previous-token heads.")
-
-
-def test_heads_that_rise_together_have_no_order() -> None:
-    assert "Which kind came first cannot be decided" in said(previous_0=sudden(200, 0.8), induction_1=sudden(205, 0.6))
-
-
-def test_an_unseen_kind_comes_later_if_at_all() -> None:
-    words = said(previous_0=BOTH["previous_0"], induction_1=sudden(1500, 0.25))
-    assert "; no induction head by step 5000 (the largest mass is 0.2" in words
-    assert ".." not in words
-    assert words.endswith("So previous-token heads come before induction heads, if any form.")
-
-
-def test_a_head_that_was_of_a_kind_from_the_start_leaves_the_order_open() -> None:
-    words = said(previous_0=BOTH["previous_0"], induction_1=np.full(len(HEAD_LABELS_STEPS), 0.6))
-    assert "no induction head by step 5000 (the largest mass is 0.60" in words
-    assert "before" not in words
-
-
-def test_where_nothing_was_found_no_order_is_claimed() -> None:
-    assert said().count("no ") == 2
-    assert "before" not in said()
-
-
-def test_the_table_names_the_heads_found_and_the_best_of_each_kind() -> None:
-    rows = head_words.head_rows(head_onsets(table(previous_0=BOTH["previous_0"])), "text")
-    assert next(row[:3] for row in rows) == ["text", "previous-token", "L0H0"]
-    assert len(rows) == 2
-    assert str(rows[1][-1]).startswith("no onset: ")
-
-
-def test_every_head_is_drawn_and_those_that_rose_or_the_best_one_named() -> None:
-    panels = head_curves(table(previous_0=BOTH["previous_0"], previous_1=BOTH["previous_0"]), "text")
-    assert list(panels) == [f"{kind} text" for kind in HEAD_KINDS]
-    drawn = [[str(line.get_label()) for line in ax.get_lines()][1:] for ax in panels.values()]
-    assert drawn[0] == ["L0H0", "L1H0"]
-    assert sorted(label.strip("_") for label in drawn[1]) == ["L0H0", "L1H0"]
-    assert sum(not label.startswith("_") for label in drawn[1]) == 1

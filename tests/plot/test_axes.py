@@ -55,7 +55,6 @@ def test_an_axis_goes_from_the_first_checkpoint_to_the_last(
 
 
 ONE_A_STEP: dict[str, Callable[[pd.DataFrame], object]] = {
-    "AttentionTo.along": lambda table: plot.head_curves(table, "text"),
     "HeadAblation.kl": plot.ablation_with_control,
     "PatternClusters.cluster": plot.clusters,
     "PatternClusters.centroid": plot.centroids,
@@ -69,7 +68,7 @@ ONE_A_STEP: dict[str, Callable[[pd.DataFrame], object]] = {
 def test_a_figure_of_several_runs_is_refused_not_drawn_as_one(name: str) -> None:
     probe, quantity = name.split(".")
     axes = {"layer": 0, "head": 0, "kind": "zero", "control": "head", "cluster": 0, "feature": "self"}
-    axes |= {"relation": "induction"} if quantity == "along" else {"offset": 0, "position": 0}
+    axes |= {"offset": 0, "position": 0}
     rows = pd.DataFrame({"run": ["one", "other"], "step": 3, "value": 0.5, "map": [np.eye(1)[0]] * 2, **axes})
     with pytest.raises(ValueError, match="a figure shows one run, the table has 2"):
         ONE_A_STEP[name](rows.assign(probe=probe, quantity=quantity))

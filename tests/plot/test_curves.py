@@ -2,26 +2,21 @@
 
 import itertools
 from collections.abc import Callable
-from typing import Any
 
 import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.axes import Axes
-from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 from stagewise import plot
 from stagewise.findings import Stages
-from stagewise.findings.crossings import Crossing
 from stagewise.plot.axes import _step_ticks
 from stagewise.plot.curves import (
     _KL_FLOOR,
-    N_GRAMS,
     axes_of,
     labels_in_words,
-    n_gram_curves,
     quantity_of,
     set_value_axis,
 )
@@ -146,44 +141,6 @@ def test_contexts_are_in_their_order_on_a_log_scale(table: pd.DataFrame) -> None
 def test_references_without_an_order_are_all_drawn(table: pd.DataFrame) -> None:
     lines = plot.kl_curves(table.assign(nested=0)).get_lines()
     assert [line.get_label() for line in lines] == ["KL to uniform", "KL to A*_1", "KL to A*_1:2"]
-
-
-STEPS = (0, 10, 100, 1000)
-FOUND = [Crossing("unigram", "bigram", 10, 100), Crossing("bigram", "trigram", 1000, float("inf"))]
-
-
-def curve(probe: str, quantity: str, level: float, **axes: Any) -> pd.DataFrame:
-    rows = pd.DataFrame({"step": STEPS, "value": [level + 1, level + 0.5, level + 0.2, level]})
-    return rows.assign(run="run", probe=probe, quantity=quantity, nested=0, **axes)
-
-
-@pytest.fixture
-def kl() -> pd.DataFrame:
-    return pd.concat([curve("KLToReference", "kl", i, reference=name) for i, name in enumerate(N_GRAMS)])
-
-
-def test_only_a_crossing_that_was_seen_is_a_band(kl: pd.DataFrame) -> None:
-    (ax,) = n_gram_curves(kl, FOUND).axes
-    (band,) = ax.patches
-    edges = band.get_extents().transformed(ax.transData.inverted())
-    assert (edges.x0, edges.x1) == pytest.approx((10, 100))
-    line = next(line for line in ax.get_lines() if line.get_label() == "KL to bigram")
-    assert band.get_facecolor()[:3] == pytest.approx(to_rgb(line.get_color()))
-
-
-def test_losses_are_drawn_beside_the_models_own_in_the_same_colours(kl: pd.DataFrame) -> None:
-    losses = [curve("LossAgainstReferences", "cross_entropy", 3 + i, reference=name) for i, name in enumerate(N_GRAMS)]
-    above, below = n_gram_curves(pd.concat([kl, *losses, curve("Loss", "cross_entropy", 2.5)]), FOUND).axes
-    lines = {str(line.get_label()): line for line in below.get_lines()}
-    assert list(lines) == [*N_GRAMS, "model"]
-    np.testing.assert_allclose(np.asarray(lines["model"].get_ydata()), [3.5, 3.0, 2.7, 2.5])
-    colours = {str(line.get_label()).removeprefix("KL to "): line.get_color() for line in above.get_lines()}
-    assert {name: lines[name].get_color() for name in N_GRAMS} == colours
-
-
-def test_a_table_without_one_of_them_is_refused(kl: pd.DataFrame) -> None:
-    with pytest.raises(ValueError, match="no KL to trigram; it has unigram, bigram"):
-        n_gram_curves(kl[kl["reference"] != "trigram"], [])
 
 
 def test_a_table_made_by_hand_has_the_librarys_declarations() -> None:

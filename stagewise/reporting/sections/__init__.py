@@ -2,11 +2,10 @@
 
 from stagewise.entry_points import added
 from stagewise.reporting._section import Section
-from stagewise.reporting.sections import generic, heads, maps, record, stages, text
+from stagewise.reporting.sections import generic, heads, maps, record, stages
 
 SECTIONS: tuple[Section, ...] = (
     record.AUDIT,
-    text.SECTION,
     stages.STAGES,
     maps.MAPS,
     maps.CHECKPOINTS,
@@ -26,6 +25,10 @@ LAST: tuple[Section, ...] = (record.TRAINING, record.SETTINGS)
 """Sections at the end, after those of all other probes."""
 
 
-def installed() -> tuple[Section, ...]:
-    """Return the sections that installed packages add, behind those on the table."""
-    return tuple(entry.load() for entry in added("sections").values())
+def with_installed() -> list[Section]:
+    """Return the sections on the table with those of installed packages: above them where they are not folded."""
+    further = [entry.load() for entry in added("sections").values()]
+    return [section for section in further if not section.folded] + [
+        *SECTIONS,
+        *(section for section in further if section.folded),
+    ]

@@ -5,19 +5,30 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from stagewise import plot
 from stagewise.findings.crossings import Crossing, crossings
-from stagewise.findings.onsets import head_onsets
-from stagewise.plot.curves import N_GRAMS
-from stagewise.reporting._figure import Plot
-from stagewise.reporting._html import wording
-from stagewise.reporting._measured import Measured
-from stagewise.reporting._prose import html_table
-from stagewise.reporting._section import Blocks, Section, never_missing
+from stagewise.papers.wikitext.text_figures import N_GRAMS, head_curves, n_gram_curves
+from stagewise.papers.wikitext.text_heads import head_onsets, head_rows, heads
+from stagewise.reporting import Blocks, Measured, Plot, Section, html_table, never_missing
 from stagewise.statistics import DEFAULT
 from stagewise.table import select
 from stagewise.words import at, span
-from stagewise.words import stages as head_words
+
+OF_N_GRAMS = (
+    "Above: KL to the n-gram models with no, one or two tokens of context (counts of the training text). Look for the "
+    "curve that is lowest, and where the next one takes over (bands: 95&nbsp;% intervals). Below: the loss on held-out "
+    "text, and those of the three n-gram models on the same tokens. Ribbons: 95&nbsp;% intervals over the windows."
+)
+
+OF_HEADS = (
+    "Attention of each head to the token before, and to what followed the same token earlier: on held-out text, and on "
+    "random tokens that come twice, where no knowledge of the language helps. Look for heads that rise, and which rise "
+    "first. Dotted: the mass from which a head gets the name, {named:g}, a convention."
+)
+
+REPEATING = (
+    "{share:.0%} of the training windows repeat an excerpt, which makes copying heads form earlier; the held-out text "
+    "is unchanged."
+)
 
 TEXT, RANDOM = "held-out text", "repeated random tokens"
 
@@ -34,12 +45,12 @@ def _text_section(measured: Measured) -> Blocks:
     order = crossings(table, N_GRAMS)
     blocks: Blocks = []
     if share := measured.run.get("recipe", {}).get("task", {}).get("repeating"):
-        blocks.append(_paragraph(wording("text", "repeating", share=share)))
+        blocks.append(_paragraph(REPEATING.format(share=share)))
     blocks.append(_paragraph(_order_in_words(order)))
     if measured.has("LossAgainstReferences"):
         blocks.append(_paragraph(_loss_in_words(table)))
     rows = table[table["probe"].isin(("KLToReference", "LossAgainstReferences", "Loss"))]
-    blocks.append(Plot("n-grams", {"": plot.n_gram_curves(table, order)}, rows, wording("text", "n-grams")))
+    blocks.append(Plot("n-grams", {"": n_gram_curves(table, order)}, rows, OF_N_GRAMS))
     return blocks + _heads(measured)
 
 
@@ -54,15 +65,13 @@ def _heads(measured: Measured) -> Blocks:
     onsets = {name: head_onsets(table, criteria) for name, table in tables.items()}
     last = int(measured.table["step"].max())
     panels = {
-        label: ax
-        for name, table in tables.items()
-        for label, ax in plot.head_curves(table, name, criteria.named).items()
+        label: ax for name, table in tables.items() for label, ax in head_curves(table, name, criteria.named).items()
     }
     rows = pd.concat([select(table, "AttentionTo", "along").assign(batch=name) for name, table in tables.items()])
     return [
-        *(_paragraph(f"On {name}: {head_words.heads(rows, last)}") for name, rows in onsets.items()),
-        Plot("text-heads", panels, rows, wording("text", "heads", named=criteria.named)),
-        html_table(COLUMNS, [row for name, rows in onsets.items() for row in head_words.head_rows(rows, name)]),
+        *(_paragraph(f"On {name}: {heads(rows, last)}") for name, rows in onsets.items()),
+        Plot("text-heads", panels, rows, OF_HEADS.format(named=criteria.named)),
+        html_table(COLUMNS, [row for name, rows in onsets.items() for row in head_rows(rows, name)]),
     ]
 
 

@@ -1,6 +1,5 @@
 """The section on models of text: the order of n-gram models in words, and the loss beside theirs."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -8,9 +7,9 @@ import pandas as pd
 import pytest
 
 from stagewise.findings.crossings import Crossing
+from stagewise.papers.wikitext.text_section import SECTION, _loss_in_words, _order_in_words
 from stagewise.reporting._figure import Plot
 from stagewise.reporting._measured import Measured
-from stagewise.reporting.sections.text import SECTION, _loss_in_words, _order_in_words
 
 STEPS = (0, 10, 100, 1000)
 KL = {"unigram": (1.0, 0.2, 0.6, 0.9), "bigram": (1.5, 0.8, 0.3, 0.5), "trigram": (2.0, 1.0, 0.9, 0.7)}
@@ -20,6 +19,11 @@ def curve(probe: str, quantity: str, values: tuple[float, ...], margin: float = 
     value = np.array(values)
     rows = pd.DataFrame({"step": STEPS, "value": value, "lo": value - margin, "hi": value + margin})
     return rows.assign(run="run", probe=probe, quantity=quantity, nested=0, **axes)
+
+
+def bare(rows: pd.DataFrame, **known: Any) -> Measured:
+    """What is known of a run from its rows alone."""
+    return Measured({}, rows)._replace(**known)
 
 
 @pytest.fixture
@@ -34,9 +38,7 @@ def text() -> pd.DataFrame:
     return pd.concat([*frames, curve("Loss", "cross_entropy", (7, 6, 5, 4))], ignore_index=True)
 
 
-def test_the_section_says_which_model_is_closest_and_from_when(
-    text: pd.DataFrame, bare: Callable[..., Measured]
-) -> None:
+def test_the_section_says_which_model_is_closest_and_from_when(text: pd.DataFrame) -> None:
     order, loss, plot = SECTION.blocks(bare(text))
     expected = "Closest to the unigram model until steps 10 to 100, then to the bigram model; not to the trigram model"
     assert expected in str(order)
@@ -61,9 +63,7 @@ def test_crossings_whose_intervals_overlap_have_no_order() -> None:
     )
 
 
-def test_windows_that_repeat_are_told_and_other_references_have_no_section(
-    text: pd.DataFrame, bare: Callable[..., Measured]
-) -> None:
+def test_windows_that_repeat_are_told_and_other_references_have_no_section(text: pd.DataFrame) -> None:
     repeating = bare(text, run={"recipe": {"task": {"repeating": 0.3}}})
     assert "30% of the training windows repeat an excerpt" in str(SECTION.blocks(repeating)[0])
     assert SECTION.blocks(bare(text[text["reference"] != "trigram"])) == []
