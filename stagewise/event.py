@@ -19,10 +19,6 @@ DIFFUSE = "diffuse"
 """The name of a head that has no relation's."""
 
 
-HEAD_KINDS = {"previous-token": "previous token", "induction": "induction"}
-"""Kind of head of a model of text -> its relation."""
-
-
 class EventKind(StrEnum):
     """The kinds of events that runs, seeds and the sides of a comparison are aligned by."""
 

@@ -12,12 +12,11 @@ from matplotlib.figure import Figure
 
 from stagewise.analysis import measure_run, run
 from stagewise.checkpoints.run_folder import REPORT, read_table
-from stagewise.event import HEAD_KINDS
 from stagewise.findings.crossings import Crossing, crossings
 from stagewise.papers.published import Result, number, over_seeds, table_of
 from stagewise.papers.running import run_each
 from stagewise.papers.tasks import wiki_text
-from stagewise.papers.wikitext.text_figures import N_GRAMS
+from stagewise.papers.wikitext.text_figures import HEAD_KINDS, N_GRAMS
 from stagewise.papers.wikitext.text_heads import head_onsets
 from stagewise.plot.axes import curve, label_ends, marker, ordered_colours, set_step_axis
 from stagewise.recipe import Recipe

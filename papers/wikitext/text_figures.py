@@ -6,7 +6,6 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from stagewise.event import HEAD_KINDS
 from stagewise.findings.crossings import Crossing
 from stagewise.plot import axes as step_axis
 from stagewise.plot.axes import ordered_colours
@@ -14,6 +13,9 @@ from stagewise.plot.curves import BLACK, kl_curves, quantity_of
 from stagewise.statistics import DEFAULT
 from stagewise.table import Head, head_label, select
 from stagewise.words import headed
+
+HEAD_KINDS = {"previous-token": "previous token", "induction": "induction"}
+"""Kind of head of a model of text -> its relation."""
 
 N_GRAMS = ("unigram", "bigram", "trigram")
 """References that are n-gram models of the training text, in the order of their context."""

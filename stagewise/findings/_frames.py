@@ -6,15 +6,13 @@ import itertools
 import json
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 import stagewise
 from stagewise.table import ARRAYS, DECLARED, ROLES, Role, select, with_role
-
-Found = TypeVar("Found")
 
 COMPARED = Role.KL, Role.RESTRICTED_KL, Role.SHARE
 """Roles of what stages and their words are read from, beside scores that are followed."""

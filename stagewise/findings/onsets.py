@@ -25,9 +25,6 @@ from stagewise.statistics import (
 )
 from stagewise.table import TEXT, check_table
 
-AXES = ("relation", "layer", "head")
-"""Axes that a frame of onsets has, whether or not a curve has labels on them; others come after these."""
-
 TIMES = ("t10", "t50", "t90")
 TYPES = {
     **{"verdict": "str", "onset": "bool", "transient": "bool"},

@@ -22,9 +22,6 @@ from stagewise.words import transition as in_words
 _LINES = 8
 """Curves of one figure, of more those that moved most."""
 
-_APART = 0.6
-"""Part of a row over which its sizes are spread."""
-
 _SCALE = "PuOr_r"
 """Two colours whose lightness falls to both sides: earlier, later."""
 

@@ -7,9 +7,8 @@ import pandas as pd
 import pytest
 from matplotlib.colors import to_rgb
 
-from stagewise.event import HEAD_KINDS
 from stagewise.findings.crossings import Crossing
-from stagewise.papers.wikitext.text_figures import N_GRAMS, head_curves, n_gram_curves
+from stagewise.papers.wikitext.text_figures import HEAD_KINDS, N_GRAMS, head_curves, n_gram_curves
 
 STEPS = (0, 10, 100, 1000)
 FOUND = [Crossing("unigram", "bigram", 10, 100), Crossing("bigram", "trigram", 1000, float("inf"))]

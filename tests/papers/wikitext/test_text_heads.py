@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stagewise.event import HEAD_KINDS
+from stagewise.papers.wikitext.text_figures import HEAD_KINDS
 from stagewise.papers.wikitext.text_heads import head_onsets, head_rows, heads
 from stagewise.statistics import StageCriteria
 
