@@ -139,3 +139,13 @@ def test_a_task_is_found_by_its_names_and_opened_once_a_person_has_named_it(site
     environment = {**os.environ, "PYTHONPATH": f"{site}{os.pathsep}{ROOT}"}
     printed = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert printed.stdout == "further\n"
+
+
+def test_a_record_that_names_what_a_package_adds_imports_nothing(site: Path) -> None:
+    code = "import sys; from stagewise.recipe import rebuild\n"
+    code += "try:\n    rebuild({'type': 'BackwardChain'})\n"
+    code += "except ValueError as reason:\n    print(reason, 'further' in sys.modules)"
+    environment = {**os.environ, "PYTHONPATH": f"{site}{os.pathsep}{ROOT}"}
+    printed = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert "allow it with --task further:BackwardChain" in printed.stdout
+    assert printed.stdout.endswith(" False\n")
