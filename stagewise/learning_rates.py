@@ -28,6 +28,12 @@ STEADY = 0.1
 Cause = int | tuple[int, int]
 """A step, or the first and the last one."""
 
+CHANGES = "changes"
+"""Attribute of a table of logged curves, as JSON: run -> name of a change that its rows tell -> its step."""
+
+SEEMS = "what looks like"
+"""Begins the name of a change that no record tells, but the curves look like."""
+
 
 def is_rate(name: str) -> bool:
     """Whether a curve is a learning rate, which is done to a run, and no progress of its."""

@@ -31,6 +31,9 @@ PLUS_MINUS = r"^\s*([-+.\deE]+)\s*(?:±|\+/-|\+-)\s*([.\deE-]+)\s*$"
 FILTERED, SUDDEN = 3, 0.1
 """Zeros at the end of a loss, and the part of its largest value just before them, from which on they stand for nan."""
 
+REPEATED = 10
+"""Rows in which a loss has one other value to its end, after twice as many without any twice, that stand for nan."""
+
 SELDOM = 0.1
 """Part of the values of a curve before which a log may go back to an earlier step, once at least, by resumed runs."""
 
@@ -97,24 +100,34 @@ def as_numbers(column: pd.Series) -> pd.Series:
 
 
 def without_filtered(frame: pd.DataFrame, at: Any) -> pd.DataFrame:
-    """Return a log with nan where Trainer writes a loss of 0 for it to the end: nan gradients or many zeros tell."""
+    """Return a log with nan where a trainer hides it: a loss of 0, or of a value that no two rows had, to the end."""
     of_ended = [str(name) for name in frame if str(name).endswith("terminated_length")]
-    ended = {name: frame[name].mask(frame[name] == 0) for name in of_ended}
-    frame = frame.assign(**ended)
+    frame = frame.assign(**{name: frame[name].mask(frame[name] == 0) for name in of_ended})
     gradient = next((name for name in frame if str(name).rpartition("/")[2] == "grad_norm"), None)
-    for name in frame.select_dtypes("number").columns:
+    norms = None if gradient is None else pd.to_numeric(frame[gradient], errors="coerce")
+    for name in map(str, frame.select_dtypes("number").columns):
         losses = frame[name].dropna()
-        nonzero = np.flatnonzero(losses != 0)
-        if str(name).rpartition("/")[2] not in ("loss", "train_loss") or not len(nonzero):
-            continue
-        before, zeros = losses.iloc[: nonzero[-1] + 1], losses.iloc[nonzero[-1] + 1 :]
-        norms = pd.Series(dtype=float) if gradient is None else pd.to_numeric(frame[gradient], errors="coerce")
-        told = gradient is not None and norms[before.index].notna().all() and norms[zeros.index].isna().all()
-        if len(zeros) and (told or (len(zeros) >= FILTERED and before.iloc[-1] > SUDDEN * before.max())):
-            first = frame.loc[zeros.index[0], at]
-            warnings.warn(f"{name} is 0 from step {first} on, as Trainer writes nan: the run diverged", stacklevel=3)
-            frame = frame.assign(**{str(name): frame[name].drop(zeros.index)})
+        others = np.flatnonzero(losses != losses.iloc[-1:].max())
+        if "loss" in name.rpartition("/")[2].lower() and len(others):
+            before, same = losses.iloc[: others[-1] + 1], losses.iloc[others[-1] + 1 :]
+            if _are_hidden(name, before, same, norms):
+                told = f"{name} is {same.iloc[0]:g} from step {frame.loc[same.index[0], at]} on"
+                warnings.warn(f"{told}, as a trainer writes nan: the run diverged", stacklevel=3)
+                frame = frame.assign(**{name: frame[name].drop(same.index)})
     return frame
+
+
+def _are_hidden(name: str, before: pd.Series, same: pd.Series, norms: pd.Series | None) -> bool:
+    """Whether the same losses at the end of a log stand for nan: a single 0, too, where gradients are nan from then on.
+
+    A loss that becomes exact, as 0 or by its digits, has come near before.
+    """
+    if same.iloc[0]:
+        moves = before.diff()[-2 * REPEATED :]
+        return len(same) >= REPEATED and len(moves) == 2 * REPEATED and bool(moves.all())
+    told = norms is not None and norms[before.index].notna().all() and norms[same.index].isna().all()
+    sudden = len(same) >= FILTERED and before.iloc[-1] > SUDDEN * before.max()
+    return name.rpartition("/")[2] in ("loss", "train_loss") and bool(told or sudden)
 
 
 def resumed(curve: pd.DataFrame, name: str) -> pd.DataFrame:

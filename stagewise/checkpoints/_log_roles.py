@@ -17,7 +17,11 @@ SETTINGS = {
 }
 """Names of the folders of settings, in lower case, as in "config/batch_size"."""
 
-SETTING = {"batch_size", "bsz", "beta1", "beta2", "global_batch_size", "seed", "wd", "weight_decay"}
+SETTING = {
+    *("batch_size", "block_size", "bsz", "beta1", "beta2", "context_length", "global_batch_size", "grad_accum"),
+    *("gradient_accumulation_steps", "max_seq_len", "n_ctx", "seed", "seq_len", "sequence_length", "wd"),
+    *("weight_decay", "world_size"),
+}
 """Names of single settings, in lower case."""
 
 SCHEDULED = {"coef", "coeff", "coefficient", "dropout", "epsilon", "lambda", "momentum", "temperature"}

@@ -1,5 +1,6 @@
 """Curves that a training of one's own logged, as a table that stages and onsets are found in."""
 
+import json
 import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from stagewise.checkpoints import _log_columns
+from stagewise.checkpoints import _log_changes, _log_columns
 from stagewise.checkpoints._log_folders import is_events
 from stagewise.checkpoints._log_layout import NAMES, head_of, wide
 from stagewise.checkpoints._log_lines import LINES, STEPS
@@ -18,7 +19,7 @@ from stagewise.checkpoints._log_roles import is_setting, is_time, range_of, role
 from stagewise.checkpoints._log_runs import ROWS, check_one_run
 from stagewise.checkpoints._saved_steps import CHECKPOINT, tell_range
 from stagewise.checkpoints.openers import curves_of
-from stagewise.learning_rates import OF_RUN, is_rate
+from stagewise.learning_rates import CHANGES, OF_RUN, is_rate
 from stagewise.plain_text import plain_name
 from stagewise.table import LOGGED, Quantity, declare, tidy
 
@@ -111,15 +112,19 @@ def read_log(
     frame = _log_columns.without_filtered(_a_column_a_part(frame, at), at)
     rows = []
     of_quantity: dict[str, list[np.ndarray]] = {}
+    of_run: dict[str, dict[str, _log_changes.Logged]] = {}
     for column, curve in _curves(_a_row_a_value(frame, at), at, "run" if run is None else run):
         name, head = head_of(plain_name(column))
+        is_done = is_rate(name) or is_setting(name)
         for label, part in curve.groupby("run", sort=False):
-            part = _log_columns.resumed(part[["step", "value", "lo", "hi"]], name)
+            one, whole = plain_name(str(label)), part[["step", "value", "lo", "hi"]]
+            part = _log_columns.resumed(whole, name)
             check_one_run(part, name, lines)
             part = part.sort_values("step")
+            of_run.setdefault(one, {}).update({} if is_done or head else {name: (whole, part)})
             ended = part[part["value"].isna()].iloc[:1]
-            whole = pd.concat([averaged(part.dropna(subset="value"), is_rate(name) or is_setting(name)), ended])
-            rows.append(whole.assign(run=plain_name(str(label)), probe=LOGGED, quantity=name, **head))
+            part = pd.concat([averaged(part.dropna(subset="value"), is_done), ended])
+            rows.append(part.assign(run=one, probe=LOGGED, quantity=name, **head))
         values = curve.sort_values("step", kind="stable")["value"].to_numpy()
         of_quantity.setdefault(name, []).append(values)
     declared = {
@@ -130,6 +135,9 @@ def read_log(
         raise ValueError(f"no column holds numbers beside {at!r}; there are {', '.join(map(str, frame.columns))}")
     table = tidy(rows)
     declare(table, {LOGGED: declared})
+    by_columns = _log_changes.columns_in(frame, at, RUNS) if len(of_run) == 1 else {}
+    changes = {one: {**by_columns, **_log_changes.changes_in(curves)} for one, curves in of_run.items()}
+    table.attrs[CHANGES] = json.dumps(changes)
     if isinstance(source, str | Path):
         tell_range(Path(source), table["step"])
     return table

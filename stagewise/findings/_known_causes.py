@@ -1,5 +1,6 @@
 """Changes of a run, given or in its logged learning rate, and which of them coincides with a change of a curve."""
 
+import json
 import math
 import numbers
 from collections.abc import Mapping, Sequence
@@ -9,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from stagewise.event import Causes
-from stagewise.learning_rates import Cause, is_rate, numbered, of_log, of_setting
+from stagewise.learning_rates import CHANGES, Cause, is_rate, numbered, of_log, of_setting
 from stagewise.statistics import Transition
 from stagewise.table import LOGGED, declared
 
@@ -18,6 +19,10 @@ EXAMPLE = 'as {"the learning-rate drop": 3000, "the warm-up": (0, 500)}'
 AHEAD = 1
 """Gaps between checkpoints before the one that a transition's first tenth lies in, in which its cause may lie; and
 twice as many after it: an abrupt onset with a tail has its t10 too early."""
+
+
+NEAR = 0.02
+"""Part of a step by which a logged change lies apart from what curves look like at most, if both are one."""
 
 
 def known(causes: Causes) -> Causes:
@@ -39,10 +44,18 @@ def causes_in(table: pd.DataFrame, given: Causes | None = None) -> Causes:
             causes += of_log({"step": step, "learning_rate": rate} for step, rate in pairs).items()
         elif str(name) in logged and logged[str(name)].progress is None:
             causes += of_setting(str(name), pairs).items()
+    of_runs = json.loads(table.attrs.get(CHANGES, "{}"))
+    for name, at in (change for run in table["run"].unique() for change in of_runs.get(run, {}).items()):
+        causes += [] if any(_is_near(at, step) for _, step in causes) else [(name, at)]
     named: dict[str, Cause] = {}
     for name, step in dict.fromkeys(causes):
         named[numbered(name.partition(" (")[0], named)] = step
     return named
+
+
+def _is_near(one: int, step: Cause) -> bool:
+    """Whether a change that curves look like may be another one that is logged."""
+    return isinstance(step, int) and abs(one - step) <= NEAR * step
 
 
 def coincidence(one: Transition, causes: Causes, steps: np.ndarray) -> str:

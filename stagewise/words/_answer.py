@@ -7,7 +7,8 @@ import pandas as pd
 
 from stagewise.event import Context, labels_of
 from stagewise.findings import Stages
-from stagewise.table import Quantity, Role
+from stagewise.learning_rates import SEEMS
+from stagewise.table import LOGGED, Quantity, Role
 from stagewise.words._grammar import capital, count, numeral
 from stagewise.words._onsets import RESTING, Row, by_cause, cause, change, largest, level, onset, timed
 from stagewise.words._onsets import onsets as in_words
@@ -39,6 +40,9 @@ MOST = 0.5
 PART = 1 / 3
 """Part of the largest change of a head in a transition from which on others are named beside it."""
 
+COOLED = ", as where a learning rate cools down: --cause names that"
+"""Said of losses that fall to the end of a log that names no causes."""
+
 FIRST = (Role.ACCURACY, Role.LOSS, Role.SQUARED_ERROR)
 """Roles of curves whose levels are told before all others, so that a change of the loss is never left out."""
 
@@ -59,9 +63,10 @@ def answer(found: Stages) -> list[str]:
         return [f"{capital(too_few(*found.unknown))}."]
     transitions = found.table.iloc[1:].to_dict("records")
     if not transitions:
-        return ["No transition was found.", *_gradual(found), *_beside(found), *_power(found)]
+        return ["No transition was found.", *_explained(found), *_gradual(found), *_beside(found), *_power(found)]
     lead = "One transition was" if len(transitions) == 1 else f"{numeral(len(transitions))} transitions were"
-    return [f"{lead} found.", *(_transition(row, found) for row in transitions), *_beside(found), _uncertain(found)]
+    told = (_transition(row, found) for row in transitions)
+    return [f"{lead} found.", *told, *_explained(found), *_beside(found), _uncertain(found)]
 
 
 def _of_stage(found: Stages, stage: int) -> pd.DataFrame:
@@ -215,8 +220,27 @@ def _part(row: Row) -> float:
     return _size(row) / max(abs(float(row["before"])), abs(float(row["after"])))
 
 
+def _explained(found: Stages) -> list[str]:
+    """Return what was done to the run, or seems so, in place of changes that it explains, or without any."""
+    if not len(found.onsets):
+        return []
+    causes = found.context.causes
+    explained = by_cause(found.onsets, causes)
+    last = found.table["end"].max()  # what comes later was not done yet
+    done = [cause(name, causes) for name, at in causes.items() if not isinstance(at, Sequence) and at <= last]
+    named = {*explained, *(cause(name, causes) for name in found.onsets["cause"][found.onsets["onset"]])}
+    others = [what for what in done if what not in named and not what.startswith(SEEMS)]
+    return [
+        *(
+            f"{capital(what)} explains the change{'s' if number > 1 else ''} of {count(number, 'curve')}."
+            for what, number in explained.items()
+        ),
+        *([f"Done to the run, without a transition: {', '.join(others[:NAMED])}."] if others else []),
+    ]
+
+
 def _beside(found: Stages) -> list[str]:
-    """Return changes in weights alone, at times of their own, and those that the schedule alone explains."""
+    """Return episodes, changes in weights alone, at times of their own, and small ones."""
     if not len(found.onsets):
         return []
     alone = found.onsets[found.onsets["onset"] & found.onsets["starts_stage"].isna()]
@@ -224,21 +248,10 @@ def _beside(found: Stages) -> list[str]:
         alone = alone[alone["t50"] >= found.table["start_lo"].iloc[1]]
     of_weights = _of_weights(found, alone)
     lines, small = (timed(alone[which].head(NAMED), found.context) for which in (of_weights, ~of_weights))
-    causes = found.context.causes
-    explained = by_cause(found.onsets, causes)
-    last = found.table["end"].max()  # what comes later was not done yet
-    done = [cause(name, causes) for name, at in causes.items() if not isinstance(at, Sequence) and at <= last]
-    named = {*explained, *(cause(name, causes) for name in found.onsets["cause"][found.onsets["onset"]])}
-    others = [what for what in done if what not in named]
     return [
         *_episodes(found),
         *([f"In weights alone, {'; '.join(lines)}."] if lines else []),
         *([f"Beside, and small: {'; '.join(small)}."] if small else []),
-        *(
-            f"The changes of {count(number, 'curve')} at {what} are explained by that."
-            for what, number in explained.items()
-        ),
-        *([f"Done to the run, without a transition: {', '.join(others[:NAMED])}."] if others else []),
     ]
 
 
@@ -302,7 +315,16 @@ def _uncertain(found: Stages) -> str:
         finer = f"; finer checkpoints between {span(widest['start_lo'], widest['start_hi'], ' and ')} would tell most"
     last = _of_stage(found, rows[-1]["stage"])
     moving = "; the last one was not over at the end" if len(last) and np.isinf(last["t90_hi"]).mean() > MOST else ""
-    return capital(f"this is one run{moving}{finer}.")
+    cooled = COOLED if moving and _may_be_cooled(last, found) else ""
+    return capital(f"this is one run{moving}{cooled}{finer}.")
+
+
+def _may_be_cooled(onsets: pd.DataFrame, found: Stages) -> bool:
+    """Whether logged losses alone fall in the later half of a run, of which no cause is known."""
+    rows = onsets.to_dict("records")
+    losses = [row for row in rows if row["probe"] == LOGGED and "loss" in row["quantity"].lower() and not _up(row)]
+    late = 2 * onsets["t50"].min() > found.table["end"].max()
+    return bool(len(losses) == len(rows) and late and not found.context.causes)
 
 
 def headline(found: Stages) -> str:

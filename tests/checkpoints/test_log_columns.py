@@ -280,7 +280,7 @@ def test_a_run_that_diverged_under_trainer_does_not_end_at_a_loss_of_zero(
     trainer.state.save_to_json(str(tmp_path / "trainer_state.json"))
     written = json.loads((tmp_path / "trainer_state.json").read_text())["log_history"]
     assert written[-2]["loss"] == 0.0
-    with pytest.warns(UserWarning, match="loss is 0 from step 7(.0)? on, as Trainer writes nan: the run diverged"):
+    with pytest.warns(UserWarning, match="loss is 0 from step 7(.0)? on, as a trainer writes nan: the run diverged"):
         table = read_log(tmp_path / "trainer_state.json")
     loss = table[(table["quantity"] == "loss") & table["value"].notna()]
     assert loss["step"].tolist() == [1, 2, 3, 4, 5, 6]

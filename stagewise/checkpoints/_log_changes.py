@@ -1,0 +1,158 @@
+"""Changes of a run that its log shows without naming them: jumps of one row, the seam of a resumed run, batches."""
+
+import itertools
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from stagewise.checkpoints._log_roles import COUNTED
+from stagewise.learning_rates import SEEMS, Cause, numbered, of_setting
+
+FEWEST, NEAR = 30, 1.1
+"""Rows of a curve, and ratio of the steps of two neighbouring ones at most, for one row's jump to be no stage."""
+
+SIDE, LASTING, ABRUPT, SHARP = 4, 20, 2.0, 3.0
+"""Rows on either side of a jump; rows after it for which it lasts, by half at least; times by which it is larger than
+the changes on its sides, and where no other curve jumps.
+"""
+
+FACTORS = {
+    float(np.log2(np.e)): "bits in place of nats",
+    float(np.log(2)): "nats in place of bits",
+    100.0: "percent in place of shares",
+    0.01: "shares in place of percent",
+}
+"""Factors between units of one quantity; all others are powers of two, as between sums over a batch and its means."""
+
+EXACT, BATCHES = 0.02, 12
+"""Relative difference from such a factor, and the largest power of two among them."""
+
+STEADY, MANY = 0.25, 3
+"""Part of a jump by which a curve that does not take part moves at most, and curves from which on all are many."""
+
+LEAST, SIZES = 3, 8
+"""Rows for which batches have one size at least, and their sizes at most: of more there is a schedule, or packing."""
+
+Logged = tuple[pd.DataFrame, pd.DataFrame]
+"""The rows of a curve as they are logged, and those that count, by their steps."""
+
+HELD_OUT, LOSS = (re.compile(words, re.IGNORECASE) for words in ("eval|val|test|held|dev", "loss|nll|entropy"))
+
+
+class _Jump(NamedTuple):
+    """A change of a curve between two rows that stays, the levels around it, and the last one."""
+
+    name: str
+    lo: int
+    hi: int
+    before: float
+    after: float
+    last: float
+    sharp: bool
+
+    @property
+    def factor(self) -> str:
+        """The units that it may be between, if any."""
+        ratio = self.after / self.before if self.before * self.after > 0 else 0.0
+        known = next((of for factor, of in FACTORS.items() if abs(ratio / factor - 1) <= EXACT), "")
+        is_loss, beyond = bool(LOSS.search(self.name)), min(self.before, self.after) <= 1 < max(self.before, self.after)
+        power = round(abs(np.log2(ratio))) if ratio else 0
+        if not known and is_loss and 1 < power <= BATCHES and abs(abs(np.log2(ratio)) - power) <= EXACT:
+            return f"sums in place of means, or over other batches, by {2**power}"
+        return known if (beyond if "percent" in known else is_loss) else ""
+
+
+def changes_in(curves: Mapping[str, Logged]) -> dict[str, Cause]:
+    """Return what the rows of one run's curves tell: the name of a change -> its step."""
+    found: dict[str, Cause] = {}
+    for whole, kept in curves.values():
+        found = {**_seams(whole, kept), **found}
+    numbers = {name: kept.dropna(subset="value") for name, (_, kept) in curves.items()}
+    moving = {name: rows for name, rows in numbers.items() if len(rows) >= FEWEST and np.ptp(rows["value"]) > 0}
+    jumps = [jump for name, rows in moving.items() for jump in _jumps(name, rows)]
+    lost = [(name, step) for name, (_, kept) in curves.items() for step in kept["step"][kept["value"].isna()][:1]]
+    for one in jumps:
+        together = {other.name: other for other in jumps if one.lo < other.hi and other.lo < one.hi}
+        ended = [f"the nan of {name}" for name, step in lost if one.lo < step <= one.hi]
+        if name := next(iter(ended), _named(one, together, moving)):
+            found.setdefault(name, round((one.lo + one.hi) / 2))
+    return found
+
+
+def _jumps(name: str, rows: pd.DataFrame) -> Iterator[_Jump]:
+    steps, values = rows["step"].to_numpy(), rows["value"].to_numpy(float)
+    moves = np.pad(np.abs(np.diff(values)), SIDE, constant_values=np.inf)
+    around = np.lib.stride_tricks.sliding_window_view(moves, 2 * SIDE + 1)
+    move, others = around[:, SIDE], np.delete(around, SIDE, axis=1).max(axis=1)
+    for i in np.flatnonzero((move > ABRUPT * others) & (steps[1:] <= NEAR * steps[:-1])).tolist():
+        sides = values[i - 2 : i + 1], values[i + 1 : i + 4], values[i + 1 :][:LASTING], values[-LASTING:]
+        before, after, later, last = (float(np.median(part)) for part in sides)
+        if (later - before) * np.sign(after - before) >= abs(values[i + 1] - values[i]) / 2:
+            yield _Jump(name, int(steps[i]), int(steps[i + 1]), before, after, last, bool(move[i] > SHARP * others[i]))
+
+
+def _named(one: _Jump, together: Mapping[str, _Jump], curves: Mapping[str, pd.DataFrame]) -> str:
+    """Say what a jump looks like; nothing where it may be learning."""
+    if len(together) == len(curves) >= MANY:
+        return f"{SEEMS} a change of the run, as all {len(curves)} curves jump within one row,"
+    if one.factor and all(other.factor == one.factor for other in together.values()):
+        return f"{SEEMS} {one.factor} in {one.name}, which jumps within one row,"
+    losses = [name for name in curves if LOSS.search(name)]
+    steady = [name for name in losses if HELD_OUT.search(name) and name not in together and _stays(curves[name], one)]
+    if one.name not in losses or not one.sharp:
+        return ""
+    other = f"{SEEMS} other data or another measure of {one.name}, which jumps within one row"
+    if steady and not HELD_OUT.search(one.name):
+        return f"{other} without {steady[0]},"
+    return f"{other} and falls on," if {*losses} <= together.keys() and one.after > max(one.before, one.last) else ""
+
+
+def _stays(rows: pd.DataFrame, jump: _Jump) -> bool:
+    """Whether a curve moves by little while another one jumps."""
+    before, after = rows["value"][rows["step"] <= jump.lo][-2:], rows["value"][rows["step"] >= jump.hi][:2]
+    return bool(abs(after.mean() - before.mean()) <= STEADY * abs(jump.after - jump.before))
+
+
+def _seams(rows: pd.DataFrame, kept: pd.DataFrame) -> dict[str, Cause]:
+    """Return where a run was resumed at an earlier step, of whose rows those that count are `kept`."""
+    logged, steps = rows["step"].to_numpy(), kept["step"].to_numpy()
+    again = logged[1:][np.diff(logged) < 0] if len(kept) < len(rows) else logged[:0]
+    places = np.unique(np.searchsorted(steps, again)).tolist()
+    return _resumed((steps[at - 1], steps[at]) for at in places if at > 0)
+
+
+def _resumed(ends: Iterable[tuple[int, int]]) -> dict[str, Cause]:
+    found: dict[str, Cause] = {}
+    for last, first in ends:
+        found[numbered("the resumption of the run", found)] = round((last + first) / 2)
+    return found
+
+
+def columns_in(frame: pd.DataFrame, at: Any, runs: Collection[str]) -> dict[str, Cause]:
+    """Return where what a run reads in a step changes, by columns that count it, and where a part follows another."""
+    found: dict[str, Cause] = {}
+    for name in frame.columns.drop(at):
+        counts = {*re.findall("[a-z]+", str(name).lower())} & COUNTED and pd.api.types.is_numeric_dtype(frame[name])
+        if counts or str(name).lower() in runs:
+            rows = frame[[name]].assign(step=pd.to_numeric(frame[at], errors="coerce")).dropna()
+            rows = rows.drop_duplicates("step").sort_values("step", kind="stable")
+            found |= (_batches if counts else _parts)(str(name), rows["step"].to_numpy(), rows[name].to_numpy())
+    return found
+
+
+def _parts(name: str, steps: np.ndarray, labels: np.ndarray) -> dict[str, Cause]:
+    places = np.flatnonzero(labels[1:] != labels[:-1]).tolist()
+    follow = len(places) < len({*labels})
+    return _resumed((steps[i], steps[i + 1]) for i in places if follow)
+
+
+def _batches(name: str, steps: np.ndarray, counts: np.ndarray) -> dict[str, Cause]:
+    sizes = (np.diff(counts) / np.diff(steps)).round(6)
+    lasting = [len([*of]) for _, of in itertools.groupby(sizes.tolist())]
+    if not 1 < len(lasting) <= SIZES or min(lasting) < LEAST or sizes.min() <= 0:
+        return {}
+    middles = (steps[1:] + steps[:-1]) / 2
+    return of_setting(f"{name} a step", zip(middles.tolist(), sizes.tolist(), strict=True))
