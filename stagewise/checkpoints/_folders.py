@@ -3,7 +3,7 @@
 import dataclasses
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,8 +25,20 @@ from stagewise.checkpoints._weight_names import (
     names_of,
     stem,
 )
-from stagewise.checkpoints.names import COPY, ENDINGS, GIVE_PARSE, Coordinates, Parse, Reading, read_names, told
-from stagewise.checkpoints.sources import TRAINER, Entry, Source
+from stagewise.checkpoints.names import (
+    COPY,
+    END,
+    ENDINGS,
+    GIVE_PARSE,
+    UPDATES,
+    Coordinates,
+    Parse,
+    Reading,
+    is_step,
+    read_names,
+    told,
+)
+from stagewise.checkpoints.sources import STEP, TRAINER, Entry, Source
 from stagewise.recipe import rebuild
 
 PART = "a part of one model"
@@ -48,7 +60,11 @@ def in_folder(folder: Path, parse: Parse | str | None = None) -> Source:
     found = {path: at for path, reading in readings.items() if (at := reading.at)}
     folders = [path for path in found if not is_file(path)]
     entries = [of_path(path, found[path]) for path in folders or found]
-    ignored = [path.name for path in candidates if path not in found]
+    if last := _final(folder, found.values()):
+        entries.append(of_path(folder, last))
+        of_it = Reading(last, why=f"{TRAINER} beside it says")
+        readings |= {path: of_it for path in candidates if path.name in chosen_files([path.name])}
+    ignored = [path.name for path in candidates if not readings[path].at]
     name = Path(os.path.abspath(folder)).name  # "." has no name of its own
     parts = [path for path, reading in readings.items() if reading.why == PART]
     if not entries and parse is None and (parts or chosen_files(path.name for path in folder.iterdir())):
@@ -69,6 +85,14 @@ def in_folder(folder: Path, parse: Parse | str | None = None) -> Source:
     rows = [(path.name, each) for path, each in readings.items() if each.at or is_file(path) or holds_weights(path)]
     beside = partial(_first_in, (folder, *reversed(folders)))
     return Source(name, tuple(entries), ignored=tuple(ignored), beside=beside, names=tuple(told(rows)))
+
+
+def _final(folder: Path, others: Collection[Coordinates]) -> Coordinates | None:
+    """Return the step of the model that a trainer saved above its checkpoints, where its record says a later one."""
+    record = (_beside(folder / TRAINER) or {}) if holds_weights(folder) else {}
+    step = int(record[STEP]) if is_step(record.get(STEP)) else 0
+    later = all(at.step < step and not at.branch for at in others)
+    return Coordinates(step) if later and others and chosen_files(path.name for path in folder.iterdir()) else None
 
 
 def _first_in(places: Sequence[Path], file: str) -> Path | None:
@@ -102,7 +126,12 @@ def _read(paths: Sequence[Path], parse: Parse | str | None) -> dict[Path, Readin
         readings |= zip(numbers, read_names([path.name for path in numbers]), strict=True)
     readings |= dict.fromkeys(states, Reading(None, why="it holds the state of a training"))
     readings |= dict.fromkeys(parts, Reading(None, why=PART))
+    steps = {reading.at.step for reading in readings.values() if reading.at}
     readings |= dict.fromkeys(copies, Reading(None, why="a copy, or no step of the training"))
+    for path, each in names_of([path for path in copies if END.search(path.name)]).items():
+        if each.at and each.kind in UPDATES and each.at.step not in steps:
+            readings[path] = each
+            steps.add(each.at.step)
     return {path: readings[path] for path in paths}
 
 

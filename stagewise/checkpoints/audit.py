@@ -1,9 +1,11 @@
 """Faults of a series before any measurement: missing, repeated, damaged, misplaced and deviating checkpoints."""
 
+import bisect
 import contextlib
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import pairwise
+from functools import partial
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ from stagewise import models
 from stagewise.checkpoints import _checksums as checksums
 from stagewise.checkpoints._architectures import UnknownModelError
 from stagewise.checkpoints._comparisons import at_entry, other_steps, read_each, unusual
+from stagewise.checkpoints._digest import bytes_of
 from stagewise.checkpoints._path_rules import FIRST_UPDATE
 from stagewise.checkpoints._step_gaps import missing_steps
 from stagewise.checkpoints._table_file import read_json
@@ -24,13 +27,16 @@ from stagewise.checkpoints.sources import STEP, TRAINER, Entry, Source, architec
 VOLATILE = {"_name_or_path", "transformers_version", "torch_dtype", "dtype", "use_cache"}
 """Fields of a config that may change without changing the model."""
 
+MARKERS = ("latest_checkpointed_iteration.txt", "latest", "last_checkpoint")
+"""Files in which Megatron, DeepSpeed and detectron2 name the last checkpoint."""
+
 TRAINED_TO, SAVED_EVERY = "max_steps", "save_steps"
 """Fields of its plan that Trainer writes beside every checkpoint."""
 
 UNREAD = (Kind.NO_WEIGHTS, Kind.DAMAGED, Kind.NOT_ONLY_WEIGHTS)
 
 MOST_DUE = 1000
-"""Steps that a trainer still meant to save and that are named one by one."""
+"""Steps that a trainer still meant to save, at most: of more it saved others."""
 
 
 def audit(source: Source | str | Path, *, weights: bool = True, architecture: Any = None, fit: bool = True) -> Audit:
@@ -107,13 +113,13 @@ def _of_steps(source: Source) -> Iterator[Finding]:
                 yield Finding(Kind.REPEATED_STEP, (step,), tuple(labels), branch)
         steps = sorted(by_step)
         missing = sorted(set(source.promised) - set(steps)) if source.promised else missing_steps(steps)
-        for step in missing:
-            yield Finding(Kind.MISSING_STEP, (step,), branch=branch)
+        for _, gap in groupby(missing, partial(bisect.bisect, steps)):
+            yield Finding(Kind.MISSING_STEP, tuple(gap), branch=branch)
         yield from _of_names(source, entries)
         if why := written_backwards(sorted(entries, key=lambda entry: entry.at.step)):
             yield Finding(Kind.OTHER_ORDER, tuple(steps), branch=branch, reason=why)
-    for step in source.lost:
-        yield Finding(Kind.MISSING_STEP, (step,), reason="the run was trained beyond it")
+    if source.lost:
+        yield Finding(Kind.MISSING_STEP, source.lost, reason="the run was trained beyond it")
 
 
 def _of_names(source: Source, entries: Sequence[Entry]) -> Iterator[Finding]:
@@ -131,7 +137,7 @@ def _of_names(source: Source, entries: Sequence[Entry]) -> Iterator[Finding]:
 
 
 def _told_of(folder: Path, conventions: Collection[str], steps: Collection[int]) -> dict[int, str]:
-    """Return the steps of which a list of checksums tells, or the states of a training beside its weights."""
+    """Return the steps of which a list of checksums tells, a marker, or the states of a training beside its weights."""
     told: dict[int, str] = {}
     for name in checksums.listed(folder):
         if convention(name) in conventions and (at := read_names([stem(Path(name))])[0].at):
@@ -140,6 +146,10 @@ def _told_of(folder: Path, conventions: Collection[str], steps: Collection[int])
     for path in folder.iterdir():
         if TRAINING.match(path.name) and is_file(path) and (at := read_names([stem(path)])[0].at):
             states.setdefault(convention(path.name), {})[at.step] = path.name
+    for marker in (folder / name for name in MARKERS):
+        name = bytes_of(marker).decode(errors="replace").strip() if marker.is_file() else ""
+        if at := read_names([stem(Path(name))])[0].at:
+            told[at.step] = marker.name
     # Other numbers, as of the processes that took part, are hardly steps of the series.
     return told | {step: name for of in states.values() if {*of} & {*steps} - {0} for step, name in of.items()}
 
@@ -170,14 +180,11 @@ def _of_plan(source: Source, last: int, every: int) -> Iterator[Finding]:
     steps = {entry.at.step for entry in source.entries}
     if len(steps) < 2:
         return
-    saved_others = any(step % every for step in steps)
-    due = range(max(steps) + every, last + 1, every)
-    if saved_others or last - max(steps) > MOST_DUE * every:
-        due = range(last, last + 1)
-    for step in due:
-        if step > max(steps):
-            why = f"training was planned to step {last}; it was interrupted, or the checkpoint is gone"
-            yield Finding(Kind.MISSING_STEP, (step,), reason=why)
+    every_one = not any(step % every for step in steps) and last - max(steps) <= MOST_DUE * every
+    due = tuple(range(max(steps) + every, last + 1, every)) if every_one else (last,)
+    if due and last > max(steps):
+        why = f"training was planned to step {last}; it was interrupted, or the checkpoint is gone"
+        yield Finding(Kind.MISSING_STEP, due, reason=why)
 
 
 def _of_hashes(source: Source) -> Iterator[Finding]:

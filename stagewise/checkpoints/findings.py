@@ -22,7 +22,7 @@ class Kind(enum.StrEnum):
     """The kinds of faults."""
 
     MISSING_STEP = "missing step"
-    """A step that the plan or the spacing of its neighbours implies is missing."""
+    """Steps of a gap that the plan or the spacing of its neighbours implies are missing."""
     REPEATED_STEP = "repeated step"
     """Two checkpoints have the same step."""
     OUT_OF_ORDER = "out of order"
@@ -162,13 +162,19 @@ class Audit:
         return json.dumps(self.plain, indent=2)
 
 
+def _gap(finding: Finding) -> str:
+    """Name several steps by both ends."""
+    return " of ".join(filter(None, (f"steps from {finding.steps[0]} to {finding.steps[-1]}", finding.branch)))
+
+
 def _sentence(finding: Finding) -> str:
     """Describe a finding in a sentence."""
     step = " of ".join(filter(None, (f"step {', '.join(map(str, finding.steps[:1]))}", finding.branch)))
     labels, other = ", ".join(finding.checkpoints), finding.other_step
     match finding.kind:
         case Kind.MISSING_STEP:
-            return f"{step} is missing" + (f": {finding.reason}" if finding.reason else "")
+            number, why = len(finding.steps), f": {finding.reason}" if finding.reason else ""
+            return f"{step} is missing{why}" if number == 1 else f"{number} {_gap(finding)} are missing{why}"
         case Kind.UNFINISHED:
             return f"the run has come to {step} of {other}"
         case Kind.LEFT_ASIDE:

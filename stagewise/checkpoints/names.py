@@ -47,6 +47,9 @@ PASSED = ("iteration", "batch", "epoch", "measure", "date", "tokens")
 COPY = r"(?i)(?<![a-z])(?:last|latest|best|final|init|initial|tmp|temp|ema|swa)(?![a-z])"
 """Words of copies beside the checkpoints of a series, whatever number they have, as Lightning's last-v1."""
 
+END = re.compile(r"(?i)[-_.]?(?:last|final|best)(?=\.[a-z]+$|$)")
+"""The ending of the name of a checkpoint that some trainers write for the last or the best one of a series."""
+
 NUMBER = re.compile(
     r"(?P<value>\d{1,3}(?:[_,]\d{3})+(?!\d)|\d+(?:\.\d+)?(?:e[-+]?\d{1,2}(?![a-z\d]))?)"
     r"(?P<unit>(?:[kKmMbBtTG]|[kKmMBG](?P<tokens>[Tt]))(?![A-Za-z])|[kKmMB](?=(?:[Ss]tep|[Ii]ter|[Uu]pdate|[Tt]oken)s?)|)"
@@ -212,7 +215,7 @@ def convention(name: str) -> str:
     >>> convention("epoch=3-step=400-v1.ckpt"), convention("step-1195k-token-2.5T")
     ('epoch=#-step=#.ckpt', 'step-#-token-#')
     """
-    name = AGAIN.sub("", name)
+    name = END.sub("", AGAIN.sub("", name))
     for number in reversed(_numbers(name)):
         name = f"{name[: number.first]}#{name[number.end :]}"
     return re.sub(r"(?<![A-Za-z])(?:nan|inf)(?![A-Za-z])", "#", name)

@@ -1,6 +1,7 @@
 """Folders of checkpoints: which files and folders in them are of the series."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from torch.multiprocessing.spawn import spawn
 
 from stagewise import models as model
 from stagewise.checkpoints._folders import in_folder
+from stagewise.checkpoints.audit import audit
 from stagewise.checkpoints.series import find, open_series
 from tests.checkpoints.test_sources import CONFIG, native, put
 
@@ -119,3 +121,84 @@ def test_a_folder_of_orbax_s_manager_is_called_by_its_tool(tmp_path: Path) -> No
         manager.wait_until_finished()
     with pytest.raises(FileNotFoundError, match="holds weights of orbax: restore it"):
         in_folder(tmp_path)
+
+
+@pytest.mark.parametrize("ending", ["-last", "-final", "_best", ".last"])
+@pytest.mark.parametrize("twin", [True, False])
+def test_a_name_that_ends_as_the_last_or_the_best_one_counts_by_its_step(
+    ending: str, twin: bool, tmp_path: Path
+) -> None:
+    for name in ("model_step10", "model_step20", f"model_step30{ending}", *(["model_step30"] if twin else [])):
+        torch.save(model.weights(native(len(name))), tmp_path / f"{name}.pt")
+    source = in_folder(tmp_path)
+    assert [entry.at.step for entry in source.entries] == [10, 20, 30]
+    assert source.ignored == ((f"model_step30{ending}.pt",) if twin else ())
+    assert audit(source, weights=False, architecture=CONFIG).clean
+
+
+@pytest.mark.parametrize("name", ["last-v1.ckpt", "tmp-step40.pt", "step40-ema.pt", "best.pt", "final_2.pt"])
+def test_copies_without_a_step_and_other_weights_of_one_are_none_of_the_series(name: str, tmp_path: Path) -> None:
+    for each in ("step10.pt", "step20.pt", name):
+        torch.save(model.weights(native(len(each))), tmp_path / each)
+    assert [entry.at.step for entry in in_folder(tmp_path).entries] == [10, 20]
+
+
+@pytest.mark.parametrize(
+    ("marker", "text"),
+    [("latest_checkpointed_iteration.txt", "30\n"), ("latest", "global_step30"), ("last_checkpoint", "model_30.pth")],
+)
+@pytest.mark.parametrize("last", [20, 30])
+def test_a_marker_that_names_a_later_step_is_told_and_no_checkpoint(
+    marker: str, text: str, last: int, tmp_path: Path
+) -> None:
+    for step in (0, 10, last):
+        torch.save(model.weights(native(step)), tmp_path / f"model_{step}.pt")
+    (tmp_path / marker).write_text(text)
+    findings = audit(find(tmp_path), weights=False, architecture=CONFIG).findings
+    told = [one.message for one in findings]
+    assert told == ([] if last == 30 else [f"step 30 is missing: {marker} tells of it"])
+
+
+SCHEDULES = {
+    "doubling": [0, *(2**k for k in range(10))],
+    "paired": [step + more for step in (16, 32, 64, 128) for more in (0, 1)],
+    "even": [*range(0, 1100, 100)],
+}
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_a_schedule_misses_nothing(name: str, tmp_path: Path) -> None:
+    for step in SCHEDULES[name]:
+        torch.save(model.weights(native(step)), tmp_path / f"step_{step}.pt")
+    assert audit(find(tmp_path), weights=False, architecture=CONFIG).clean
+
+
+def test_a_gap_is_one_line_with_both_ends(tmp_path: Path) -> None:
+    for step in {*range(100, 2100, 100)} - {500, 600, 700, 1500}:
+        torch.save(model.weights(native(step)), tmp_path / f"step_{step}.pt")
+    findings = audit(find(tmp_path), weights=False, architecture=CONFIG).findings
+    assert [one.message for one in findings] == ["3 steps from 500 to 700 are missing", "step 1500 is missing"]
+
+
+@pytest.mark.parametrize("recorded", [400, 300, None])
+def test_a_final_model_above_the_checkpoints_is_the_last_step_where_the_trainer_says_a_later_one(
+    recorded: int | None, clean: Path, tmp_path: Path
+) -> None:
+    first, last = sorted(clean.iterdir())[:2]
+    for step in (100, 200, 300):
+        shutil.copytree(first, tmp_path / f"checkpoint-{step}", ignore=shutil.ignore_patterns("trainer_state.json"))
+    shutil.copy(last / "model.safetensors", tmp_path)
+    if recorded is not None:
+        (tmp_path / "trainer_state.json").write_text(json.dumps({"global_step": recorded, "log_history": []}))
+    series = open_series(tmp_path)
+    later = recorded == 400
+    assert series.steps == ((100, 200, 300, 400) if later else (100, 200, 300))
+    assert series.source is not None
+    expected = (
+        "step 400, which trainer_state.json beside it says" if later else "left out: no number in it counts updates"
+    )
+    assert series.source.names == (f"model.safetensors -> {expected}",)
+    if later:
+        whole = open_series(last.parent, steps=[int(last.name.removeprefix("checkpoint-"))])
+        (step,) = whole.steps
+        assert all(torch.equal(series.weights(400)[name], held) for name, held in whole.weights(step).items())
