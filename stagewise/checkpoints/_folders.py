@@ -25,19 +25,7 @@ from stagewise.checkpoints._weight_names import (
     names_of,
     stem,
 )
-from stagewise.checkpoints.names import (
-    COPY,
-    END,
-    ENDINGS,
-    GIVE_PARSE,
-    UPDATES,
-    Coordinates,
-    Parse,
-    Reading,
-    is_step,
-    read_names,
-    told,
-)
+from stagewise.checkpoints.names import COPY, END, ENDINGS, GIVE_PARSE, Coordinates, Parse, Reading, read_names, told
 from stagewise.checkpoints.sources import STEP, TRAINER, Entry, Source
 from stagewise.recipe import rebuild
 
@@ -89,8 +77,7 @@ def in_folder(folder: Path, parse: Parse | str | None = None) -> Source:
 
 def _final(folder: Path, others: Collection[Coordinates]) -> Coordinates | None:
     """Return the step of the model that a trainer saved above its checkpoints, where its record says a later one."""
-    record = (_beside(folder / TRAINER) or {}) if holds_weights(folder) else {}
-    step = int(record[STEP]) if is_step(record.get(STEP)) else 0
+    step = of_path(folder, Coordinates(0)).recorded.get(STEP, 0)
     later = all(at.step < step and not at.branch for at in others)
     return Coordinates(step) if later and others and chosen_files(path.name for path in folder.iterdir()) else None
 
@@ -129,7 +116,7 @@ def _read(paths: Sequence[Path], parse: Parse | str | None) -> dict[Path, Readin
     steps = {reading.at.step for reading in readings.values() if reading.at}
     readings |= dict.fromkeys(copies, Reading(None, why="a copy, or no step of the training"))
     for path, each in names_of([path for path in copies if END.search(path.name)]).items():
-        if each.at and each.kind in UPDATES and each.at.step not in steps:
+        if each.at and each.at.step not in steps:
             readings[path] = each
             steps.add(each.at.step)
     return {path: readings[path] for path in paths}

@@ -22,22 +22,19 @@ the changes on its sides, and where no other curve jumps.
 FACTORS = {
     float(np.log2(np.e)): "bits in place of nats",
     float(np.log(2)): "nats in place of bits",
-    100.0: "percent in place of shares",
-    0.01: "shares in place of percent",
+    **{100.0**sign: "percent in place of shares, or the reverse," for sign in (1, -1)},
+    **{2.0**power: "sums in place of means, or other batches," for power in range(-12, 13) if abs(power) > 1},
 }
-"""Factors between units of one quantity; all others are powers of two, as between sums over a batch and its means."""
+"""Factors between units of one quantity, or of a sum over a batch and its mean."""
 
-EXACT, BATCHES = 0.02, 12
-"""Relative difference from such a factor, and the largest power of two among them."""
+EXACT = 0.02
+"""Relative difference from such a factor."""
 
 STEADY, MANY = 0.25, 3
 """Part of a jump by which a curve that does not take part moves at most, and curves from which on all are many."""
 
 LEAST, SIZES = 3, 8
 """Rows for which batches have one size at least, and their sizes at most: of more there is a schedule, or packing."""
-
-Logged = tuple[pd.DataFrame, pd.DataFrame]
-"""The rows of a curve as they are logged, and those that count, by their steps."""
 
 HELD_OUT, LOSS = (re.compile(words, re.IGNORECASE) for words in ("eval|val|test|held|dev", "loss|nll|entropy"))
 
@@ -56,17 +53,14 @@ class _Jump(NamedTuple):
     @property
     def factor(self) -> str:
         """The units that it may be between, if any."""
-        ratio = self.after / self.before if self.before * self.after > 0 else 0.0
+        ratio = self.after / self.before if self.before * self.after > 0 else 1.0
         known = next((of for factor, of in FACTORS.items() if abs(ratio / factor - 1) <= EXACT), "")
-        is_loss, beyond = bool(LOSS.search(self.name)), min(self.before, self.after) <= 1 < max(self.before, self.after)
-        power = round(abs(np.log2(ratio))) if ratio else 0
-        if not known and is_loss and 1 < power <= BATCHES and abs(abs(np.log2(ratio)) - power) <= EXACT:
-            return f"sums in place of means, or over other batches, by {2**power}"
-        return known if (beyond if "percent" in known else is_loss) else ""
+        shares = min(self.before, self.after) <= 1 < max(self.before, self.after)
+        return known if (shares if "percent" in known else LOSS.search(self.name)) else ""
 
 
-def changes_in(curves: Mapping[str, Logged]) -> dict[str, Cause]:
-    """Return what the rows of one run's curves tell: the name of a change -> its step."""
+def changes_in(curves: Mapping[str, tuple[pd.DataFrame, pd.DataFrame]]) -> dict[str, Cause]:
+    """Return what one run's curves, as logged and by the rows that count, tell: the name of a change -> its step."""
     found: dict[str, Cause] = {}
     for whole, kept in curves.values():
         found = {**_seams(whole, kept), **found}

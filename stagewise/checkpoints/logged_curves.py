@@ -112,7 +112,7 @@ def read_log(
     frame = _log_columns.without_filtered(_a_column_a_part(frame, at), at)
     rows = []
     of_quantity: dict[str, list[np.ndarray]] = {}
-    of_run: dict[str, dict[str, _log_changes.Logged]] = {}
+    of_run: dict[str, dict[str, tuple[pd.DataFrame, pd.DataFrame]]] = {}
     for column, curve in _curves(_a_row_a_value(frame, at), at, "run" if run is None else run):
         name, head = head_of(plain_name(column))
         is_done = is_rate(name) or is_setting(name)

@@ -223,14 +223,6 @@ def _others(scores: int) -> list[str]:
     return [f"and {scores - SHOWN} others"] if scores > SHOWN else []
 
 
-def with_causes(onsets: pd.DataFrame, causes: Causes) -> list[str]:
-    """Say how many scores changed with what was done to the run, beside the onsets; nothing where there are none."""
-    if onsets.empty or not onsets["onset"].any():
-        return []
-    counted = by_cause(onsets, causes).items()
-    return [f"not counted: {number} more that may come from {what}" for what, number in counted]
-
-
 def by_cause(onsets: pd.DataFrame, causes: Causes) -> dict[str, int]:
     """Return how many scores changed with each known cause, by its name and step."""
     coincide = onsets[onsets["verdict"] == OnsetVerdict.COINCIDES]

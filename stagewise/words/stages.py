@@ -19,7 +19,6 @@ from stagewise.words._onsets import (
     not_judged,
     onsets,
     timed,
-    with_causes,
 )
 from stagewise.words._times import at, interval, span, written
 
@@ -70,7 +69,7 @@ def stages(found: Stages) -> list[str]:
         reasons = zip(points["reference"], turning_points(points, context), strict=True)
         why = [*(f"{name} {reason}" for name, reason in reasons), *no_onsets(onsets, context)]
         lines += ["no separate stages:", *(f"  {line}" for line in why)]
-    return [*lines, *with_causes(onsets, context.causes), *not_judged(onsets, context)]
+    return [*lines, *not_judged(onsets, context)]
 
 
 def _half_way(row: Row) -> str:

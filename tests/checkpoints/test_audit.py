@@ -272,7 +272,7 @@ def test_the_last_checkpoints_that_trainer_planned_are_missed(clean: Path, tmp_p
     assert (found.kind, found.steps) == (Kind.MISSING_STEP, (64,))
     for step in (1, 2, 4):
         shutil.rmtree(folder / f"checkpoint-{step}")
-    assert [one.steps for one in audited(folder).findings] == [(56,), (64,)]
+    assert [one.steps for one in audited(folder).findings] == [(56, 64)]
 
 
 def test_every_listed_file_of_a_run_that_is_damaged_is_named_and_so_is_a_list(

@@ -40,9 +40,12 @@ MOVES = {"train_loss": -0.3, "val_loss": -0.28, "acc": 0.08, "val_acc": 0.07, "n
 JUMPS: dict[str, tuple[str, dict[str, np.ndarray]]] = {
     "nats to bits": ("bits in place of nats in loss", {"loss": loss(5) * np.where(LATE, BIT, 1)}),
     "bits to nats": ("nats in place of bits in loss", {"loss": loss(5) * np.where(LATE, 1, BIT), "val_loss": loss(6)}),
-    "a sum": ("by 32 in loss", {"loss": loss(7) * np.where(LATE, 32, 1), "val_loss": loss(8)}),
-    "a mean": ("by 8 in loss", {"loss": loss(7) * np.where(LATE, 1, 8)}),
-    "percent": ("percent in place of shares in acc", {"acc": score(9) * np.where(LATE, 100, 1)}),
+    "a sum": (
+        "sums in place of means, or other batches, in loss",
+        {"loss": loss(7) * np.where(LATE, 32, 1), "val_loss": loss(8)},
+    ),
+    "a mean": ("sums in place of means, or other batches, in loss", {"loss": loss(7) * np.where(LATE, 1, 8)}),
+    "percent": ("percent in place of shares, or the reverse, in acc", {"acc": score(9) * np.where(LATE, 100, 1)}),
     "other data": (
         "other data or another measure of train_loss, which jumps within one row without eval_loss",
         {"train_loss": loss(10) - 0.4 * LATE, "eval_loss": loss(11, 0.1)},

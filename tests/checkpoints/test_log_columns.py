@@ -293,6 +293,21 @@ def test_a_loss_that_fades_to_zero_is_none_of_trainers_nan() -> None:
     assert table[table["quantity"] == "loss"]["value"].tolist() == losses
 
 
+@pytest.mark.parametrize("value", [2.88, 10.825])
+def test_a_loss_that_has_one_value_from_a_row_on_is_as_nan(value: float) -> None:
+    losses = 3 - np.arange(60) / 100 + np.random.default_rng(0).normal(0, 0.01, 60)
+    with pytest.warns(UserWarning, match=f"eval_loss is {value} from step 40(.0)? on, as a trainer writes nan"):
+        table = read_log({"step": range(60), "eval_loss": np.where(np.arange(60) < 40, losses, value)})
+    assert table["value"].notna().sum() == 40
+
+
+def test_a_loss_of_few_digits_and_one_that_is_logged_again_until_it_is_measured_are_none_of_nan() -> None:
+    fades = np.round(np.exp(-np.arange(60) / 10), 2)
+    again = np.repeat(3 - np.arange(6) / 10, 10)
+    table = read_log({"step": range(60), "loss": fades, "val_loss": again, "accuracy": 1 - fades})
+    assert table["value"].notna().all()
+
+
 @pytest.mark.parametrize("sign", [" ± ", "±", " +/- "])
 @pytest.mark.parametrize("name", ["log.csv", "log.json"])
 def test_an_error_in_the_cell_of_its_value_is_its_error(name: str, sign: str, tmp_path: Path) -> None:

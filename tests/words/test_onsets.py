@@ -114,15 +114,9 @@ def test_what_changed_with_a_cause_is_counted_by_the_cause() -> None:
     causes: Causes = {"the warm-up": (0, 100), "a restart": 9}
     rate = "the warm-up, until step 100"
     onsets = pd.DataFrame({"verdict": verdicts, "cause": ["", "the warm-up", "the warm-up", "a restart"]})
-    onsets["onset"] = onsets["verdict"] == "onset"
     assert onset_words.without_onset(onsets, causes) == (
         f"4 scores were examined, 3 of them without onset: 2 may come from {rate}, 1 may come from a restart at step 9."
     )
-    assert onset_words.with_causes(onsets, causes) == [
-        f"not counted: 2 more that may come from {rate}",
-        "not counted: 1 more that may come from a restart at step 9",
-    ]
-    assert onset_words.with_causes(onsets[1:], causes) == []  # `no_onsets` has the reasons
 
 
 @pytest.mark.parametrize(("t90", "words"), [(900 * (1 - 1e-12), ", not over yet"), (899.0, ", perhaps not over yet")])
