@@ -3,14 +3,19 @@
 import contextvars
 import io
 import sys
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from stagewise.bars import bar, silence
 from stagewise.checkpoints.logged_curves import read_log
 from stagewise.findings import onsets
 from stagewise.findings.onsets import find_onsets
+from stagewise.reporting._logged import logged_folders
+from stagewise.reporting._measured_runs import report_seeds
+from stagewise.reporting.page import report
 
 
 class Terminal(io.StringIO):
@@ -54,3 +59,25 @@ def test_silence_stays_once_asked_for() -> None:
         return bool(bar("search", 1, "curve").disable)
 
     assert contextvars.Context().run(asked_twice)
+
+
+@pytest.mark.parametrize("silent", [False, True])
+@pytest.mark.parametrize("runs", [1, 2])
+def test_the_drawing_has_a_bar_of_its_own_behind_that_of_the_search(
+    silent: bool, runs: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    noise = np.random.default_rng(0).standard_normal(40)
+    rows = [{"step": step, "seed": seed, "loss": noise[step] + seed} for seed in range(runs) for step in range(40)]
+    pd.DataFrame(rows).to_csv(tmp_path / "log.csv", index=False)
+    folders = logged_folders(tmp_path / "log.csv", tmp_path / "run")
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+    monkeypatch.setattr(onsets, "LONG", 10)
+
+    def draw() -> None:
+        silence(silent)
+        report(folders[0]) if runs == 1 else report_seeds(folders, tmp_path / "report")
+
+    contextvars.Context().run(draw)
+    text = terminal.getvalue()
+    assert ("drawing" in text) != silent
+    assert silent or text.rindex("transitions") < text.index("drawing")

@@ -16,10 +16,10 @@ from stagewise.checkpoints._log_lines import KEYS
 
 PLAIN = r"[-+]?(\d{1,3}(,\d{3})+|\d+)?(\.\d*)?([eE][-+]?\d+)?"
 WRITTEN = re.compile(
-    rf"\s*(?:(?P<plain>{PLAIN})\s*(?P<percent>%?)|(?P<special>[-+]?(?i:nan|inf|infinity))"
+    rf"\s*(?:(?P<blank>-+|[\u2013\u2014])|(?P<plain>{PLAIN})\s*(?P<percent>%?)|(?P<special>[-+]?(?i:nan|inf|infinity))"
     r"|tensor\((?P<tensor>[^,()]+).*\))\s*"
 )
-"""Numbers as a log may hold them: with a comma between thousands, in percent, none, or as torch prints a tensor."""
+"""Numbers as a log may hold them: with commas between thousands, in percent, as torch prints a tensor, nan, or none."""
 
 THOUSANDS = r"^\s*(?P<number>\d[\d,_]*(?:\.\d+)?)\s*(?P<unit>[kKmMbB])?\s*$"
 UNITS = {"k": 1e3, "m": 1e6, "b": 1e9}
@@ -64,7 +64,7 @@ def _written(text: Any) -> float:
     match = WRITTEN.fullmatch(str(text))
     if match is None:
         raise ValueError(text)
-    if number := match["tensor"] or match["special"]:
+    if number := match["tensor"] or match["special"] or (match["blank"] and "nan"):
         return float(number)
     return float(match["plain"].replace(",", "")) / (100 if match["percent"] else 1)
 

@@ -11,6 +11,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from stagewise import plot
+from stagewise.bars import bar
 from stagewise.checkpoints.run_folder import table_file
 from stagewise.findings import Stages, head_roles, with_roles
 from stagewise.findings.batch_familiarity import BatchFamiliarity
@@ -117,13 +118,16 @@ def curve_parts(
     drawable: Callable[[pd.DataFrame], object] = len,
 ) -> Iterator[Part]:
     """Yield a section a quantity that all runs have: its curves in one figure."""
-    for probe, name in table[["probe", "quantity"]].drop_duplicates().itertuples(index=False):
-        rows = select(table, probe, name)
-        if rows["run"].nunique() == table["run"].nunique() and rows["value"].notna().any() and drawable(rows):
-            identity = identifier(f"{probe}-{name}")
-            title = f"{capital(quantity_of(table, probe, name).label)} ({in_words(probe).lower()})"
-            figure = Plot(f"{kind}-{identity}", {"": draw(table, probe, name)}, rows, caption)
-            yield Part(f"curve-{identity.lower()}", title, figure_html(figure))
+    quantities = table[["probe", "quantity"]].drop_duplicates()
+    with bar("drawing", len(quantities), "figure") as shown:
+        for probe, name in quantities.itertuples(index=False):
+            shown.update()
+            rows = select(table, probe, name)
+            if rows["run"].nunique() == table["run"].nunique() and rows["value"].notna().any() and drawable(rows):
+                identity = identifier(f"{probe}-{name}")
+                title = f"{capital(quantity_of(table, probe, name).label)} ({in_words(probe).lower()})"
+                figure = Plot(f"{kind}-{identity}", {"": draw(table, probe, name)}, rows, caption)
+                yield Part(f"curve-{identity.lower()}", title, figure_html(figure))
 
 
 def read_runs(folders: Sequence[Path], axis: str = "steps", tokens_per_step: int | None = None) -> MeasuredRuns:

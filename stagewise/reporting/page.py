@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import matplotlib.style
 
+from stagewise.bars import bar
 from stagewise.checkpoints import unmeasured_in_words
 from stagewise.checkpoints.run_folder import REPORT
 from stagewise.findings import Stages
@@ -81,14 +82,22 @@ def _drawn(
     """Yield the sections that a run has, in their order, as HTML: by `map` one at a time, for its memory."""
     familiarity = measured.familiarity
     draw = functools.partial(_section_html, measured, familiarity is not None and familiarity.foreign, times)
-    each: Callable[..., Iterable[str]] = pool.map if pool else map
     needed: list[str] = []
-    for section, body in zip(sections, each(draw, sections), strict=True):
-        if body:
-            needed += section.needs
-            yield section, body
-    others = (*generic_sections(measured, needed), *LAST)
-    yield from ((section, body) for section, body in zip(others, each(draw, others), strict=True) if body)
+    for section, body in _with_bodies(sections, draw, pool):
+        needed += section.needs
+        yield section, body
+    yield from _with_bodies((*generic_sections(measured, needed), *LAST), draw, pool)
+
+
+def _with_bodies(
+    sections: Sequence[Section], draw: Callable[[Section], str], pool: concurrent.futures.Executor | None
+) -> Iterator[tuple[Section, str]]:
+    each = pool.map(draw, sections) if pool else map(draw, sections)
+    with bar("drawing", len(sections), "section") as shown:
+        for section, body in zip(sections, each, strict=True):
+            shown.update()
+            if body:
+                yield section, body
 
 
 def _section_html(measured: Measured, foreign: bool, times: TokenAxis | None, section: Section) -> str:

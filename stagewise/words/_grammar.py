@@ -1,11 +1,17 @@
 """Numbers and capitals, as sentences have them."""
 
+import re
+
 NUMERALS = ["no", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten"]
 
 
 def capital(text: str) -> str:
-    """Return text as the beginning of a sentence."""
-    return text[:1].upper() + text[1:]
+    """Return text as the beginning of a sentence; a first word with capitals of its own, as mAP, stays as it is.
+
+    >>> capital("loss of one"), capital("mAP")
+    ('Loss of one', 'mAP')
+    """
+    return text if re.match(r"\S+[A-Z]", text) else text[:1].upper() + text[1:]
 
 
 def count(number: int, noun: str) -> str:

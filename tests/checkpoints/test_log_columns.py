@@ -83,7 +83,8 @@ def test_two_values_of_each_step_are_no_resumed_run() -> None:
 def test_text_is_numbers_where_each_entry_is_one() -> None:
     assert from_text(pd.Series(["1,000", "tensor(0.5)"])).tolist() == [1000, 0.5]
     assert from_text(pd.Series(["12.5%", "50%"])).tolist() == [0.125, 0.5]
-    assert from_text(pd.Series(["1.5", "-"])).tolist() == ["1.5", "-"]
+    assert from_text(pd.Series(["1.5", "low"])).tolist() == ["1.5", "low"]
+    assert from_text(pd.Series(["1.5", "-", "\u2013"])).isna().tolist() == [False, True, True]
 
 
 LOG_TABLES_STEPS = [0, 500, *range(1000, 20_000, 1000)]

@@ -148,9 +148,9 @@ def test_one_value_does_not_turn_a_curves_progress_round(odd: float, place: int)
 
 
 def test_a_column_that_is_left_out_for_a_word_in_it_is_named(tmp_path: Path) -> None:
-    LOG.assign(loss=LOG["loss"].astype(object).where(STEPS != 400, "-")).to_csv(tmp_path / "log.csv", index=False)
+    LOG.assign(loss=LOG["loss"].astype(object).where(STEPS != 400, "low")).to_csv(tmp_path / "log.csv", index=False)
     with pytest.warns(
-        UserWarning, match="the column 'loss' is left out: among its numbers is text, '-' first"
+        UserWarning, match="the column 'loss' is left out: among its numbers is text, 'low' first"
     ) as warned:
         table = read_log(tmp_path / "log.csv")
     assert len(warned) == 1
@@ -344,3 +344,29 @@ def test_an_infinite_value_is_left_out_and_named_and_the_jump_is_told() -> None:
     assert len(table) == len(steps) - 2
     [half_way] = find_onsets(table)["t50"]
     assert 380 < half_way < 420
+
+
+@pytest.mark.parametrize("blank", ["", "-", "None", "NaN"])
+@pytest.mark.parametrize("every", [2, 5])
+def test_empty_cells_are_empty_not_infinite(blank: str, every: int, tmp_path: Path) -> None:
+    rows = [f"{step},{3 - step / 100:.2f},{step / 100 if step % every == 0 else blank}" for step in range(100)]
+    (tmp_path / "log.csv").write_text("\n".join(["step,loss,mAP", *rows]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        table = read_log(tmp_path / "log.csv")
+    curve = table[table["quantity"] == "mAP"]
+    assert curve["step"].tolist() == [*range(0, 100, every)]
+    assert np.isfinite(table["value"]).all()
+
+
+def test_empty_cells_that_a_database_or_lightning_writes_are_empty(tmp_path: Path) -> None:
+    loggers = pytest.importorskip("lightning.pytorch.loggers")
+    logger = loggers.CSVLogger(str(tmp_path), name="logs", version=0)
+    for step in range(40):
+        logger.log_metrics({"train_loss": 3 - step / 100}, step)
+        if step % 10 == 9:
+            logger.log_metrics({"val_mAP": step / 100}, step)
+    logger.save()
+    table = read_log(tmp_path / "logs" / "version_0" / "metrics.csv")
+    assert table.groupby("quantity")["value"].count().to_dict() == {"train_loss": 40, "val_mAP": 4}
+    assert np.isfinite(table["value"]).all()

@@ -1,5 +1,6 @@
 """Files of curves have a folder, and so stages and a report; a jump of the learning rate is a cause, no onset."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -85,6 +86,26 @@ def test_files_of_one_name_have_folders_of_their_own(
     again.parent.mkdir()
     again.write_text(log.read_text())
     assert len({logged_folder(path) for path in (log, again)}) == 2
+
+
+@pytest.mark.parametrize("name", ["my run (final).csv", "log.v2.csv", "mAP@50.csv"])
+def test_the_folder_of_results_is_named_after_the_file(
+    name: str, log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    [folder] = logged_folders(log.rename(tmp_path / name))
+    assert folder.parent.name == "runs"
+    assert folder.name.startswith(f"curves-{Path(name).stem}-")
+
+
+def test_the_folder_of_a_file_that_all_runs_have_is_named_after_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    state = tmp_path / "my-run" / "checkpoint-300" / "trainer_state.json"
+    state.parent.mkdir(parents=True)
+    state.write_text(json.dumps({"log_history": [{"step": step, "loss": 3 - step / 100} for step in range(9)]}))
+    assert logged_folder(state).name.startswith("curves-my-run-")
 
 
 def test_only_files_of_columns_are_logs(log: Path, tmp_path: Path) -> None:

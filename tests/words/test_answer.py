@@ -20,6 +20,12 @@ def jump(at: float, seed: int = 0) -> np.ndarray:
     return 0.1 + 0.8 / (1 + np.exp(-(STEPS - at) / 40)) + noise
 
 
+def with_spike() -> np.ndarray:
+    curve = jump(1000)
+    curve[90] = 0.1
+    return curve
+
+
 def test_a_transition_has_its_step_and_the_levels_before_and_after_it() -> None:
     stages = find_stages(read_log({"step": STEPS, "accuracy": jump(1000), "loss": 4 - 3 * jump(1000, 1)}))
     lead, transition, uncertain = answer(stages)
@@ -31,6 +37,20 @@ def test_a_transition_has_its_step_and_the_levels_before_and_after_it() -> None:
     # A checkpoint's value each, where the change begins and where it ends.
     assert [float(level) for level in levels.groups()] == pytest.approx([0.1, 0.9, 3.7, 1.3], abs=0.1)
     assert uncertain == "This is one run."
+
+
+@pytest.mark.parametrize("name", ["mAP", "eMMC", "val_mAP@50", "nDCG/test"])
+def test_the_name_of_a_curve_stays_as_it_is_wherever_it_stands(name: str) -> None:
+    _, transition, spike, _ = answer(find_stages(read_log({"step": STEPS, name: with_spike()})))
+    assert f"]: {name} from 0.1" in transition
+    assert spike.startswith(f"{name} goes from 0.9")
+    setting, drop = name.replace("/", "_"), np.where(STEPS < 2000, 0.0, 0.3)
+    explained = answer(find_stages(read_log({"step": STEPS, "loss": jump(-2000) + drop, f"{setting}_coef": drop})))
+    assert explained[1].startswith(f"{setting}_coef's rise to 0.3 at step 1988 explains")
+
+
+def test_a_plain_word_at_the_beginning_of_a_sentence_has_a_capital() -> None:
+    assert answer(find_stages(read_log({"step": STEPS, "reward": with_spike()})))[2].startswith("Reward goes from 0.9")
 
 
 def test_several_transitions_are_told_in_their_order_and_in_the_headline() -> None:
