@@ -10,7 +10,7 @@ from evidence.calibration.onsets import Job, generator
 from evidence.calibration.rows import Row, share
 from stagewise.replay.densifying import steps_within
 from stagewise.replay.windows import Window
-from stagewise.statistics import Curve, turning_point
+from stagewise.statistics import Turn, signals, turning_point
 
 LAST, DEVIATION, BEFORE = 900, 0.005, 300
 EVERY = np.arange(LAST + 1.0)
@@ -59,9 +59,9 @@ def _densified(shape: str, name: str, repetitions: int) -> list[Row]:
     before, covered = [], []
     for _ in range(repetitions):
         values = SHAPES[shape] + NOISES[name](g)
-        first = turning_point(_curve(values, SAVED))
+        first = _lowest(values, SAVED)
         steps = steps_within([Window(first.lo, first.hi, 2)], LAST, saved=SAVED)
-        finer = turning_point(_curve(values, sorted({*SAVED, *steps})))
+        finer = _lowest(values, sorted({*SAVED, *steps}))
         before.append(first.lo <= truth <= first.hi)
         covered.append(finer.lo <= truth <= finer.hi)
     return [
@@ -70,5 +70,5 @@ def _densified(shape: str, name: str, repetitions: int) -> list[Row]:
     ]
 
 
-def _curve(values: np.ndarray, steps: list[int]) -> Curve:
-    return Curve(np.array(steps, float), values[steps])
+def _lowest(values: np.ndarray, steps: list[int]) -> Turn:
+    return turning_point(signals(np.array(steps), values[steps]))

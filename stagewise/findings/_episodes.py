@@ -12,8 +12,7 @@ import pandas as pd
 from stagewise.findings._frames import typed
 from stagewise.findings.onsets import models_of
 from stagewise.findings.scores import Curve, of_whole_model
-from stagewise.statistics import Curve as Points
-from stagewise.statistics import OnsetVerdict, crossing_step, noise, running_median, turning_point
+from stagewise.statistics import OnsetVerdict, crossing_step, noise, running_median, signals, turning_point
 
 EPISODES = {
     **{"kind": "str", "probe": "str", "quantity": "str", "beside": "str"},
@@ -204,7 +203,7 @@ def _overfitting(train: Curve | None, held_out: Curve) -> Iterator[dict[str, Any
     if train and "down" not in (held_out.declared.progress, train.declared.progress):
         return
     criteria = held_out.criteria
-    lowest = turning_point(Points(held_out.steps, held_out.values, None), criteria)
+    lowest = turning_point(signals(held_out.steps, held_out.values, number=criteria.simulations), criteria)
     near = np.flatnonzero((held_out.steps >= lowest.lo) & (held_out.steps <= lowest.hi))
     at = int(near[held_out.values[near].argmin()])
     rises = float(np.median(held_out.values[-3:]) - lowest.value)

@@ -13,16 +13,14 @@ from stagewise.findings._transitions import NEVER, RunTransition
 from stagewise.findings.onsets import TIMES
 from stagewise.statistics import (
     PARTS,
-    Curve,
+    Signals,
     StageCriteria,
     Turn,
     TurnVerdict,
     crossing_step,
     from_first_peak,
-    has_tail,
-    rate_of,
+    signals,
     slowdown,
-    smoothed,
     turning_point,
 )
 from stagewise.table import check_steps, families
@@ -33,6 +31,9 @@ POINTS = {
     **{"verdict": "str", "boundary": "bool", "ends_stage": "Int64", "cause": "str"},
 }
 """Columns of the frame of turning points, with their types."""
+
+RESTRICTED = "restricted c="
+"""What the names of KL to models of restricted context begin with; at the first step it is zero."""
 
 Curves = Mapping[str, pd.DataFrame]
 """Name -> rows in the order of the steps."""
@@ -61,7 +62,9 @@ def turning_points(
     records = _of_nested({name: kl[name] for name in references}, criteria, causes)
     boundaries = typed((record for record in records if record["boundary"]), POINTS)
     others = {name: rows for name, rows in kl.items() if name not in references}
-    return typed([*records, *_of_others({**others, **_restricted(restricted)}, boundaries, criteria)], POINTS)
+    contexts = restricted.groupby("context", sort=False) if len(restricted) else ()
+    others |= {f"{RESTRICTED}{context}": rows for context, rows in contexts}
+    return typed([*records, *_of_others(others, boundaries, criteria)], POINTS)
 
 
 def boundaries_of(complete: pd.DataFrame, points: pd.DataFrame, last: int) -> list[RunTransition]:
@@ -110,20 +113,18 @@ def _of_nested(curves: Curves, criteria: StageCriteria, causes: Causes) -> list[
     records: list[dict[str, Any]] = []
     previous: Turn | None = None
     stage = 0
-    # One curve tells its noise's correlation from few checkpoints; all of them were measured on the same models.
-    whole = [_arrays(curve) for curve in curves.values() if _not_finite_at(curve) is None]
-    rates = [rate_of(curve) for curve in whole if has_tail(curve)]
-    rate = float(np.median(rates)) if len(rates) > 1 else 0.0
+    learning: Signals | None = None
     for name, curve in curves.items():
         if (step := _not_finite_at(curve, curves[complete])) is not None:
             records.append(_unjudged(name, curve, step))
             continue
-        lowest = turning_point(_arrays(curve), criteria, rate=rate)
-        slow = slowdown(_arrays(curves[complete]), lowest.lo, lowest.hi, criteria)
+        learning = learning or _signals(curves[complete], criteria)
+        lowest = turning_point(learning if name == complete else _signals(curve, criteria), criteria)
+        slow = slowdown(learning, lowest.lo, lowest.hi, criteria)
         verdict = _verdict(lowest, slow, previous, criteria)
         if name == complete:
             verdict = TurnVerdict.OVERFITS if lowest.rejection(criteria) is None else TurnVerdict.COMPLETE
-        elif verdict.ends_stage and _further(curves[complete], lowest.step) < criteria.further:
+        elif verdict.ends_stage and _further(learning, lowest.step) < criteria.further:
             verdict = TurnVerdict.OVERFITS
         cause = cause_within(causes, lowest.lo, lowest.hi, lowest.step)
         cause = cause or cause_during(causes, lowest.step, curve["step"].tolist())
@@ -134,11 +135,11 @@ def _of_nested(curves: Curves, criteria: StageCriteria, causes: Causes) -> list[
     return records
 
 
-def _further(complete: pd.DataFrame, step: int) -> float:
+def _further(learning: Signals, step: int) -> float:
     """Return how far KL to the complete reference falls after a step, as a part of its whole fall."""
-    smooth = smoothed(complete["value"].to_numpy(float))
-    here, fall = int((complete["step"] >= step).to_numpy().argmax()), smooth[0] - smooth.min()
-    return float((smooth[here] - smooth[here:].min()) / fall) if fall > 0 else 0.0
+    mean, here = learning.mean, int((learning.steps >= step).argmax())
+    fall = mean[0] - mean.min()
+    return float((mean[here] - mean[here:].min()) / fall) if fall > 0 else 0.0
 
 
 def _verdict(lowest: Turn, slow: float, previous: Turn | None, criteria: StageCriteria) -> TurnVerdict:
@@ -159,7 +160,8 @@ def _of_others(curves: Curves, boundaries: pd.DataFrame, criteria: StageCriteria
         if (step := _not_finite_at(curve)) is not None:
             records.append(_unjudged(name, curve, step))
             continue
-        lowest = turning_point(_arrays(curve), criteria)
+        drawn = _signals(curve, criteria)
+        lowest = turning_point(from_first_peak(drawn) if name.startswith(RESTRICTED) else drawn, criteria)
         against = lowest.rejection(criteria)
         stage = None if against else _stage_ended_near(lowest, boundaries, criteria.nearby)
         near = TurnVerdict.ELSEWHERE if stage is None else TurnVerdict.CORROBORATES
@@ -167,8 +169,12 @@ def _of_others(curves: Curves, boundaries: pd.DataFrame, criteria: StageCriteria
     return records
 
 
-def _arrays(rows: pd.DataFrame) -> Curve:
-    return Curve(rows["step"].to_numpy(float), rows["value"].to_numpy(float), resamples_of(rows))
+def _signals(rows: pd.DataFrame, criteria: StageCriteria) -> Signals:
+    """Return draws of a curve without its noise; one of fewer than four checkpoints, or that stays, is as it is."""
+    steps, values = rows["step"].to_numpy(float), rows["value"].to_numpy(float)
+    if len(steps) < 4 or np.ptp(values) == 0:
+        return Signals(steps, values[None], steps)
+    return signals(steps, values, resamples_of(rows), criteria.simulations)
 
 
 def _not_finite_at(*curves: pd.DataFrame) -> int | None:
@@ -195,13 +201,6 @@ def _stage_ended_near(lowest: Turn, boundaries: pd.DataFrame, ratio: float) -> i
         return None
     nearest = (near["step"] - lowest.step).abs().to_numpy().argmin()
     return int(near["ends_stage"].iloc[nearest])
-
-
-def _restricted(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    return {
-        f"restricted c={context}": curve.iloc[-len(from_first_peak(_arrays(curve)).steps) :]
-        for context, curve in (rows.groupby("context", sort=False) if len(rows) else ())
-    }
 
 
 def _left_at(points: pd.DataFrame, complete: str) -> float | None:

@@ -83,7 +83,6 @@ class Stages(InWords):
         episodes: a row a spike, divergence, overfitting or late generalisation: `episodes_of`.
         power: without any transition, a row for each curve of the whole model, with the smallest change that could be
             found in it: `power_of`.
-        visible: the first and the last step at which a transition can be half-way and be seen.
         references: the nested references of the table, none where it has none.
         criteria: the thresholds in use.
         digest: identifies the rows in which they were found.
@@ -100,7 +99,6 @@ class Stages(InWords):
     levels: pd.DataFrame = dataclasses.field(default_factory=pd.DataFrame)
     episodes: pd.DataFrame = dataclasses.field(default_factory=pd.DataFrame)
     power: pd.DataFrame = dataclasses.field(default_factory=pd.DataFrame)
-    visible: tuple[float, float] = (0.0, 0.0)
     references: tuple[str, ...] = ()
     criteria: StageCriteria = DEFAULT
     digest: str = ""
@@ -130,8 +128,7 @@ class Stages(InWords):
             name: [*map(axis.tokens_at, when)] if isinstance(when, Sequence) else axis.tokens_at(when)
             for name, when in self.causes.items()
         }
-        first, last = map(axis.tokens_at, self.visible)
-        return dataclasses.replace(self, **frames, visible=(first, last), causes=causes, axis="tokens")
+        return dataclasses.replace(self, **frames, causes=causes, axis="tokens")
 
     @property
     def written(self) -> dict[str, Any]:
@@ -140,7 +137,6 @@ class Stages(InWords):
             "digest": self.digest,
             "run": self.run,
             "references": list(self.references),
-            "visible": list(self.visible),
             "criteria": dataclasses.asdict(self.criteria),
             "causes": dict(self.causes),
             "quantities": plain_quantities(self.quantities),
@@ -152,7 +148,7 @@ class Stages(InWords):
         """Return the stages that `written` holds."""
         return cls(
             run=written["run"], references=tuple(written["references"]),
-            visible=tuple(written["visible"]), criteria=StageCriteria(**written["criteria"]),
+            criteria=StageCriteria(**written["criteria"]),
             digest=written["digest"], causes=known(written["causes"]),
             quantities=quantities_from(written["quantities"]),
             **{name: from_plain(written[name]) for name in FRAMES},  # type: ignore[arg-type]
@@ -259,7 +255,6 @@ def _stages(
         levels=levels_of(whole, [row["begins"] for row in rows], last, episodes),
         episodes=beside(episodes, onsets),
         power=typed([], POWER) if transitions else power_of(evidence.curves),
-        visible=(float(first), float(last)),
         references=nested,
         criteria=criteria,
         digest=evidence.digest,

@@ -52,8 +52,8 @@ class StageCriteria:
     """The least rise after a boundary, as a part of the fall before it."""
 
     significance: _Probability = 0.01
-    """The probability, at most, of as large a rise on a curve that only falls, with the same noise: below it a minimum
-    counts as a turning point. Rows "all fall together" and "random walk of .03"."""
+    """The probability, at most, that the curve without its noise rises by less than `depth`: below it a minimum counts
+    as a turning point. Rows "all fall together" and "random walk of .03"."""
 
     further: _Share = 0.05
     """KL to the complete reference falls by this part of its whole fall after a boundary, at least: where all turn up
@@ -72,12 +72,8 @@ class StageCriteria:
     peak: _Size = 3
     """A fast time falls by this many standard deviations of the noise."""
 
-    neighbours: _Count = 8
-    """Checkpoints on either side of a minimum whose noise counts there: a small KL is less noisy than a
-    large one."""
-
     simulations: _Count = 1000
-    """Curves that only fall, with noise; the smallest p-value of a turning point is one over their number."""
+    """Draws of a curve without its noise; the smallest p-value of a turning point is one over their number."""
 
     false_discoveries: _Probability = 0.05
     """False discovery rate over the onsets of a table; about one in twenty tables of noise shows one (Benjamini and

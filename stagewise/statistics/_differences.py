@@ -1,6 +1,6 @@
-"""The noise of a curve between its checkpoints, told from neighbours, and the curve without most of it."""
+"""The noise of a curve between its checkpoints, told from neighbours, and how far the curve moves beside it."""
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import scipy
@@ -32,19 +32,6 @@ def correlation(curves: np.ndarray) -> np.ndarray:
     return np.asarray(np.interp(ratio, (1 + c.RATES) * (3 - c.RATES**2) / (3 - c.RATES), c.RATES))
 
 
-def correlated_noise(
-    generator: np.random.Generator, deviation: float, rate: float, shape: tuple[int, int]
-) -> np.ndarray:
-    """Return AR(1) noise [draw, step] whose second differences have those of white noise of this deviation."""
-    # `noise` divides by the root of 6, the variance of white noise's second differences; AR(1)'s is smaller.
-    marginal = deviation * np.sqrt(6 / (6 - 8 * rate + 2 * rate**2))
-    draws: np.ndarray = marginal * generator.standard_normal(shape)
-    draws[:, 1:] *= np.sqrt(1 - rate**2)
-    for i in range(1, shape[1]):
-        draws[:, i] += rate * draws[:, i - 1]
-    return draws
-
-
 def running_median(
     curves: np.ndarray, window: int = 3, *, axis: int = -1, mode: Literal["nearest", "mirror"] = "nearest"
 ) -> np.ndarray:
@@ -52,14 +39,6 @@ def running_median(
     sizes = [1] * curves.ndim
     sizes[axis] = window
     return np.asarray(scipy.ndimage.median_filter(curves, size=tuple(sizes), mode=mode))
-
-
-def smoothed(curves: np.ndarray) -> np.ndarray:
-    """Average each checkpoint with its two neighbours; the ends stay as they are."""
-    averaged = curves.copy()
-    middle = curves[..., 1:-1]
-    averaged[..., 1:-1] = middle + ((curves[..., :-2] - middle) + (curves[..., 2:] - middle)) / 3  # exact on a constant
-    return averaged
 
 
 def monotone(values: np.ndarray, *, increasing: bool = True) -> np.ndarray:
@@ -76,3 +55,26 @@ def median_noise(roots: np.ndarray) -> np.ndarray:
     return np.asarray(
         noise(curves) ** 2 * 6 / (6 - 8 * rate + 2 * rate**2) * (c.LEFT_BY_MEDIANS + (1 - c.LEFT_BY_MEDIANS) * rate)
     )
+
+
+class Move(NamedTuple):
+    """The largest change of a curve's level, up or down, and its noise."""
+
+    before: float
+    after: float
+    noise: float
+
+
+def moved(values: np.ndarray) -> Move:
+    """Return the largest change of a curve between checkpoints in their order, of running medians over three."""
+    return Move(*_largest(running_median(values)), float(noise(values)))
+
+
+def _largest(values: np.ndarray) -> tuple[float, float]:
+    """Return the levels between which values rise or fall most."""
+    rises, falls = values - np.minimum.accumulate(values), np.maximum.accumulate(values) - values
+    if rises.max() >= falls.max():
+        end = int(rises.argmax())
+        return float(values[: end + 1].min()), float(values[end])
+    end = int(falls.argmax())
+    return float(values[: end + 1].max()), float(values[end])

@@ -1,10 +1,10 @@
-"""The noise of curves: found whatever bends they have; smoothing and isotonic fits keep what they must."""
+"""The noise of curves: found whatever bends they have; isotonic fits keep what they must; how far a curve moves."""
 
 import numpy as np
 import pytest
 from scipy.ndimage import median_filter
 
-from stagewise.statistics._differences import correlation, median_noise, monotone, noise, smoothed
+from stagewise.statistics._differences import correlation, median_noise, monotone, moved, noise
 
 STEPS = np.arange(400)
 
@@ -19,13 +19,6 @@ def test_the_noise_is_found_whatever_the_curve_does(curve: np.ndarray, sigma: fl
 
 def test_fewer_than_three_checkpoints_show_no_noise() -> None:
     assert noise(np.array([1.0, 5.0])) == 0
-
-
-def test_smoothing_keeps_straight_lines_and_the_ends() -> None:
-    line = np.array([[1.0, 2.0, 3.0, 4.0], [5.0, 5.0, 5.0, 5.0]])
-    assert smoothed(line).tolist() == line.tolist()
-    assert smoothed(np.full(5, 0.37)).tolist() == [0.37] * 5
-    assert smoothed(np.array([9.0, 0.0, 0.0, 6.0])).tolist() == [9, 3, 2, 6]
 
 
 @pytest.mark.parametrize("increasing", [True, False])
@@ -47,3 +40,11 @@ def test_median_noise_is_the_variance_of_running_medians_of_white_noise() -> Non
 
 def test_white_noise_has_hardly_a_correlation() -> None:
     assert abs(float(correlation(np.random.default_rng(0).standard_normal(4000)))) < 0.1
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_the_largest_move_is_between_levels_in_their_order_and_no_outlier(sign: float) -> None:
+    values = np.repeat([0.2, 0.7, 0.5], 20)
+    values[30] = 9.0
+    move = moved(sign * values)
+    assert (move.before, move.after, move.noise) == (sign * 0.2, sign * 0.7, 0.0)

@@ -19,8 +19,10 @@ from stagewise.statistics._effects._model import CurveModel as CurveModel
 from stagewise.statistics._effects._model import Told
 from stagewise.statistics._effects._pooling import Stretches
 from stagewise.statistics._effects._selection import selected
-from stagewise.statistics._effects._settings import DEFAULT
+from stagewise.statistics._effects._settings import DEFAULT, FINE
 from stagewise.statistics._effects._settings import EffectSettings as EffectSettings
+from stagewise.statistics._effects._signals import Signals as Signals
+from stagewise.statistics._effects._signals import signals_of
 from stagewise.statistics._effects._transition import Transition as Transition
 
 FAR = 30.0
@@ -125,6 +127,59 @@ def _models(
     t: np.ndarray, values: np.ndarray, errors: np.ndarray | None, relative: np.ndarray | None, known: Sequence[float],
     span: float, draws: Sequence[np.ndarray | None], settings: EffectSettings,
 ) -> list[CurveModel]:  # fmt: skip
+    problem, centre, unit = _problem(t, values, errors, relative, known, settings)
+    u, told = np.log1p(t), zip(selected(problem), centre.tolist(), unit.tolist(), draws, strict=True)
+    return [
+        Told(problem, each, curve, middle, one, span, u, draw).model()
+        for curve, (each, middle, one, draw) in enumerate(told)
+    ]
+
+
+def signals(
+    steps: np.ndarray, values: np.ndarray, resamples: np.ndarray | None = None, number: int = 1000, seed: int = 0
+) -> Signals:
+    """Return draws of a curve [step] without its noise, as its model knows it; of a long one, of its averages.
+
+    Args:
+        steps: ascending, each once, four or more.
+        values: finite.
+        resamples: what the curve would be on other draws of the data that it was measured on, [draw, step].
+        number: of draws.
+        seed: of the draws.
+
+    Raises:
+        ValueError: as `find_transitions`.
+
+    >>> steps, noise = np.arange(30.0), 0.02 * np.random.default_rng(0).standard_normal(30)
+    >>> drawn = signals(steps, np.abs(steps - 12) / 10 + noise)
+    >>> abs(int(drawn.mean.argmin()) - 12) <= 1, drawn.draws.shape
+    (True, (1000, 30))
+    """
+    t, curve = np.asarray(steps, float), np.asarray(values, float)
+    _check(t, curve[None], None)
+    if len(t) <= FINE.checkpoints:
+        return Signals(t, _draws(t, curve, resamples, None, number, seed), t)
+    stretches = Stretches.of(t, FINE.checkpoints)
+    mean, many = stretches.means(curve[None])[0], None if resamples is None else stretches.means(resamples)
+    return Signals(stretches.steps, _draws(stretches.steps, mean, many, stretches.relative, number, seed), t)
+
+
+def _draws(
+    t: np.ndarray, curve: np.ndarray, resamples: np.ndarray | None, relative: np.ndarray | None, number: int, seed: int
+) -> np.ndarray:  # fmt: skip
+    problem, centre, unit = _problem(t, curve[None], None, relative, (), FINE)
+    draws = centre[0] + unit[0] * signals_of(problem, selected(problem)[0], np.log1p(t), number, seed)
+    # The batch is one of many: what another one would add moves a minimum too.
+    if resamples is not None:
+        draws += np.random.default_rng(seed).choice(resamples - resamples.mean(0), number)
+    return np.asarray(draws)
+
+
+def _problem(
+    t: np.ndarray, values: np.ndarray, errors: np.ndarray | None, relative: np.ndarray | None, known: Sequence[float],
+    settings: EffectSettings,
+) -> tuple[Problem, np.ndarray, np.ndarray]:  # fmt: skip
+    """Return curves in their unit, with the centre that was taken off each and the unit by which it was divided."""
     key = tuple(t.tolist())
     # Outliers of up to two checkpoints are no part of the range in which sizes are measured.
     whole, smooth = (np.ptp(each, axis=1) for each in (values, running_median(values, 5)))
@@ -134,9 +189,4 @@ def _models(
     deviations = None if relative is None else tuple(relative.tolist())
     covariances = covariances_of(key, tuple(known), given, deviations, settings)
     reach = ((whole / unit).clip(1, FAR) * settings.size) ** 2
-    problem = Problem(scaled, reach, atoms_of(key, settings), covariances, settings)
-    u, told = np.log1p(t), zip(selected(problem), centre.tolist(), unit.tolist(), draws, strict=True)
-    return [
-        Told(problem, each, curve, middle, one, span, u, draw).model()
-        for curve, (each, middle, one, draw) in enumerate(told)
-    ]
+    return Problem(scaled, reach, atoms_of(key, settings), covariances, settings), centre, unit

@@ -115,14 +115,15 @@ def atoms_of(steps: tuple[float, ...], settings: EffectSettings) -> Atoms:
     return Atoms(np.array(values), kind, family, np.array(times), np.array(cells), prior, others)
 
 
-def _sigmoid(u: np.ndarray, middle: float, width: float) -> np.ndarray:
+def sigmoid(u: np.ndarray, middle: np.ndarray | float, width: np.ndarray | float) -> np.ndarray:
+    """Return a logistic rise from 0 to 1."""
     return np.asarray(0.5 * (1 + np.tanh((u - middle) / (2 * width))))
 
 
 def _add_changes(rows: _Rows, u: np.ndarray, s: EffectSettings) -> None:
     """Add a jump in every gap, sigmoids of a ladder of widths, and abrupt onsets with a tail."""
-    gaps, middles = np.diff(u), (u[1:] + u[:-1]) / 2
-    widths, way = s.widest * 0.5 ** (np.arange(s.narrower + 1) / 2), np.log(PARTS / (1 - PARTS))
+    gaps, middles, way = np.diff(u), (u[1:] + u[:-1]) / 2, np.log(PARTS / (1 - PARTS))
+    widths = s.widest * 0.5 ** (np.arange(s.narrower * s.octave + 1) / s.octave)
     for k, (gap, middle) in enumerate(zip(gaps, middles, strict=True)):
         rows.add((np.arange(len(u)) > k).astype(float), Kind.CHANGE, 1.0, 0, np.full(3, middle), np.full(3, gap))
         for number, width in enumerate(widths):
@@ -133,10 +134,11 @@ def _add_changes(rows: _Rows, u: np.ndarray, s: EffectSettings) -> None:
             places = [middle, u[k + 1]] if gap > cell and k < len(gaps) - 1 else [middle]
             share = max(gap, cell) / len(places)
             for place in places:
-                if _sigmoid(u[-1:], place, width) < s.cut:
+                if sigmoid(u[-1:], place, width) < s.cut:
                     continue
                 cell_of = OVERLAP * np.hypot(share, OF_WIDTH * width * way)
-                rows.add(_sigmoid(u, place, width), Kind.CHANGE, share, 2 + number // 2, place + width * way, cell_of)
+                family = 2 + number // s.octave
+                rows.add(sigmoid(u, place, width), Kind.CHANGE, share, family, place + width * way, cell_of)
         for tail in s.tails if k >= s.begun else ():
             cell, since = s.apart / 4 / tail, -np.log1p(-PARTS) / tail
             if _is_crowded(middles, k, gap, cell):
@@ -177,7 +179,7 @@ def _add_gradual(rows: _Rows, t: np.ndarray, s: EffectSettings) -> None:
         rows.add((since / last) ** power, Kind.GRADUAL)
     for width in s.gradual:
         for middle in np.arange(u[0] + width, u[-1], width):
-            rows.add(_sigmoid(u, middle, width), Kind.GRADUAL, 0.5)
+            rows.add(sigmoid(u, middle, width), Kind.GRADUAL, 0.5)
     for duration in s.slow:
         for start in np.arange(-duration / 2, 1 - duration / 2 + 1e-9, duration / 4):
             part = ((since / last - start) / duration).clip(0, 1)

@@ -15,6 +15,10 @@ NEGLIGIBLE = 1e-9
 """Eigenvalue of a smooth process below which it is left out: at the largest ratio a thousandth of the noise."""
 
 
+FINER = 0.5
+"""Part of the largest gap so far below which a gap between checkpoints is finer than the schedule."""
+
+
 class Setting(NamedTuple):
     """Correlation of the noise, log of its growth, and the smooth process: its variance over that of the noise, whether
     its length is in steps (else in their logarithm), and that length; `noise` is that beside given errors, in theirs;
@@ -86,12 +90,9 @@ def covariances_of(
     steps: tuple[float, ...], known: tuple[float, ...], errors: tuple[float, ...] | None,
     relative: tuple[float, ...] | None, s: EffectSettings,
 ) -> Covariances:  # fmt: skip
-    """Return the settings on checkpoints; the process is Gaussian, its kernel a squared exponential.
+    """Return the settings on checkpoints.
 
     Errors may be given, or deviations of the noise up to a factor, as of means over unequally many values.
-
-    That kernel follows waves and bends, and no step: rows with a planted change of a tenth of the run gain 2 to 5 nats
-    over Matern's 5/2, nulls none.
     """
     t = np.asarray(steps)
     shared = np.stack([np.ones(len(t)), *((t >= step).astype(float) for step in known)])
@@ -132,7 +133,8 @@ def _noises_on(
     s: EffectSettings,
 ) -> tuple[float, Correlated | Given]:  # fmt: skip
     """Return the deviation of a noise of variance one, and the noises."""
-    correlations = np.array([one.correlation for one in kinds])
+    correlations = np.array([one.correlation for one in kinds])[:, None] ** _distances(t, relative)
+    correlations[:, 0] = 0
     if errors is None:
         level = np.array([_level(one, len(t), s) for one in kinds])
         return 1.0, Correlated.of(correlations, level * (1.0 if relative is None else np.asarray(relative)))
@@ -141,14 +143,25 @@ def _noises_on(
     return scale, Given.of(variances, scale**2 * np.array([one.noise for one in kinds]), correlations)
 
 
+def _distances(t: np.ndarray, relative: tuple[float, ...] | None) -> np.ndarray:
+    """Return how far each checkpoint is from the one before, for noise: one, and a part of it where a stretch is finer
+    than what lies before it. Log-spaced and linear schedules have gaps that do not shrink, and averages have their own.
+    """
+    gaps = np.diff(t, prepend=t[0] - (t[1] - t[0]))
+    part = gaps / np.maximum.accumulate(gaps)
+    return np.where((part < FINER) & (relative is None), part, 1.0)
+
+
 def _processes(t: np.ndarray, s: EffectSettings) -> list[tuple[bool, float, np.ndarray]]:
     """Return whether each process has its length in steps, that length, and rows whose products are its kernel."""
     # Nothing is resolved below the first gap: logarithms count from it.
     log, result = np.log(t - t[0] + t[1] - t[0]), list[tuple[bool, float, np.ndarray]]()
     for in_steps, length in itertools.product((False, True), s.lengths):
         place = t if in_steps else log
-        distances = (place[:, None] - place) / (place[-1] - place[0]) / length
-        sizes, vectors = np.linalg.eigh(np.exp(-0.5 * distances**2))
+        x = np.abs(place[:, None] - place) / (place[-1] - place[0]) / length
+        far = np.sqrt(5) * x
+        kernel = (1 + far + far**2 / 3) * np.exp(-far) if s.bends else np.exp(-0.5 * x**2)
+        sizes, vectors = np.linalg.eigh(kernel)
         kept = sizes > NEGLIGIBLE
         result.append((in_steps, length, (vectors[:, kept] * np.sqrt(sizes[kept])).T))
     return result

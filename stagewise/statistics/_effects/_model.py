@@ -6,15 +6,13 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import softmax
 
+from stagewise.statistics import _constants as c
 from stagewise.statistics._differences import running_median
 from stagewise.statistics._effects._atoms import PARTS, Kind
 from stagewise.statistics._effects._covariances import Setting
 from stagewise.statistics._effects._fits import Fits, Problem
 from stagewise.statistics._effects._selection import Selection
 from stagewise.statistics._effects._transition import UNDONE, Transition, prominence, told_apart
-
-QUANTILE = 1.96
-"""Standard deviations on either side of a mean that hold 95 %."""
 
 MARGIN = 0.1
 """Part of the spacing of checkpoints by which intervals are wider on either side: shapes lie on a grid."""
@@ -157,7 +155,7 @@ class Told(NamedTuple):
         scale, moved = np.linalg.lstsq(within @ rows.T, within @ rest.T, rcond=None)[0]
         # By more than it lasts no slope tells.
         spread = min(
-            QUANTILE * float(np.std(moved / np.where(scale == 0, 1, scale), ddof=1)), times[2, 0] - times[0, 0]
+            c.QUANTILE * float(np.std(moved / np.where(scale == 0, 1, scale), ddof=1)), times[2, 0] - times[0, 0]
         )
         half = np.hypot(times[:, 1:] - times[:, :1], spread) * [-1, 1]
         return np.concatenate([times[:, :1], times[:, :1] + half], axis=1)

@@ -10,7 +10,8 @@ from scipy.linalg.lapack import dtrtri
 class Correlated:
     """AR(1) noises: the white value at a step is so much of the value `here` less so much of that `before`.
 
-    All are [noise, step], `level` the deviations; in all noises a value's steps are its last axis.
+    All are [noise, step], `correlations` those with the step before, `level` the deviations; in all noises a value's
+    steps are its last axis.
     """
 
     correlations: np.ndarray
@@ -20,11 +21,10 @@ class Correlated:
 
     @classmethod
     def of(cls, correlations: np.ndarray, level: np.ndarray) -> "Correlated":
-        """Return noises of some correlations [noise] and deviations [noise, step]."""
-        scale = np.sqrt(1 - correlations**2)[:, None]
+        """Return noises of some correlations with the step before, of the first none, and deviations: [noise, step]."""
+        scale = np.sqrt(1 - correlations**2)
         here, before = 1 / (scale * level), np.zeros_like(level)
-        here[:, 0] *= scale[:, 0]
-        before[:, 1:] = correlations[:, None] / (scale * level[:, :-1])
+        before[:, 1:] = correlations[:, 1:] / (scale[:, 1:] * level[:, :-1])
         return cls(correlations, level, here, before)
 
     @property
@@ -47,7 +47,7 @@ class Correlated:
     def covariance(self, noise: int) -> np.ndarray:
         """Return the covariance of a noise: [step, step]."""
         level = self.level[noise]
-        return np.asarray(_correlation(self.correlations[noise], len(level)) * np.outer(level, level))
+        return np.asarray(_correlation(self.correlations[noise]) * np.outer(level, level))
 
     def products(self, values: np.ndarray) -> np.ndarray:
         """Return the products of white values with one another under all noises: [noise, fit, value, value]."""
@@ -68,8 +68,8 @@ class Given:
 
     @classmethod
     def of(cls, errors: np.ndarray, further: np.ndarray, correlations: np.ndarray) -> "Given":
-        """Return noises of given variances [step] and further ones [noise] of some correlations."""
-        kinds = [each * _correlation(one, len(errors)) for each, one in zip(further, correlations, strict=True)]
+        """Return noises of given variances [step] and further ones [noise] of some correlations [noise, step]."""
+        kinds = [each * _correlation(one) for each, one in zip(further, correlations, strict=True)]
         covariances = np.diag(errors) + np.array(kinds)
         return cls(covariances, np.stack([dtrtri(each, lower=1)[0] for each in np.linalg.cholesky(covariances)]))
 
@@ -96,6 +96,7 @@ class Given:
         return np.asarray(np.matmul(white, white.transpose(0, 1, 3, 2)))
 
 
-def _correlation(of_neighbours: float, number: int) -> np.ndarray:
-    place = np.arange(number)
-    return np.asarray(of_neighbours ** np.abs(place[:, None] - place), float)
+def _correlation(with_before: np.ndarray) -> np.ndarray:
+    """Return the correlation of each two steps, the product of those between them: [step, step]."""
+    place = np.cumsum(np.log(np.maximum(with_before, np.finfo(float).tiny)))
+    return np.asarray(np.exp(-np.abs(place[:, None] - place)))

@@ -78,8 +78,19 @@ def _evidence(problem: Problem, fits: Fits) -> np.ndarray:
     changes = np.matmul(fits.shape[:, :few], columns)
     others = np.matmul((fits.shape * fits.size)[:, few:].sum(1, keepdims=True), columns)
     products = of.all_products(np.concatenate([problem.curves[fits.curve][:, None], changes, others], axis=1))
+    evidence, _ = marginal(problem, products, np.array([s.size**2] * few + [1.0]))
+    return np.asarray(evidence - of.surprise[:, None])
+
+
+def marginal(problem: Problem, products: np.ndarray, prior: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the log likelihood of curves and the variance of their noise, sizes of columns integrated out.
+
+    Args:
+        products: those of the curve and its columns with one another, [..., 1 + column, 1 + column].
+        prior: variances of the sizes, [column].
+    """
+    of, one = problem.covariances, np.eye(len(prior))
     own, along, within = products[..., 0, 0], products[..., 0, 1:], products[..., 1:, 1:]
-    prior, one = np.array([s.size**2] * few + [1.0]), np.eye(few + 1)
     noise = problem.noise(0.1 * own)
     for _ in range(3 if of.scaled else 1):
         inner = within + noise[..., None, None] * one / prior
@@ -87,7 +98,7 @@ def _evidence(problem: Problem, fits: Fits) -> np.ndarray:
         rest = np.maximum(own - (solution * along).sum(-1), 0)
         noise = problem.noise(rest)
     half = 0.5 * np.linalg.slogdet(one + within * prior / noise[..., None, None])[1]
-    return np.asarray(-0.5 * (of.freedom * np.log(2 * np.pi * noise) + rest / noise) - half - of.surprise[:, None])
+    return np.asarray(-0.5 * (of.freedom * np.log(2 * np.pi * noise) + rest / noise) - half), noise
 
 
 def leading(fits: Fits, number: int) -> np.ndarray:

@@ -30,8 +30,11 @@ class EffectSettings:
     widest: float = 0.56
     """Width of the widest sigmoid that is a change: one decade from 10 to 90 %, 0.52, is; an exponential is none."""
 
-    narrower: int = 10
-    """Narrower widths, each by the square root of two: down to 0.0175 e-folds, below the gaps of 100 checkpoints."""
+    narrower: int = 5
+    """Octaves of narrower widths: down to 0.0175 e-folds, below the gaps of 100 checkpoints."""
+
+    octave: int = 2
+    """Widths to an octave; twice as many follow a change of hundreds of deviations, at a tenth more time."""
 
     narrowest: float = 0.3
     """Part of a gap between checkpoints below which a sigmoid is a jump within the gap."""
@@ -111,6 +114,10 @@ class EffectSettings:
     lengths: tuple[float, ...] = (0.35, 0.7, 1.4)
     """Lengths of the smooth process, in spans of the run: waves of a third of it, up to bends of the whole."""
 
+    bends: bool = False
+    """Whether the smooth process also bends at once, as curves do between two stages: Matern's 5/2 in place of the
+    squared exponential, which follows waves and no step: planted changes of a tenth of the run gain 2 to 5 nats."""
+
     ratios: tuple[float, ...] = (1.0, 30.0, 1e3, 3e4, 1e6)
     """Variances of the smooth process over that of the noise, from equal to a thousand deviations: all of the range of
     a curve without noise."""
@@ -129,3 +136,9 @@ class EffectSettings:
 
 
 DEFAULT = EffectSettings()
+
+FINE = dataclasses.replace(
+    DEFAULT, octave=4, bends=True, correlations=((0.0, 0.4), (0.3, 0.2), (0.6, 0.2), (0.85, 0.2))
+)
+"""For what is read off the curve without its noise, as a minimum. What hardly fades is no noise there: a level that
+walks is the curve's own, and with it rises of a third are noise in half of the rows "three stages, AR .9"."""

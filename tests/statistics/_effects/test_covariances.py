@@ -1,5 +1,7 @@
 """Settings of process and noise: each inverse is that of its covariance, known columns are gone, priors sum to one."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -12,8 +14,11 @@ PLAIN = covariances_of(STEPS, (1500.0,), None, None, S)
 KNOWN = np.stack([np.ones(30), np.array(STEPS) >= 1500])
 ERRORS = tuple(np.linspace(0.01, 0.05, 30).tolist())
 GIVEN = covariances_of(STEPS, (), ERRORS, None, S)
+BENT = covariances_of(STEPS, (), None, None, dataclasses.replace(S, bends=True))
 each_kind = pytest.mark.parametrize(
-    ("of", "shared"), [(PLAIN, KNOWN), (GIVEN, KNOWN[:1])], ids=["free", "given errors"]
+    ("of", "shared"),
+    [(PLAIN, KNOWN), (GIVEN, KNOWN[:1]), (BENT, KNOWN[:1])],
+    ids=["free", "given errors", "bends"],
 )
 
 
@@ -22,9 +27,10 @@ def _covariance(of: Covariances, place: int) -> np.ndarray:
     setting, t = of.settings[place], np.array(STEPS)
     scale = 1.0 if of.scaled else float(np.mean(np.square(ERRORS)))
     along = t if setting.in_steps else np.log(t + t[1])
-    distances = (along[:, None] - along) / np.ptp(along) / (setting.length or 1)
+    x = np.abs(along[:, None] - along) / np.ptp(along) / (setting.length or 1)
+    matern = (1 + np.sqrt(5) * x + 5 * x**2 / 3) * np.exp(-np.sqrt(5) * x)
     noise = of.noises.covariance(int(of.of[place]))
-    return noise + scale * setting.ratio * np.asarray(np.exp(-0.5 * distances**2))
+    return noise + scale * setting.ratio * np.asarray(matern if of is BENT else np.exp(-0.5 * x**2))
 
 
 @each_kind
@@ -72,3 +78,16 @@ def test_all_that_effects_leave_is_noise_where_there_is_no_process() -> None:
     before = np.array(STEPS) < 1500
     expected = residual - np.where(before, residual[before].mean(), residual[~before].mean())
     assert noise == pytest.approx(expected, abs=1e-8)
+
+
+def test_noise_fades_by_steps_where_a_stretch_is_finer_than_what_lies_before_it() -> None:
+    even, finer = np.arange(0.0, 200.0, 10.0), np.arange(102.5, 140.0, 2.5)
+    t = np.union1d(even, finer)
+    of = covariances_of(tuple(t.tolist()), (), None, None, S)
+    covariance = of.noises.covariance(int(of.of[of.settings.index(Setting(0.6))]))
+    at = {step: k for k, step in enumerate(t.tolist())}
+    assert covariance[at[100.0], at[110.0]] == pytest.approx(0.6)
+    assert covariance[at[100.0], at[102.5]] == pytest.approx(0.6**0.25)
+    assert covariance[at[150.0], at[170.0]] == pytest.approx(0.6**2)
+    log = covariances_of(tuple(np.geomspace(1, 1000, 12).tolist()), (), None, None, S)
+    assert log.noises.covariance(int(log.of[log.settings.index(Setting(0.6))]))[0, 4] == pytest.approx(0.6**4)

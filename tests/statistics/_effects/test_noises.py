@@ -6,7 +6,8 @@ import pytest
 from stagewise.statistics._effects._noises import Correlated, Given
 
 LEVEL = np.linspace(0.5, 2, 12)
-CORRELATIONS = np.array([0.0, 0.6, 0.99])
+CORRELATIONS = np.repeat([[0.0], [0.6], [0.99]], 12, axis=1)
+CORRELATIONS[:, 0] = 0
 CORRELATED = Correlated.of(CORRELATIONS, np.stack([LEVEL] * 3))
 GIVEN = Given.of(LEVEL**2, np.array([0.0, 1.0, 3.0]), CORRELATIONS)
 each_kind = pytest.mark.parametrize("noises", [CORRELATED, GIVEN], ids=["correlated", "beside given errors"])
@@ -38,3 +39,11 @@ def test_correlated_noise_has_its_level_and_fades_by_its_correlation() -> None:
     covariance = CORRELATED.covariance(1)
     assert np.diag(covariance) == pytest.approx(LEVEL**2)
     assert covariance[2, 5] == pytest.approx(0.6**3 * LEVEL[2] * LEVEL[5])
+
+
+def test_noise_of_a_finer_stretch_fades_by_the_way_between_its_checkpoints() -> None:
+    within = CORRELATIONS.copy()
+    within[1, 4:8] = 0.6**0.25
+    covariance = Correlated.of(within, np.ones((3, 12))).covariance(1)
+    assert covariance[3, 7] == pytest.approx(0.6)
+    assert covariance[7, 9] == pytest.approx(0.6**2)
