@@ -418,8 +418,9 @@ def heads_in(table: pd.DataFrame) -> list[Head]:
     """List the (layer, head) pairs that the table has rows of, in order."""
     if not {"layer", "head"} <= set(table.columns):
         return []
-    pairs = table[["layer", "head"]].dropna().drop_duplicates()
-    return sorted((int(layer), int(head)) for layer, head in pairs.itertuples(index=False))
+    layers, heads = (table[name].to_numpy(float, na_value=np.nan) for name in ("layer", "head"))
+    known = ~np.isnan(layers + heads)
+    return sorted({*zip(layers[known].astype(int).tolist(), heads[known].astype(int).tolist(), strict=True)})
 
 
 def check_steps(rows: pd.DataFrame, name: str) -> None:

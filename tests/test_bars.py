@@ -61,6 +61,7 @@ def test_silence_stays_once_asked_for() -> None:
     assert contextvars.Context().run(asked_twice)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("silent", [False, True])
 @pytest.mark.parametrize("runs", [1, 2])
 def test_the_drawing_has_a_bar_of_its_own_behind_that_of_the_search(

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -86,66 +87,87 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def stagewise(site: Path, folder: Path, *words: str) -> str:
-    environment = {**os.environ, "PYTHONPATH": f"{site}{os.pathsep}{ROOT}", "COLUMNS": "100"}
-    command = [sys.executable, "-m", "stagewise", *words]
-    result = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
-    assert result.returncode == 0, result.stderr
-    return result.stdout
+PROGRAM = """
+import json, sys
+from typer.testing import CliRunner
+from stagewise.cli.app import app
+from stagewise.recipe import rebuild
+
+outputs = {}
+
+def call(*words):
+    result = CliRunner().invoke(app, list(words), env={"COLUMNS": "100"})
+    assert result.exit_code == 0, (words, result.output)
+    outputs[" ".join(words)] = result.stdout
+    return "further" in sys.modules
+
+imported = [call("--help")]
+try:
+    rebuild({"type": "BackwardChain"})
+except ValueError as reason:
+    outputs["rebuild"] = str(reason)
+imported.append("further" in sys.modules)
+for words in ("run --help", "run shout --help", "run shout word", "further two word", "report log.doubles --out seen"):
+    call(*words.split())
+call("measure", "run", "--only", "Loss", "--probe", "Evenness", "--quiet")
+call("run", "backward-chain", "--steps", "2", "--only", "Loss", "--no-restricted", "--quiet")
+
+import stagewise
+places = [stagewise.probes.Evenness.__module__, stagewise.tasks.BackwardChain.__module__]
+print(json.dumps([outputs, imported, places]))
+"""
 
 
-def test_commands_stand_in_their_groups_and_run(site: Path, tmp_path: Path) -> None:
-    assert "Of the package further." in stagewise(site, tmp_path, "--help")
-    assert "shout" in stagewise(site, tmp_path, "run", "--help")
-    assert "Say a word aloud." in stagewise(site, tmp_path, "run", "shout", "--help")
-    assert (
-        stagewise(site, tmp_path, "run", "shout", "word")
-        == stagewise(site, tmp_path, "further", "two", "word")
-        == "WORD\n"
+class Used(NamedTuple):
+    """What one process did beside the package: the outputs of commands, whether the package was imported by --help
+    and by a record, where its classes lie, and the folder of it all.
+    """
+
+    outputs: dict[str, str]
+    imported: list[bool]
+    places: list[str]
+    folder: Path
+
+
+@pytest.fixture(scope="module")
+def used(site: Path, small_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Used:
+    folder = tmp_path_factory.mktemp("used")
+    shutil.copytree(small_folder, folder / "run")
+    (folder / "log.doubles").touch()
+    environment = {**os.environ, "PYTHONPATH": f"{site}{os.pathsep}{ROOT}"}
+    result = subprocess.run(
+        [sys.executable, "-c", PROGRAM], cwd=folder, env=environment, capture_output=True, text=True
     )
+    assert result.returncode == 0, result.stderr
+    outputs, imported, places = json.loads(result.stdout.splitlines()[-1])
+    return Used(outputs, imported, places, folder)
 
 
-def test_help_imports_no_command_of_a_package(site: Path, tmp_path: Path) -> None:
-    code = "import sys; from typer.testing import CliRunner; from stagewise.cli.app import app; "
-    code += "print(CliRunner().invoke(app, ['--help']).exit_code, 'further' in sys.modules)"
-    environment = {**os.environ, "PYTHONPATH": f"{site}{os.pathsep}{ROOT}"}
-    printed = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    assert printed.stdout == "0 False\n"
+def test_commands_stand_in_their_groups_and_run(used: Used) -> None:
+    assert "Of the package further." in used.outputs["--help"]
+    assert "shout" in used.outputs["run --help"]
+    assert "Say a word aloud." in used.outputs["run shout --help"]
+    assert used.outputs["run shout word"] == used.outputs["further two word"] == "WORD\n"
 
 
-def test_a_format_is_opened_and_a_section_is_in_the_report(site: Path, tmp_path: Path) -> None:
-    (tmp_path / "log.doubles").touch()
-    printed = stagewise(site, tmp_path, "report", "log.doubles", "--out", "seen")
-    assert "One transition was found." in printed
-    assert "Look here." in (tmp_path / "seen" / "report.html").read_text(encoding="utf8")
+def test_help_imports_no_command_of_a_package_and_a_record_that_names_its_task_nothing(used: Used) -> None:
+    assert used.imported == [False, False]
+    assert "allow it with --task further:BackwardChain" in used.outputs["rebuild"]
 
 
-def test_a_probe_is_found_by_its_name(site: Path, small_folder: Path, tmp_path: Path) -> None:
-    shutil.copytree(small_folder, tmp_path / "run")
-    stagewise(site, tmp_path, "measure", "run", "--only", "Loss", "--probe", "Evenness", "--quiet")
-    assert "Evenness" in set(read_table(tmp_path / "run")["probe"])
-    code = "import stagewise; print(stagewise.probes.Evenness.__module__)"
-    environment = {**os.environ, "PYTHONPATH": f"{site}{os.pathsep}{ROOT}"}
-    printed = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    assert printed.stdout == "further\n"
+def test_a_format_is_opened_and_a_section_is_in_the_report(used: Used) -> None:
+    assert "One transition was found." in used.outputs["report log.doubles --out seen"]
+    assert "Look here." in (used.folder / "seen" / "report.html").read_text(encoding="utf8")
 
 
-def test_a_task_is_found_by_its_names_and_opened_once_a_person_has_named_it(site: Path, tmp_path: Path) -> None:
-    assert "backward-chain" in stagewise(site, tmp_path, "run", "--help")
-    stagewise(site, tmp_path, "run", "backward-chain", "--steps", "2", "--only", "Loss", "--no-restricted", "--quiet")
-    recorded = json.loads((tmp_path / "runs" / "backward-chain" / RUN).read_text(encoding="utf8"))["recipe"]["task"]
+def test_a_probe_is_found_by_its_name(used: Used) -> None:
+    assert "Evenness" in set(read_table(used.folder / "run")["probe"])
+    assert used.places[0] == "further"
+
+
+def test_a_task_is_found_by_its_names_and_opened_once_a_person_has_named_it(used: Used) -> None:
+    assert "backward-chain" in used.outputs["run --help"]
+    record = json.loads((used.folder / "runs" / "backward-chain" / RUN).read_text(encoding="utf8"))
+    recorded = record["recipe"]["task"]
     assert (recorded["type"], recorded["reverse"]) == ("further:BackwardChain", True)
-    code = "import sys, stagewise; name = stagewise.tasks.BackwardChain.__module__; print(name)"
-    environment = {**os.environ, "PYTHONPATH": f"{site}{os.pathsep}{ROOT}"}
-    printed = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    assert printed.stdout == "further\n"
-
-
-def test_a_record_that_names_what_a_package_adds_imports_nothing(site: Path) -> None:
-    code = "import sys; from stagewise.recipe import rebuild\n"
-    code += "try:\n    rebuild({'type': 'BackwardChain'})\n"
-    code += "except ValueError as reason:\n    print(reason, 'further' in sys.modules)"
-    environment = {**os.environ, "PYTHONPATH": f"{site}{os.pathsep}{ROOT}"}
-    printed = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    assert "allow it with --task further:BackwardChain" in printed.stdout
-    assert printed.stdout.endswith(" False\n")
+    assert used.places[1] == "further"

@@ -4,6 +4,7 @@ import ast
 import functools
 import re
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from tests.fixtures.imported import Imported
@@ -93,13 +94,16 @@ NOUNS = next(rooms for rooms in LAYERS if "task" in rooms)
 ROOM_FLOOR = {room: floor for floor, rooms in enumerate(LAYERS) for room in rooms}
 
 
-def imports(tree: ast.AST) -> set[str]:
+Statement = ast.Import | ast.ImportFrom
+
+
+def imports(statements: Iterable[Statement]) -> set[str]:
     """Every module imported: of `from stagewise import task` "stagewise.task", of a name at a door its module."""
     names = set()
-    for node in ast.walk(tree):
+    for node in statements:
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
+        else:
             assert node.level == 0, f"relative import, line {node.lineno}"
             full = [f"{node.module}.{alias.name}" for alias in node.names]
             inner = {DOORS.get(name, name) for name in full} & MODULES.keys()
@@ -108,8 +112,13 @@ def imports(tree: ast.AST) -> set[str]:
 
 
 @functools.cache
+def statements_in(path: Path) -> list[Statement]:
+    """The import statements of a file, inside functions too."""
+    return [node for node in ast.walk(ast.parse(path.read_text(encoding="utf8"))) if isinstance(node, Statement)]
+
+
 def imports_in(path: Path) -> set[str]:
-    return imports(ast.parse(path.read_text(encoding="utf8")))
+    return imports(statements_in(path))
 
 
 @functools.cache
@@ -148,7 +157,7 @@ def test_imports_run_downwards() -> None:
 
 def names_taken(path: Path) -> set[str]:
     """Every name that a file imports from a module, as "stagewise.findings.find_stages"."""
-    nodes = [node for node in ast.walk(ast.parse(path.read_text(encoding="utf8"))) if isinstance(node, ast.ImportFrom)]
+    nodes = [node for node in statements_in(path) if isinstance(node, ast.ImportFrom)]
     return {f"{node.module}.{alias.name}" for node in nodes for alias in node.names}
 
 
@@ -280,8 +289,8 @@ def test_transformer_lens_is_named_in_one_room_and_imported_inside_functions() -
         path
         for path in named
         for node in ast.parse(path.read_text(encoding="utf8")).body
-        if any(name.split(".")[0] == "transformer_lens" for name in imports(node))
-        if isinstance(node, ast.Import | ast.ImportFrom)
+        if isinstance(node, Statement)
+        if any(name.split(".")[0] == "transformer_lens" for name in imports([node]))
     ]
     assert at_the_top == []
 

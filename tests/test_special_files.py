@@ -63,6 +63,7 @@ FILES = (
 )
 
 
+@pytest.mark.one_of(3)
 @pytest.mark.parametrize("name", FILES)
 def test_a_pipe_in_a_run_is_not_waited_for(name: str, measured: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(measured, tmp_path / "run"))

@@ -118,6 +118,7 @@ def test_a_clean_series_has_no_faults(clean: Path) -> None:
     assert "nothing is wrong" in str(found)
 
 
+@pytest.mark.one_of(3)
 @pytest.mark.parametrize("kind", FAULTS)
 def test_a_planted_fault_is_found_and_nothing_else(kind: str, clean: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(clean, tmp_path / "copy"))

@@ -13,7 +13,7 @@ from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageWriter
 from torch.distributed.checkpoint.state_dict_saver import save
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import Shard, distribute_tensor
-from torch.multiprocessing.spawn import spawn
+from torch.multiprocessing.spawn import start_processes
 
 from stagewise import models as model
 from stagewise.checkpoints._folders import in_folder
@@ -105,7 +105,7 @@ def test_parts_of_several_processes_are_not_taken_for_the_whole_until_they_are_j
     parts, joined = tmp_path / "parts" / "step-1", tmp_path / "joined" / "step-1"
     for folder in (parts, joined):
         folder.mkdir(parents=True)
-    spawn(save_a_part, (str(parts),), nprocs=2)
+    start_processes(save_a_part, (str(parts),), nprocs=2, start_method="fork")
     with pytest.raises(ValueError, match=r"holds w, which another file of .* holds too: .* `consolidate_safetensors"):
         open_series(parts.parent, architecture=CONFIG).weights(1)
     consolidate_safetensors_files(str(parts), str(joined), {"w": 1})

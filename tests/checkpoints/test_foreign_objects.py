@@ -110,6 +110,7 @@ ADAPTED: dict[str, tuple[type[Any], dict[str, Any]]] = {
 }
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("kind", ADAPTED)
 @pytest.mark.parametrize("tied", [True, False])
 @pytest.mark.filterwarnings("ignore")

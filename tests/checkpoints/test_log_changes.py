@@ -60,6 +60,7 @@ JUMPS: dict[str, tuple[str, dict[str, np.ndarray]]] = {
 }
 
 
+@pytest.mark.one_of(2)
 @pytest.mark.parametrize("name", JUMPS)
 def test_a_jump_within_one_row_that_is_no_learning_is_told_with_its_cause_in_place_of_a_stage(name: str) -> None:
     cause, curves = JUMPS[name]
@@ -106,6 +107,7 @@ def test_a_spike_is_no_change_of_the_run() -> None:
     assert of(loss=loss(40) + 0.5 * np.isin(STEPS, (6000, 6100))).causes == {}
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("back", [200, 1500])
 @pytest.mark.parametrize("offset", [0.35, 0.0])
 def test_the_seam_of_a_resumed_run_is_the_cause_of_what_changes_there(back: int, offset: float, tmp_path: Path) -> None:

@@ -56,6 +56,7 @@ def test_a_log_of_every_step_ends_at_its_own_last_step_without_a_warning(length:
     assert table["step"].is_monotonic_increasing
 
 
+@pytest.mark.one_of(2)
 @pytest.mark.parametrize("at", [600, 603])
 def test_a_drop_of_the_rate_in_a_log_of_every_step_explains_the_fall_at_that_step(at: int) -> None:
     steps = np.arange(1, 1001)

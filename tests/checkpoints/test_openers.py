@@ -194,20 +194,21 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.filterwarnings("default")  # which say how a text was read
+@pytest.mark.each_value
 @pytest.mark.parametrize("kind", CURVES)
-def test_curves_are_curves_to_everything(kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", TAKE_A_SOURCE)
+def test_curves_are_curves_to_everything(kind: str, name: str, tmp_path: Path) -> None:
     (tmp_path / "source").mkdir()
     source = CURVES[kind](tmp_path / "source")
     assert is_log(source)
     assert len(read_log(source))
     with pytest.raises(ValueError, match="holds curves and no checkpoints"):
         open_series(source)
-    for name in TAKE_A_SOURCE:
-        result = answered(name, source, tmp_path / name, {})
-        refused = "holds curves and no checkpoints" in result.stderr
-        assert refused is (name.split()[-1] in OF_WEIGHTS), (name, result.stderr)
-        assert result.exit_code == 2 or not refused, name
-    assert answered("report", source, tmp_path / "page", {}).exit_code == 0
+    result = answered(name, source, tmp_path / "out", {})
+    refused = "holds curves and no checkpoints" in result.stderr
+    assert refused is (name.split()[-1] in OF_WEIGHTS), result.stderr
+    assert result.exit_code == 2 or not refused
+    assert result.exit_code == 0 or name != "report"
 
 
 @pytest.mark.parametrize(

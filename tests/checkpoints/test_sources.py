@@ -124,6 +124,7 @@ def test_parts_of_one_model_without_an_index_are_no_checkpoints(
     assert series.load(0).keys() >= {name for name, _ in plain.named_parameters()}
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("kind", ["native", "GPT2", "bridge"])
 def test_models_in_memory_are_a_series(kind: str, compiled: bool, hugging_face: Callable[..., nn.Module]) -> None:

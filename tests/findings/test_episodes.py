@@ -50,6 +50,7 @@ def test_a_loss_that_is_away_while_heads_change_is_no_spike() -> None:
     assert [len(each) for each in found] == [0, 1]
 
 
+@pytest.mark.one_of(2)
 @pytest.mark.parametrize("over", [4, 12])
 def test_a_spike_is_told_once_however_long_it_takes_to_recover(over: int) -> None:
     loss = decay()

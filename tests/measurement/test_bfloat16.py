@@ -90,6 +90,7 @@ def test_the_table_is_near_that_in_float32(
     assert apart["RestrictedContextKL", "kl"] > 0
 
 
+@pytest.mark.one_of(2)
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("kind", ["GPT2", "Llama"])
 def test_that_of_a_bridge_is_near_too(kind: str, device: str, hugging_face: Callable[..., nn.Module]) -> None:

@@ -118,6 +118,7 @@ def parts(first: Arguments, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.one_of(3)
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
 def test_rows_of_another_measurement_are_not_taken_up(
     change: Callable[[Arguments], Arguments],

@@ -51,6 +51,7 @@ def wrappings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
+@pytest.mark.one_of(3)
 @pytest.mark.parametrize("kind", ["GPT2", "GPTNeoX", "Bloom", "Gemma2", "Mixtral", "OPT"])
 def test_the_second_checkpoint_is_copied(kind: str, hugging_face: Callable[..., Any], wrappings: list[str]) -> None:
     one, other = loaded_in_turn(hugging_face(kind, 0), hugging_face(kind, 1))
@@ -140,6 +141,7 @@ def test_trial_tokens_lie_in_the_vocabulary_and_differ() -> None:
     assert bridge_loading.trial_tokens(3).unique().tolist() == [0, 1, 2]
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize(
     ("kind", "change"),
     [("GPT2", {}), ("Llama", {"tie_word_embeddings": True}), ("Gemma2", {"tie_word_embeddings": True})],

@@ -247,6 +247,7 @@ def assert_allocated(rows: pd.DataFrame, sequences: int) -> None:
     assert (heads[heads["n"] == sequences]["rest"] < 10 * FLOAT32).all()
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("kind", ["mean", "zero"])
 @pytest.mark.parametrize("name", LARGE)
 def test_random_models_by_few_sequences_are_within_their_intervals(name: str, kind: str) -> None:

@@ -60,6 +60,7 @@ def same_until(one: Path, other: Path) -> list[int]:
     ]
 
 
+@pytest.mark.one_of(2)
 @pytest.mark.parametrize(
     "change", [{}, {"plan.learning_rate": 0.1}, {"task.importance": TASK.importance, "plan.draw": None}], ids=str
 )
@@ -84,6 +85,7 @@ CHANGES: dict[str, Any] = {
 }
 
 
+@pytest.mark.one_of(3)
 @pytest.mark.parametrize("path", CHANGES)
 def test_each_change_leaves_the_run_behind_its_step_and_is_that_of_a_training_from_the_start(
     path: str, run: Path, tmp_path: Path

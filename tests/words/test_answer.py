@@ -39,6 +39,7 @@ def test_a_transition_has_its_step_and_the_levels_before_and_after_it() -> None:
     assert uncertain == "This is one run."
 
 
+@pytest.mark.one_of(2)
 @pytest.mark.parametrize("name", ["mAP", "eMMC", "val_mAP@50", "nDCG/test"])
 def test_the_name_of_a_curve_stays_as_it_is_wherever_it_stands(name: str) -> None:
     _, transition, spike, _ = answer(find_stages(read_log({"step": STEPS, name: with_spike()})))

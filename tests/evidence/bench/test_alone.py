@@ -31,6 +31,7 @@ def _model() -> Any:
     return transformers.GPT2LMHeadModel(config).eval()
 
 
+@pytest.mark.one_of(4)
 @pytest.mark.parametrize("name", scripts())
 def test_a_script_gives_the_numbers_of_its_probe(folder: Path, name: str) -> None:
     batch, script = usable(RepeatedTokens(60, length=LENGTH).probe_batch(SEQUENCES, 0)), scripts()[name]

@@ -42,6 +42,7 @@ def test_a_planted_time_is_near_where_two_spacings_hold_it() -> None:
     assert near(one, np.array([])) is None
 
 
+@pytest.mark.one_of(2)
 @pytest.mark.parametrize("name", SEARCHES)
 def test_each_search_sees_a_clear_jump(name: str) -> None:
     u, curve = np.log1p(STEPS), (STEPS > 1000) + 0.02 * np.random.default_rng(3).standard_normal(60)
