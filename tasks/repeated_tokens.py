@@ -10,9 +10,12 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from stagewise.architecture import Architecture
+from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.fields import Count, check_fields
 from stagewise.presets import Preset, text_preset
 from stagewise.task import AbstractTask, Batch, check_number
+from stagewise.tasks.text import tokenizer_of
+from stagewise.text import first_token, vocabulary_size
 
 _LONGEST = 32
 """Different tokens of the batch for a model of any size; half as many are repeated."""
@@ -44,6 +47,8 @@ class RepeatedTokens(AbstractTask):
         n_sequences: size of the training set; None for fresh data at every step.
         n_outputs: tokens that the model predicts, the first ones, where these are not all; random tokens are drawn from
             them. None for d_vocab.
+        n_words: tokens that the models were trained on, the first ones, where the embedding has more rows: random
+            tokens are drawn from them. None for all.
 
     Source: the repeated random sequences of Olsson et al. (2022), In-context Learning and Induction Heads,
     arXiv:2209.11895, section "Head activation evaluators"; `induction` is their prefix matching score. Deviation: they
@@ -64,13 +69,14 @@ class RepeatedTokens(AbstractTask):
     bos: int | None = None
     n_sequences: Count | None = None
     n_outputs: int | None = None
+    n_words: int | None = None
 
     def __post_init__(self) -> None:
         check_fields(self)
         if self.n_outputs is not None and self.n_outputs < 2:
             raise ValueError(f"n_outputs must be at least 2, or None for d_vocab; got {self.n_outputs}")
         if not 2 <= self.length <= self._both:
-            name = "d_vocab" if self._both == self.d_vocab else "n_outputs"
+            name = next(name for name in ("d_vocab", "n_outputs", "n_words") if getattr(self, name) == self._both)
             raise ValueError(
                 f"length must be between 2 and {name} = {self._both}, so that no token comes twice in the first "
                 f"part; got {self.length}"
@@ -79,6 +85,15 @@ class RepeatedTokens(AbstractTask):
             raise ValueError(f"again must be between 2 and length = {self.length}, got {self.again}")
         if self.bos is not None and not 0 <= self.bos < self.d_vocab:
             raise ValueError(f"bos must be one of the {self.d_vocab} tokens, got {self.bos}")
+
+    @classmethod
+    def for_series(cls, series: CheckpointSeries) -> "RepeatedTokens":
+        """Return the task of a series' models: without a tokenizer beside them that of `for_model`, with one of its
+        tokens alone, after the one that it puts first. Rows of an embedding beyond these were never trained.
+        """
+        if (file := tokenizer_of(series)) is None:
+            return cls.for_model(series.architecture)
+        return cls._of(series.architecture, first_token(str(file)), vocabulary_size(str(file)))
 
     @classmethod
     def for_model(cls, architecture: Architecture) -> "RepeatedTokens":
@@ -91,9 +106,14 @@ class RepeatedTokens(AbstractTask):
         >>> RepeatedTokens.for_model(Architecture(sizes)).n_ctx
         23
         """
+        return cls._of(architecture, architecture.bos)
+
+    @classmethod
+    def _of(cls, architecture: Architecture, bos: int | None, n_words: int | None = None) -> "RepeatedTokens":
         d_vocab, n_ctx = int(architecture.config["d_vocab"]), int(architecture.config["n_ctx"])
-        bos, n_outputs = architecture.bos, architecture.n_outputs
-        both = min(d_vocab, n_outputs)
+        n_outputs = architecture.n_outputs
+        n_words = None if n_words is None or n_words >= d_vocab else n_words
+        both = min(d_vocab, n_outputs, n_words or d_vocab)
         tokens, longest = both - (bos is not None and bos < both), cls.longest(n_ctx, bos is not None)
         if min(tokens, longest) < 2:
             few = f"a context of {n_ctx}" if longest < 2 else f"{tokens} tokens that are read and predicted"
@@ -102,7 +122,8 @@ class RepeatedTokens(AbstractTask):
                 "sequences that it was trained on, by --tokens FILE, in Python batch=Batch.from_tokens(tokens)"
             )
         length = min(_LONGEST, longest, tokens)
-        return cls(d_vocab, length=length, bos=bos, n_outputs=None if n_outputs == d_vocab else n_outputs)
+        outputs = None if n_outputs == d_vocab else n_outputs
+        return cls(d_vocab, length=length, bos=bos, n_outputs=outputs, n_words=n_words)
 
     @staticmethod
     def longest(n_ctx: int, bos: bool = False) -> int:
@@ -131,8 +152,8 @@ class RepeatedTokens(AbstractTask):
 
     @property
     def _both(self) -> int:
-        """Tokens that are read and predicted."""
-        return min(self.d_vocab, self._outputs)
+        """Tokens that are read and predicted, and that the models were trained on."""
+        return min(self.d_vocab, self._outputs, self.n_words or self.d_vocab)
 
     @property
     def _repeated(self) -> int:

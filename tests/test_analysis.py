@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import torch
 
 import stagewise
 from stagewise import models
-from stagewise.analysis import opened
+from stagewise.analysis import measured, opened
 from stagewise.architecture import Architecture
 from stagewise.architectures import full
 from stagewise.checkpoints.run_folder import ANALYSIS, TABLE
@@ -115,6 +116,27 @@ def test_the_loss_is_the_trained_models_own(kind: str, request: pytest.FixtureRe
         losses = -law.gather(-1, batch.targets[..., None])[..., 0][batch.scored]
         row = table[(table["step"] == step) & (table["quantity"] == "cross_entropy")]
         assert row["value"].item() == pytest.approx(losses.mean().item(), abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "told"), [("eval_loss", 0.1, True), ("loss", 0.1, True), ("loss", 2.5, False)]
+)
+def test_a_loss_far_above_the_recorded_one_is_told(
+    key: str, value: float, told: bool, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = shutil.copytree(folder, tmp_path / "run")
+    history = [
+        {"step": 12, key: 9.0},
+        {"step": 16, key: value},
+        {"step": 30, "grad_norm": 0.1},
+        {"step": 30, key: value},
+    ]
+    (run / "checkpoint-30" / "trainer_state.json").write_text(json.dumps({"global_step": 30, "log_history": history}))
+    batch = TASK.probe_batch(8, seed=1)
+    measured(open_series(run), tmp_path / "out", batch=batch, probes=[Loss()], progress=False)
+    said = [line for line in capsys.readouterr().err.splitlines() if "records" in line]
+    assert len(said) == told
+    assert all(f"trainer_state.json beside it records {key} 0.10: another text" in line for line in said)
 
 
 def test_a_second_call_takes_up_what_was_measured(

@@ -1,5 +1,6 @@
 """The fixed probe batch: what of a task's sequences is measured on, and the lines that say what is left out."""
 
+import dataclasses
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -113,7 +114,7 @@ def batch_of_run(recipe: Recipe, folder: Path, sequences: int | None = None) -> 
 
 def series_batch(series: CheckpointSeries, task: AbstractTask | None = None) -> Batch:
     """Return the fixed probe batch of a series that was trained elsewhere; None takes `RepeatedTokens` of its size."""
-    return batch_of_series(series, task or RepeatedTokens.for_model(series.architecture)).batch
+    return batch_of_series(series, task or RepeatedTokens.for_series(series)).batch
 
 
 def batch_of_series(series: CheckpointSeries, task: AbstractTask, sequences: int | None = None) -> ProbeBatch:
@@ -131,7 +132,7 @@ def _sampled_batch(task: AbstractTask, n: int, seed: int, *, asked: bool = False
     """Draw the probe batch of a task: sequences with a scored prediction, and relations that enough of them have."""
     if n < 1:
         raise ValueError(f"a probe batch has at least one sequence, got sequences={n}")
-    sample = task.probe_batch(n, seed)
+    sample, alike = parted(task.probe_batch(n, seed))
     batch = usable(sample)
     notes = []
     if task.available is not None:
@@ -139,7 +140,24 @@ def _sampled_batch(task: AbstractTask, n: int, seed: int, *, asked: bool = False
         notes.append(f"measured on {len(batch)} of {task.available} sequences{more}")
     if len(batch) < len(sample):
         notes.append(f"{len(sample) - len(batch)} of {len(sample)} sequences have no scored prediction: left out")
-    return ProbeBatch(batch, (*notes, *_of_relations(sample[sample.scored.any(1)], batch.relations)))
+    return ProbeBatch(batch, (*notes, *alike, *_of_relations(sample[sample.scored.any(1)], batch.relations)))
+
+
+def parted(batch: Batch) -> ProbeBatch:
+    """Return a batch in which relations that agree in every sequence are one, "A or B", as no head can be told to be
+    of either, and lines that say so.
+    """
+    agreeing = defaultdict[bytes, list[str]](list)
+    for name, keys in batch.relations.items():
+        agreeing[keys.numpy().tobytes()].append(name)
+    notes = tuple(
+        f"{' and '.join(map(repr, names))} are the same keys in every sequence: told as one; sequences in which they "
+        "differ would part them"
+        for names in agreeing.values()
+        if len(names) > 1
+    )
+    relations = {" or ".join(names): batch.relations[names[0]] for names in agreeing.values()}
+    return ProbeBatch(dataclasses.replace(batch, relations=relations) if notes else batch, notes)
 
 
 def usable(batch: Batch) -> Batch:

@@ -35,7 +35,7 @@ def write_example(
 ) -> None:
     """Write the attention in one sequence, of the task, the batch or repeated tokens, of the heads that moved most."""
     if batch is None:
-        task = task or RepeatedTokens.for_model(series.architecture)
+        task = task or RepeatedTokens.for_series(series)
         batch = task.probe_batch(1, seed=0)
     one = batch[:1]
     boundaries = boundary_checkpoints(series.steps, stages)

@@ -17,6 +17,7 @@ from stagewise.measurement.probe_batch import (
     _restricted_log_probs,
     _sampled_batch,
     _with_baselines,
+    parted,
     usable,
 )
 from stagewise.probes import AttentionTo, HeadSpecialisation, Loss, PatternClusters
@@ -80,6 +81,26 @@ def test_sequences_without_a_scored_prediction_are_left_out() -> None:
     assert len(usable(batch)) == 4  # none is scored: all are kept, and measuring says why it does not
     scored[[0, 2], 3] = True
     assert len(usable(batch)) == 2
+
+
+def test_relations_that_agree_in_every_sequence_are_one_of_both_names() -> None:
+    batch = Batch.from_tokens(tokens_with(20, 40))
+    doubled = dataclasses.replace(batch, relations={**batch.relations, "before": batch.relations["previous token"]})
+    told, (note,) = parted(doubled)
+    assert list(told.relations) == ["previous token or before", *list(batch.relations)[1:]]
+    assert note.startswith("'previous token' and 'before' are the same keys in every sequence: told as one")
+    heads = measure(
+        stagewise.open_series([(0, models.build(full(VOCABULARY, LENGTH)))]), [AttentionTo()], told, progress=False
+    )
+    assert set(heads["relation"]) == set(told.relations)
+
+
+def test_relations_that_agree_in_all_sequences_but_one_stay_two() -> None:
+    batch = Batch.from_tokens(tokens_with(20, 40))
+    other = batch.relations["previous token"].clone()
+    other[7, 3] = batch.relations["first token"][7, 3]
+    told, notes = parted(dataclasses.replace(batch, relations={**batch.relations, "before": other}))
+    assert (list(told.relations), notes) == ([*batch.relations, "before"], ())
 
 
 @pytest.mark.one_of(2)

@@ -3,11 +3,16 @@
 import dataclasses
 import math
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import save_file
 
+import stagewise
 from stagewise.architecture import Architecture
+from stagewise.architectures import full
+from stagewise.checkpoints.series import CheckpointSeries, open_series
 from stagewise.loss import kl_divergence
 from stagewise.measurement._rows import check_batch
 from stagewise.probe import View
@@ -107,6 +112,44 @@ def test_models_that_nothing_can_repeat_for_are_refused_with_advice(change: dict
     sizes = {"n_layers": 1, "d_model": 8, "d_head": 4, "n_ctx": 12, "d_vocab": 12, **change}
     with pytest.raises(ValueError, match=f"the model has {few}, too few for that: .*--tokens FILE"):
         RepeatedTokens.for_model(Architecture(sizes))
+
+
+def series_beside(folder: Path, words: int, first: bool) -> CheckpointSeries:
+    """A model of 32 tokens beside a tokenizer of so many words, which may put its last one first."""
+    from tokenizers import Tokenizer, processors
+    from tokenizers import models as kinds
+
+    tokenizer = Tokenizer(kinds.WordLevel({f"w{number}": number for number in range(words)}, unk_token="w0"))
+    if first:
+        last = f"w{words - 1}"
+        tokenizer.post_processor = processors.TemplateProcessing(
+            single=f"{last} $A", special_tokens=[(last, words - 1)]
+        )
+    tokenizer.save(str(folder / "tokenizer.json"))
+    save_file(stagewise.models.build(full(32, 20)).state_dict(), folder / "step0.safetensors")
+    return open_series(folder, architecture=full(32, 20))
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_tokens_that_the_tokenizer_of_a_series_does_not_have_are_not_drawn(first: bool, tmp_path: Path) -> None:
+    task = RepeatedTokens.for_series(series_beside(tmp_path, 20, first))
+    batch = task.probe_batch(200, seed=0)
+    drawn = set(torch.cat([batch.tokens[:, int(first) :], batch.targets[:, -1:]], 1).flatten().tolist())
+    assert drawn == set(range(20 - first))
+    assert (task.bos, task.d_vocab, task.n_words) == (19 if first else None, 32, 20)
+    assert batch.references["uniform"][0, 0].tolist() == pytest.approx([-math.log(32)] * 32)  # the model has them all
+
+
+@pytest.mark.parametrize("words", [32, 40])
+def test_a_tokenizer_with_all_tokens_of_the_model_changes_nothing(words: int, tmp_path: Path) -> None:
+    series = series_beside(tmp_path, words, first=False)
+    assert RepeatedTokens.for_series(series) == RepeatedTokens.for_model(series.architecture)
+
+
+def test_without_a_tokenizer_a_series_has_the_task_of_its_models(tmp_path: Path) -> None:
+    series = series_beside(tmp_path, 20, first=True)
+    (tmp_path / "tokenizer.json").unlink()
+    assert RepeatedTokens.for_series(series) == RepeatedTokens.for_model(series.architecture)
 
 
 def test_seeds_repeat() -> None:
