@@ -56,6 +56,14 @@ def test_the_database_of_trackio_is_read_and_runs_of_one_name_are_two(
     np.testing.assert_allclose(next(iter(found.values())), without_holes(), rtol=1e-15)
 
 
+def test_an_offline_log_of_weights_and_biases_is_refused_with_the_command_that_makes_one(tmp_path: Path) -> None:
+    (file := tmp_path / "run-1.wandb").write_bytes(b":W&B")
+    for source in (tmp_path, file):
+        with pytest.raises(ValueError, match=rf"wandb leet inspect --json {file} > run.jsonl"):
+            read_log(source)
+
+
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:loss is infinite")
 def test_an_offline_log_of_weights_and_biases_is_read_by_the_advised_command(tmp_path: Path) -> None:
     wandb = pytest.importorskip("wandb", reason="wandb is not installed")

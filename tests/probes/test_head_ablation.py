@@ -212,7 +212,7 @@ AXES = ["step", "quantity", "layer", "head", "kind", "control"]
 def trained(tmp_path_factory: pytest.TempPathFactory) -> CheckpointSeries:
     """The catalogue's own recipe for repeated tokens, begun, with more and smaller heads."""
     recipe = recipe_for(RepeatedTokens, n_heads=8)
-    plan = dataclasses.replace(recipe.plan, steps=120, save=frozenset({0, 120}))
+    plan = dataclasses.replace(recipe.plan, steps=60, save=frozenset({0, 60}))
     return train(dataclasses.replace(recipe, plan=plan), tmp_path_factory.mktemp("repeated"), progress=False)
 
 
