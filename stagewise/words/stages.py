@@ -80,10 +80,17 @@ def _half_way(row: Row) -> str:
 def summaries(found: Stages) -> list[str]:
     """Return the events of each stage in words."""
     rows = found.table.to_dict("records")
-    closed = [after["left"] != "" for after in rows[1:]] + [True]
+    ends = [(after["left"] != "", after["spread"]) for after in rows[1:]] + [(True, False)]
     return [
-        _summary(row, events_in(found.events, found.table, row["stage"]), found.onsets, found.context, closed=ends)
-        for row, ends in zip(rows, closed, strict=True)
+        _summary(
+            row,
+            events_in(found.events, found.table, row["stage"]),
+            found.onsets,
+            found.context,
+            closed=left,
+            spread=wide,
+        )
+        for row, (left, wide) in zip(rows, ends, strict=True)
     ]
 
 
@@ -95,13 +102,18 @@ def events_in(events: pd.DataFrame, table: pd.DataFrame, stage: int) -> pd.DataF
     return events[after & step.le(begins[stage])]
 
 
-def _summary(row: Row, events: pd.DataFrame, onsets: pd.DataFrame, context: Context, *, closed: bool) -> str:
-    """Return the events of a stage in words; `closed`, if KL to its reference is lowest at its end."""
+def _summary(
+    row: Row, events: pd.DataFrame, onsets: pd.DataFrame, context: Context, *, closed: bool, spread: bool
+) -> str:
+    """Return the events of a stage in words; `closed`, if KL to its reference is lowest at its end, `spread`, if that is
+    among onsets one after another.
+    """
     if row["left"] or (row["stage"] == 1 and row["reference"] and closed):
         phrases = head_events(events)
     elif row["stage"] == 1:
         none = f"no onset in {count(len(onsets), 'score')}"
-        phrases = head_events(events) or ["before the first onset" if onsets["onset"].any() else none]
+        first = "up to half of the onsets" if spread else "before the first onset"
+        phrases = head_events(events) or [first if onsets["onset"].any() else none]
     else:
         began_here = onsets[onsets["starts_stage"] == row["stage"]].sort_values("t50", kind="stable")
         phrases = [onset_stage(began_here, context, spread=row["spread"])]

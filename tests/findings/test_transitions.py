@@ -120,6 +120,7 @@ def test_heads_one_after_another_are_one_stage_and_it_says_so(step_up: Curves) -
     heads = [step_up(at, head=head, **of) for head, at in enumerate(range(200, 1000, 100))]
     stages = find_stages(pd.concat(heads))
     _, stage = stages.table.to_dict("records")
+    assert happened(stages)[0] == "up to half of the onsets"  # the first ones lie before its end
     assert happened(stages)[1].startswith("one after another, steps ")
     assert happened(stages)[1].count("becomes an induction head") == 8
     assert stage["start_lo"] <= 550 <= stage["start_hi"]
