@@ -97,7 +97,7 @@ def sweep(
         RunsFailed: some failed; the others are finished and kept, and the message names those that failed.
     """
     settings = list(settings)
-    identities = [_identity(function, setting) for setting in settings]
+    identities = [short_digest([_name(function), describe(setting)]) for setting in settings]
     _check(settings, identities)
     if workers < 1:
         raise ValueError(f"a sweep needs at least one worker, got {workers}")
@@ -205,10 +205,6 @@ def _check(settings: Sequence[Mapping[str, Any]], identities: Sequence[str]) -> 
             f"the setting {setting} comes {times} times: give seeds to repeat a run; equal numbers, as 1, 1.0 and "
             "True, are one"
         )
-
-
-def _identity(function: Callable[..., object], setting: Mapping[str, Any]) -> str:
-    return short_digest([_name(function), describe(setting)])
 
 
 def _name(function: Callable[..., object]) -> str:

@@ -68,7 +68,7 @@ def in_folder(folder: Path, parse: Parse | str | None = None) -> Source:
     readings |= {
         path: each._replace(why="counts accelerate's saves, not updates")
         for path, each in readings.items()
-        if each.at and _counts_saves(path)
+        if each.at and re.fullmatch(r"checkpoint_\d+", path.name) and any(path.glob("random_states_*.pkl"))
     }
     rows = [(path.name, each) for path, each in readings.items() if each.at or is_file(path) or holds_weights(path)]
     beside = partial(_first_in, (folder, *reversed(folders)))
@@ -150,11 +150,6 @@ def _others(folder: Path, files: Iterable[Path]) -> list[str]:
     return [name for name in names if name not in chosen and not name.startswith("adapter_model")]
 
 
-def _counts_saves(folder: Path) -> bool:
-    """Whether accelerate saved a training here, which numbers its folders by how often it has saved."""
-    return re.fullmatch(r"checkpoint_\d+", folder.name) is not None and any(folder.glob("random_states_*.pkl"))
-
-
 def _inner(folder: Path) -> Path:
     """Return the folder that a Hugging Face model was saved to in a checkpoint's folder; else the latter itself."""
     if not folder.is_dir() or holds_weights(folder):
@@ -208,13 +203,11 @@ def on_base(source: Source, folder: Path, base: Entry) -> Source:
         place = folder / entry.label
         if not (place / ADAPTER).exists():
             return entry
-
-        def read() -> Contents:
-            return Contents(merged(base.load(), load_file(adapter_file(place)), place))
-
-        def hashed() -> str:
-            return digest([base.digest(), file_digest([adapter_file(place)])])
-
-        return dataclasses.replace(entry, read=read, digest=hashed, config=base.config)
+        return dataclasses.replace(
+            entry,
+            read=lambda: Contents(merged(base.load(), load_file(adapter_file(place)), place)),
+            digest=lambda: digest([base.digest(), file_digest([adapter_file(place)])]),
+            config=base.config,
+        )
 
     return dataclasses.replace(source, entries=tuple(map(adapted, source.entries)))

@@ -1,7 +1,7 @@
 """Checkpoints that lie apart: revisions of a hub repository, or a repository, a folder or a file a step; read ahead."""
 
 import dataclasses
-import itertools
+import os
 import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -241,7 +241,9 @@ def one_each(
     if nameless := [(name, reading.why) for name, reading in rows if reading.at is None]:
         raise ValueError(f"the name {nameless[0][0]} has no step ({nameless[0][1]}): {GIVE_PARSE}")
     entries = tuple(place_of(name, reading.at, hub) for name, reading in rows if reading.at is not None)
-    return Source(_common_name([name for name, _ in rows]), entries, remote=any(remote), names=tuple(told(rows)))
+    same = os.path.commonprefix([name for name, _ in rows])  # noqa: RUF071 - letter by letter; then without the step
+    name = re.sub(r"([-_./]*(step|checkpoint|ckpt|iter)?[-_./]*\d*)$", "", same) or rows[0][0]
+    return Source(name, entries, remote=any(remote), names=tuple(told(rows)))
 
 
 def place_of(name: str, at: Coordinates, hub: Mapping[str, Any] | None = None) -> Entry:
@@ -258,9 +260,3 @@ def _is_remote(name: str) -> bool:
     if not re.fullmatch(REPOSITORY, name):
         raise FileNotFoundError(f"{name} is not there: a list names folders, files, or repositories as owner/name")
     return True
-
-
-def _common_name(names: Sequence[str]) -> str:
-    """Return the common beginning of all names, without any part of the step."""
-    same = "".join(each[0] for each in itertools.takewhile(lambda each: len(set(each)) == 1, zip(*names, strict=False)))
-    return re.sub(r"([-_./]*(step|checkpoint|ckpt|iter)?[-_./]*\d*)$", "", same) or names[0]

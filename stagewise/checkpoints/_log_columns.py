@@ -240,7 +240,10 @@ def _without_points(column: pd.Series) -> pd.Series:
 
 def read_json_log(text: str, *, lines: bool) -> pd.DataFrame:
     """Read curves in JSON by rows, lines, columns or steps; lines may be cut off, as where a run is killed."""
-    held = _of_wandb(_of_lines(text)) if lines else _rows(json.loads(text))
+    held = _of_lines(text) if lines else _rows(json.loads(text))
+    if lines:  # as `wandb leet inspect --json` prints them
+        rows = (row for row in held if isinstance(row, Mapping) and row.get("type") == "history")
+        held = [row["history"]["item"] for row in rows] or held
     frame = pd.DataFrame([flat(row) for row in held] if _holds(held, Mapping) else held)
     return frame.apply(from_text)
 
@@ -258,12 +261,6 @@ def _of_lines(text: str) -> list[Any]:
     for number, line in torn.items():
         warnings.warn(f"line {number} is cut off, and left out: {line[:60]!r}", stacklevel=5)
     return rows
-
-
-def _of_wandb(rows: list[Any]) -> list[Any]:
-    """Return the logged rows of what `wandb leet inspect --json` prints, of any other log all."""
-    logged = [row["history"]["item"] for row in rows if isinstance(row, Mapping) and row.get("type") == "history"]
-    return logged or rows
 
 
 def _rows(held: Any) -> Any:

@@ -100,61 +100,43 @@ FEWEST = 4
 """JSON files of steps at least that a folder holds, for it to be a log."""
 
 
-def is_mlflow(folder: Path) -> bool:
-    """Whether a folder is one of MLflow's, of a run or of runs."""
-    return folder.is_dir() and bool(_runs(folder))
-
-
 def read_mlflow(folder: Path) -> pd.DataFrame:
-    """Return the curves of such a folder, a row a value with `run` and `metric`."""
-    return pd.DataFrame([row for run in _runs(folder) for row in _metrics(run)])
-
-
-def is_lightning(folder: Path) -> bool:
-    """Whether a folder is one of Lightning's CSVLogger, of a version or of versions."""
-    return folder.is_dir() and bool(_versions(folder))
+    """Return the curves of MLflow's folder, of a run or of runs, a row a value with `run` and `metric`."""
+    return pd.DataFrame([row for run in runs(folder) for row in _metrics(run)])
 
 
 def read_lightning(folder: Path) -> pd.DataFrame:
-    """Return the curves of such a folder, a run a version; those that begin where another one ends continue it."""
-    frames = [read_separated(text_of(path)).assign(run=path.parent.name) for path in _versions(folder)]
+    """Return the curves of Lightning's CSVLogger, a run a version; those that begin where another ends continue it."""
+    frames = [read_separated(text_of(path)).assign(run=path.parent.name) for path in versions(folder)]
     return pd.concat(frames, ignore_index=True)
 
 
-def is_texts(folder: Path) -> bool:
-    """Whether a folder holds texts alone: where checkpoints or other folders lie beside them, it is another one."""
-    return folder.is_dir() and bool(_texts(folder))
-
-
 def read_texts(folder: Path) -> pd.DataFrame:
-    """Return the curves of such a folder, a run a text."""
-    return pd.concat([read_lines(path).assign(run=path.stem) for path in _texts(folder)], ignore_index=True)
-
-
-def is_a_file_a_step(folder: Path) -> bool:
-    """Whether a folder holds JSON files with steps in their names."""
-    return folder.is_dir() and len(_of_steps(folder)) >= FEWEST
+    """Return the curves of a folder of texts, a run a text."""
+    return pd.concat([read_lines(path).assign(run=path.stem) for path in texts(folder)], ignore_index=True)
 
 
 def read_a_file_a_step(folder: Path) -> pd.DataFrame:
-    """Return the curves of such a folder, a row a file."""
-    return pd.DataFrame([{"step": step, **flat(read_json(path))} for step, path in sorted(_of_steps(folder))])
+    """Return the curves of a folder of JSON files, a row a file."""
+    return pd.DataFrame([{"step": step, **flat(read_json(path))} for step, path in sorted(files_of_steps(folder))])
 
 
-def _runs(folder: Path) -> list[Path]:
-    """Return the folders of runs: this one, those in it, or those of the experiments in it."""
+def runs(folder: Path) -> list[Path]:
+    """Return the folders of MLflow's runs: this one, those in it, or those of the experiments in it."""
     places = (pattern for pattern in (META, f"*/{META}", f"*/*/{META}"))
     found = (
         [path.parent for path in sorted(folder.glob(place)) if (path.parent / METRICS).is_dir()] for place in places
     )
-    return next((runs for runs in found if runs), [])
+    return next(filter(None, found), [])
 
 
-def _versions(folder: Path) -> list[Path]:
+def versions(folder: Path) -> list[Path]:
+    """Return the files of a version of Lightning's, or of those in a folder."""
     return [path for place in (CSV, f"version_*/{CSV}") for path in sorted(folder.glob(place))]
 
 
-def _texts(folder: Path) -> list[Path]:
+def texts(folder: Path) -> list[Path]:
+    """Return the texts in a folder of texts alone: with checkpoints or other folders beside them, it is another one."""
     files = [path for path in sorted(folder.iterdir()) if not path.name.startswith(".")]
     return files if all(path.is_file() and path.suffix in TEXTS for path in files) else []
 
@@ -172,7 +154,9 @@ def _metrics(run: Path) -> Iterator[dict[str, Any]]:
                 raise ValueError(f"{path}: MLflow writes a time, a value and a step, this is {line[:80]!r}") from reason
 
 
-def _of_steps(folder: Path) -> list[tuple[int, Path]]:
+def files_of_steps(folder: Path) -> list[tuple[int, Path]]:
+    """Return the JSON files with steps in their names, and these; none where there are few."""
     paths = sorted(folder.glob("*.json"))
     readings = zip(read_names([path.stem for path in paths]), paths, strict=True)
-    return [(reading.at.step, path) for reading, path in readings if reading.at is not None]
+    found = [(reading.at.step, path) for reading, path in readings if reading.at is not None]
+    return found if len(found) >= FEWEST else []

@@ -10,13 +10,7 @@ from torch import Tensor
 from stagewise.checkpoints._architectures import architecture_from
 from stagewise.checkpoints._digest import file_digest
 from stagewise.checkpoints._folders import of_path
-from stagewise.checkpoints._weight_files import (
-    Contents,
-    contents_of,
-    described_in,
-    load_file,
-    weights_by_name,
-)
+from stagewise.checkpoints._weight_files import Contents, contents_of, described_in, load_file, weights_by_name
 from stagewise.checkpoints._weight_names import stem
 from stagewise.checkpoints.names import GIVE_PARSE, Coordinates, Parse, is_step, read_names
 from stagewise.checkpoints.sources import Entry, Source, in_memory

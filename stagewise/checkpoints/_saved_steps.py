@@ -20,7 +20,8 @@ FAR = 2
 
 def tell_range(path: Path, steps: Iterable[int]) -> None:
     """Warn of checkpoints beside a log that lie before its first row, or behind its last one."""
-    rows, saved = np.unique([*steps]), _saved_beside(path)
+    rows, folder = np.unique([*steps]), path.resolve().parent
+    saved = _saved_in(folder.parent if re.fullmatch(CHECKPOINT, folder.name) else folder)
     if len(rows) < 2 or not saved:
         return
     far = FAR * np.median(np.diff(rows))
@@ -31,12 +32,6 @@ def tell_range(path: Path, steps: Iterable[int]) -> None:
         if beyond:
             of = f"checkpoints beside it, steps {min(beyond)} to {max(beyond)}"
             warnings.warn(f"{path.name} {words.format(at)} {len(beyond)} {of}: a part of the log is gone", stacklevel=3)
-
-
-def _saved_beside(path: Path) -> list[int]:
-    """Return the steps of the checkpoints in a log's folder, or about it where that is a checkpoint's."""
-    folder = path.resolve().parent
-    return _saved_in(folder.parent if re.fullmatch(CHECKPOINT, folder.name) else folder)
 
 
 def _saved_in(folder: Path) -> list[int]:
@@ -58,10 +53,8 @@ def unmeasured(folder: Path) -> list[int]:
 
 def unmeasured_in_words(folder: Path) -> str:
     """Return how many checkpoints the table of a measured folder lacks, in words; empty where it lacks none."""
-    steps = unmeasured(folder)
-    saved = f"{len(steps)} saved checkpoint{'s are' if len(steps) > 1 else ' is'} not in the table"
-    return (
-        f"{saved}, step {steps[0]} first: `stagewise measure` adds {'them' if len(steps) > 1 else 'it'}"
-        if steps
-        else ""
-    )
+    if not (steps := unmeasured(folder)):
+        return ""
+    are, them = ("s are", "them") if len(steps) > 1 else (" is", "it")
+    saved = f"{len(steps)} saved checkpoint{are} not in the table, step {steps[0]} first"
+    return f"{saved}: `stagewise measure` adds {them}"

@@ -162,19 +162,16 @@ class Audit:
         return json.dumps(self.plain, indent=2)
 
 
-def _gap(finding: Finding) -> str:
-    """Name several steps by both ends."""
-    return " of ".join(filter(None, (f"steps from {finding.steps[0]} to {finding.steps[-1]}", finding.branch)))
-
-
 def _sentence(finding: Finding) -> str:
     """Describe a finding in a sentence."""
-    step = " of ".join(filter(None, (f"step {', '.join(map(str, finding.steps[:1]))}", finding.branch)))
+    of = f" of {finding.branch}" if finding.branch else ""
+    step = f"step {', '.join(map(str, finding.steps[:1]))}{of}"
     labels, other = ", ".join(finding.checkpoints), finding.other_step
     match finding.kind:
         case Kind.MISSING_STEP:
             number, why = len(finding.steps), f": {finding.reason}" if finding.reason else ""
-            return f"{step} is missing{why}" if number == 1 else f"{number} {_gap(finding)} are missing{why}"
+            several = f"{number} steps from {finding.steps[0]} to {finding.steps[-1]}{of} are missing{why}"
+            return f"{step} is missing{why}" if number == 1 else several
         case Kind.UNFINISHED:
             return f"the run has come to {step} of {other}"
         case Kind.LEFT_ASIDE:

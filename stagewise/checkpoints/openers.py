@@ -16,7 +16,7 @@ import pandas as pd
 from stagewise.checkpoints import _log_files, _log_folders, _log_trackers
 from stagewise.checkpoints._digest import check_file
 from stagewise.checkpoints._weight_names import checkpoints_in, chosen_files, converter, gguf_at, is_file
-from stagewise.checkpoints.names import REPOSITORY, Parse, whole
+from stagewise.checkpoints.names import REPOSITORY, Coordinates, Parse, whole
 from stagewise.checkpoints.run_folder import RUN, TABLE
 from stagewise.entry_points import added
 
@@ -94,22 +94,22 @@ def expanded(name: str) -> list[str]:
     return ["".join(chosen) for chosen in itertools.product(*choices)]
 
 
-def _holds_checkpoints(folder: Path) -> bool:
-    """Whether a folder holds a model, or files or folders of weights with a step in their names."""
-    inside = list(folder.iterdir()) if folder.is_dir() else []
-    return bool(chosen_files(path.name for path in inside) or checkpoints_in(inside))
+def _checkpoints(folder: Path) -> object:
+    """Return the model in a folder, or the files or folders of weights with a step in their names."""
+    inside = list(folder.iterdir())
+    return chosen_files(path.name for path in inside) or checkpoints_in(inside)
 
 
 def _is_text(path: Path) -> bool:
     return path.is_file() and not is_file(path) and not converter([path.name])
 
 
-def _is_of_tool(folder: Path) -> bool:
-    return folder.is_dir() and not (folder / TABLE).exists() and bool(_log_trackers.inside(folder))
-
-
 def _of_paths(is_mine: Callable[[Path], bool]) -> Callable[[Any], bool]:
     return lambda source: _is_path(source) and is_mine(Path(source))
+
+
+def _holding(inside: Callable[[Path], object]) -> Callable[[Any], bool]:
+    return _of_paths(lambda path: path.is_dir() and bool(inside(path)))
 
 
 def _listed(source: Any, options: Options) -> "Source":
@@ -121,12 +121,6 @@ def _listed(source: Any, options: Options) -> "Source":
     items = sorted(source.items(), key=lambda item: whole(item[0])) if isinstance(source, Mapping) else [*source]
     places = [item for item in items if isinstance(item, str | Path)]
     return one_each(places, options.parse, options.hub) if places and len(places) == len(items) else given(items)
-
-
-def _in_braces(source: str, options: Options) -> "Source":
-    from stagewise.checkpoints._hub_revisions import one_each
-
-    return one_each(expanded(source), options.parse, options.hub)
 
 
 def _on_hub(source: str, options: Options) -> "Source":
@@ -141,36 +135,20 @@ def _on_hub(source: str, options: Options) -> "Source":
 
 
 def _in_file(source: str | Path, options: Options) -> "Source":
-    from stagewise.checkpoints._one_file import in_file
+    from stagewise.checkpoints._one_file import in_file, in_gguf
 
-    return dataclasses.replace(in_file(Path(source), options.parse), identity=os.path.realpath(source))
-
-
-def _in_gguf(source: str | Path, options: Options) -> "Source":
-    from stagewise.checkpoints._one_file import in_gguf
-
-    path = gguf_at(Path(source)) or Path(source)
-    return dataclasses.replace(in_gguf(path), identity=os.path.realpath(path))
-
-
-def _in_run(source: str | Path, options: Options) -> "Source":
-    from stagewise.checkpoints._folders import in_run
-
-    return _of_folder(in_run(Path(source), options.classes), source, options)
+    path = gguf_at(Path(source))
+    found = in_file(Path(source), options.parse) if path is None else in_gguf(path)
+    return dataclasses.replace(found, identity=os.path.realpath(path or source))
 
 
 def _in_folder(source: str | Path, options: Options) -> "Source":
-    from stagewise.checkpoints._folders import in_folder
-
-    return _of_folder(in_folder(Path(source), options.parse), source, options)
-
-
-def _of_folder(found: "Source", source: str | Path, options: Options) -> "Source":
-    from stagewise.checkpoints._folders import on_base
+    from stagewise.checkpoints._folders import in_folder, in_run, on_base
     from stagewise.checkpoints._hub_revisions import place_of
-    from stagewise.checkpoints.names import Coordinates
 
     folder = Path(source)
+    is_run = (folder / RUN).exists()
+    found = in_run(folder, options.classes) if is_run else in_folder(folder, options.parse)
     if options.base is not None:
         found = on_base(found, folder, place_of(str(options.base), Coordinates(0), options.hub))
     return dataclasses.replace(found, identity=os.path.realpath(folder), folder=folder)
@@ -179,22 +157,28 @@ def _of_folder(found: "Source", source: str | Path, options: Options) -> "Source
 OPENERS = (
     Opener("a list of checkpoints", lambda source: not _is_path(source), _listed),
     Opener(
-        "a name with steps in braces", lambda source: _is_elsewhere(source) and len(expanded(source)) > 1, _in_braces
+        "a name with steps in braces",
+        lambda source: _is_elsewhere(source) and len(expanded(source)) > 1,
+        lambda source, options: _listed(expanded(source), options),
     ),
     Opener("a repository", lambda source: _is_elsewhere(source) and bool(re.fullmatch(REPOSITORY, source)), _on_hub),
-    Opener("a run", _of_paths(lambda path: (path / RUN).exists()), _in_run),
+    Opener("a run", _of_paths(lambda path: (path / RUN).exists()), _in_folder),
     Opener("a file of weights", _of_paths(lambda path: path.is_file() and is_file(path)), _in_file),
-    Opener("a file of llama.cpp", _of_paths(lambda path: gguf_at(path) is not None), _in_gguf),
-    Opener("a folder of checkpoints", _of_paths(_holds_checkpoints), _in_folder),
+    Opener("a file of llama.cpp", _of_paths(lambda path: gguf_at(path) is not None), _in_file),
+    Opener("a folder of checkpoints", _holding(_checkpoints), _in_folder),
     Opener("TensorBoard's event files", _of_paths(_log_folders.is_events), curves=_log_folders.read_events),
-    Opener("MLflow's folder", _of_paths(_log_folders.is_mlflow), curves=_log_folders.read_mlflow),
-    Opener("Lightning's folder", _of_paths(_log_folders.is_lightning), curves=_log_folders.read_lightning),
-    Opener("a folder of texts", _of_paths(_log_folders.is_texts), curves=_log_folders.read_texts),
-    Opener("a folder of JSON files", _of_paths(_log_folders.is_a_file_a_step), curves=_log_folders.read_a_file_a_step),
+    Opener("MLflow's folder", _holding(_log_folders.runs), curves=_log_folders.read_mlflow),
+    Opener("Lightning's folder", _holding(_log_folders.versions), curves=_log_folders.read_lightning),
+    Opener("a folder of texts", _holding(_log_folders.texts), curves=_log_folders.read_texts),
+    Opener("a folder of JSON files", _holding(_log_folders.files_of_steps), curves=_log_folders.read_a_file_a_step),
     Opener("a database", _of_paths(_log_trackers.is_database), curves=_log_trackers.read_database),
     Opener("arrays of curves", _of_paths(_log_files.is_arrays), curves=_log_files.read_arrays),
     Opener("a file of curves", _of_paths(_is_text), curves=_log_files.read_file),
-    Opener("another tool's folder", _of_paths(_is_of_tool), curves=_log_trackers.refuse),
+    Opener(
+        "another tool's folder",
+        _holding(lambda path: not (path / TABLE).exists() and _log_trackers.inside(path)),
+        curves=_log_trackers.refuse,
+    ),
     Opener("in no known form", lambda source: True, _in_folder),
 )
 """The ways that are there: the first that says that a source is its own opens it; the last one says what is missing."""

@@ -13,12 +13,7 @@ from stagewise.architecture import Architecture
 from stagewise.checkpoints import names
 from stagewise.checkpoints._architectures import UnknownModelError, architecture_from, asked_for, read_off, some_fields
 from stagewise.checkpoints._digest import digest, short_digest
-from stagewise.checkpoints._weight_files import (
-    INSIDE,
-    Contents,
-    State,
-    unusable,
-)
+from stagewise.checkpoints._weight_files import INSIDE, Contents, State, unusable
 
 TRAINER = "trainer_state.json"
 STEP, TOKENS = "global_step", "num_input_tokens_seen"

@@ -218,8 +218,6 @@ def densify(
     from stagewise.checkpoints import unmeasured
     from stagewise.checkpoints.run_folder import REPORT, TABLE
     from stagewise.checkpoints.series import open_series
-    from stagewise.cli._recipes import recipe_of_run
-    from stagewise.cli._sources import print_report
     from stagewise.measurement import recorded_dtype
     from stagewise.replay import densifying
 

@@ -14,15 +14,7 @@ from stagewise.event import Causes
 from stagewise.findings._frames import typed
 from stagewise.findings._known_causes import causes_in, coincidence
 from stagewise.findings.scores import Curve, followed
-from stagewise.statistics import (
-    DEFAULT,
-    CurveModel,
-    OnsetVerdict,
-    StageCriteria,
-    Transition,
-    find_transitions,
-    moved,
-)
+from stagewise.statistics import DEFAULT, CurveModel, OnsetVerdict, StageCriteria, Transition, find_transitions, moved
 from stagewise.table import TEXT, check_table
 
 TIMES = ("t10", "t50", "t90")

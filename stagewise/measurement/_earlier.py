@@ -26,15 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from stagewise.checkpoints import (
-    PROVENANCE,
-    SHORT,
-    TableFile,
-    is_told,
-    parquet_faults,
-    read_json,
-    short_digest,
-)
+from stagewise.checkpoints import PROVENANCE, SHORT, TableFile, is_told, parquet_faults, read_json, short_digest
 from stagewise.checkpoints.run_folder import write_json
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.models import Dtype
@@ -240,13 +232,11 @@ def _source(probe: AbstractProbe) -> str:
     known = {AbstractProbe.__module__.partition(".")[0], *sys.stdlib_module_names}
     own = [kind for kind in type(probe).__mro__ if kind.__module__.partition(".")[0] not in known]
     try:
-        return "\n".join([str(VERSION), *dict.fromkeys(map(_code_of_module, own))])
+        return "\n".join(
+            [str(VERSION), *dict.fromkeys(inspect.getsource(inspect.getmodule(kind) or kind) for kind in own)]
+        )
     except (OSError, TypeError):
         return _by_value(type(probe))
-
-
-def _code_of_module(kind: type) -> str:
-    return inspect.getsource(inspect.getmodule(kind) or kind)
 
 
 def _by_value(thing: object) -> str:

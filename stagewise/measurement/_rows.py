@@ -17,17 +17,7 @@ from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.intervention import Attribution, Edit, ablations
 from stagewise.probe import AbstractProbe, Reading
 from stagewise.statistics import LEVEL
-from stagewise.table import (
-    ARRAYS,
-    KEYS,
-    VALUES,
-    WEIGHTS,
-    Columns,
-    LabelledArray,
-    Quantity,
-    in_order,
-    type_of,
-)
+from stagewise.table import ARRAYS, KEYS, VALUES, WEIGHTS, Columns, LabelledArray, Quantity, in_order, type_of
 from stagewise.task import Batch
 
 _ENDS = 8

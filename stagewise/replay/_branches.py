@@ -109,7 +109,7 @@ def compare(
     """
     check_way(folder, prepare(recipe, device, dtype).way, f"branch it with the versions in its {run_folder.RUN}")
     series, batch = opened(folder, recipe), load_batch(recipe, folder)
-    own = own_table(folder, recipe, progress, device)
+    own = _measured(series, batch, folder / FOLDER / "parts", progress, device)
     for start in {one.start: None for one in branches}:
         _check_transitions(own, start, series)
     tables: dict[str | None, pd.DataFrame] = {None: own}
@@ -162,19 +162,14 @@ def _stretches(folder: Path, run: _Run, series: CheckpointSeries) -> list[tuple[
     return [*([(start, run.until)] if start < run.until else []), *replays]
 
 
-def _begin(folder: Path, run: _Run, until: int, **how: Any) -> CheckpointSeries:
-    """Train a branch from the newest state before its step up to another one."""
-    run_folder.claim(run.folder, run.recipe, parent={"folder": "../..", "step": run.branch.start})
-    branch(folder, run.folder, run.recipe.plan, run.branch.start)
-    return train(run.recipe, run.folder, until=until, **how)
-
-
 def _trained(
     folder: Path, run: _Run, series: CheckpointSeries, progress: bool, device: str, dtype: Dtype
 ) -> CheckpointSeries:
-    """Train a branch as far as the other run, and save it where that is saved."""
+    """Train a branch from the newest state before its step as far as the other run, and save it where that is saved."""
     how: Any = {"progress": progress, "device": device, "dtype": dtype}
-    trained = _begin(folder, run, run.until, **how)
+    run_folder.claim(run.folder, run.recipe, parent={"folder": "../..", "step": run.branch.start})
+    branch(folder, run.folder, run.recipe.plan, run.branch.start)
+    trained = train(run.recipe, run.folder, until=run.until, **how)
     _check_bits(series, trained, run.branch.start)
     if set(series.steps) <= set(trained.steps):
         return trained

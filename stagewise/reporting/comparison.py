@@ -83,25 +83,20 @@ def compare(
         raise ValueError(f"a run is compared with another one, got {first} twice")
     out = Path("runs", "-against-".join(map(file_part, _told_apart(*places)))) if out is None else Path(out)
     runs, settings = read_runs(places, axis, tokens_per_step), _differences(*map(read_record, places))
-    with counted_in(axis):
-        return _written(runs, settings, out)
-
-
-def _written(runs: MeasuredRuns, settings: pd.DataFrame, out: Path) -> _ComparisonReport:
     roles = paired_roles(runs.whole)
-    table, (of_first, of_second) = runs.aligned(roles), runs.stages
-    comparison = compare_stages(of_first, of_second, roles)
-    headline = f"{count(len(_in_both(settings)), 'setting')} apart, {count(len(comparison.shared), 'event')} in both"
-    page = write_runs(
-        out,
-        runs,
-        _parts(runs, settings, comparison, table),
-        of="run",
-        name=" and ".join(runs.names),
-        headline=headline,
-        finding=" ".join(f"{sentence}." for sentence in _finding(runs, comparison)),
-        words=UNLIKE if any(name.startswith(BATCH) for name in settings["setting"]) else "",
-    )
+    table, comparison = runs.aligned(roles), compare_stages(runs.stages[0], runs.stages[1], roles)
+    with counted_in(axis):
+        both = count(len(comparison.shared), "event")
+        page = write_runs(
+            out,
+            runs,
+            _parts(runs, settings, comparison, table),
+            of="run",
+            name=" and ".join(runs.names),
+            headline=f"{count(len(_in_both(settings)), 'setting')} apart, {both} in both",
+            finding=" ".join(f"{sentence}." for sentence in _finding(runs, comparison)),
+            words=UNLIKE if any(name.startswith(BATCH) for name in settings["setting"]) else "",
+        )
     return _ComparisonReport(settings, comparison, table, page)
 
 

@@ -10,16 +10,7 @@ from stagewise.findings import Stages
 from stagewise.statistics import DEFAULT, StageCriteria, TurnVerdict
 from stagewise.table import head_label
 from stagewise.words._grammar import count, more
-from stagewise.words._onsets import (
-    LISTED,
-    Row,
-    cause,
-    largest,
-    no_onsets,
-    not_judged,
-    onsets,
-    timed,
-)
+from stagewise.words._onsets import LISTED, Row, cause, largest, no_onsets, not_judged, onsets, timed
 from stagewise.words._times import at, interval, span, written
 
 NO_STAGES = "no stages can be found: there are no scores over at least four checkpoints"

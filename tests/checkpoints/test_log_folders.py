@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stagewise.checkpoints._log_folders import is_a_file_a_step, is_events, read_a_file_a_step, read_events
+from stagewise.checkpoints._log_folders import files_of_steps, is_events, read_a_file_a_step, read_events
 from stagewise.checkpoints.logged_curves import read_log
 from stagewise.checkpoints.openers import is_log
 
@@ -61,7 +61,7 @@ def test_texts_alone_are_runs_by_their_names(tmp_path: Path) -> None:
 def test_a_folder_of_checkpoints_is_none(tmp_path: Path) -> None:
     for name in ("config.json", "model_100.pt", "train.log", "trainer_state.json"):
         (tmp_path / name).write_text("{}")
-    assert not is_a_file_a_step(tmp_path)
+    assert not files_of_steps(tmp_path)
     assert not is_log(tmp_path)
 
 
