@@ -96,8 +96,8 @@ def events_in(events: pd.DataFrame, table: pd.DataFrame, stage: int) -> pd.DataF
 def _summary(
     row: Row, events: pd.DataFrame, onsets: pd.DataFrame, context: Context, *, closed: bool, spread: bool
 ) -> str:
-    """Return the events of a stage in words; `closed`, if KL to its reference is lowest at its end, `spread`, if that is
-    among onsets one after another.
+    """Return the events of a stage in words; `closed`, if KL to its reference is lowest at its end, `spread`, if it
+    ends among onsets one after another.
     """
     if row["left"] or (row["stage"] == 1 and row["reference"] and closed):
         phrases = head_events(events)
