@@ -44,7 +44,8 @@ def fields_of(given: Any) -> dict[str, Any]:
     if not isinstance(fields, Mapping):
         inside = next((name for name in ("cfg", "config") if hasattr(given, name)), None)
         advice = f": give its .{inside}" if inside else f": {given!r:.80}"
-        raise ValueError(f"a model's config is {TAKEN}; got {_named(given)}{advice}")
+        kind = f"the class {given.__name__}" if isinstance(given, type) else type(given).__name__
+        raise ValueError(f"a model's config is {TAKEN}; got {kind}{advice}")
     around = str(fields.get("architecture"))
     if around.endswith(("ForCausalLM", "LMHeadModel")):
         raise ValueError(
@@ -52,10 +53,6 @@ def fields_of(given: Any) -> dict[str, Any]:
             "the Hugging Face config, bridge.original_model.config"
         )
     return {name: _plain(value, name) for name, value in fields.items() if name not in RUNTIME}
-
-
-def _named(given: Any) -> str:
-    return f"the class {given.__name__}" if isinstance(given, type) else type(given).__name__
 
 
 def _plain(value: Any, name: str) -> Any:

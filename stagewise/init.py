@@ -120,7 +120,8 @@ class LinearInit(AbstractInit):
     def _drawn(self, name: str, shape: Sequence[int], cfg: Config, generator: Generator) -> Tensor:
         last = name.rpartition(".")[2]
         if last == "W_pos":
-            return _sinusoids(*shape)
+            angle = torch.arange(shape[0])[:, None] / 10_000 ** (torch.arange(0, shape[1], 2) / shape[1])
+            return torch.stack([angle.sin(), angle.cos()], -1).flatten(1)[:, : shape[1]]
         if last == "W_E" and self.embedding == "normal":
             return torch.randn(*shape, generator=generator)
         if last in ("w", "b"):
@@ -173,11 +174,6 @@ def check_trained_here(init: AbstractInit) -> None:
             f"a model of {type(init).__name__} is trained by {init.trained_by} alone: `train` would make another "
             "run. Folders of it can be measured and reported on"
         )
-
-
-def _sinusoids(length: int, width: int) -> Tensor:
-    angle = torch.arange(length)[:, None] / 10_000 ** (torch.arange(0, width, 2) / width)
-    return torch.stack([angle.sin(), angle.cos()], -1).flatten(1)[:, :width]
 
 
 def zeros(shapes: Shapes) -> dict[str, Tensor]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from stagewise.architecture import Architecture
 from stagewise.architectures import full, reshaped
+from stagewise.fields import field_types
 from stagewise.init import GaussianInit
 from stagewise.plan import Seeds, TrainPlan
 from stagewise.recipe import Recipe, outputs
@@ -62,18 +63,14 @@ def _any_task(kind: type[AbstractTask], seed: int, n_heads: int | None, n_layers
     """Return an ordinary two-layer transformer of the task's size, trained by AdamW. Without a warm-up, which might
     time what is learned first.
     """
-    seeded = {"seed": seed} if "seed" in {field.name for field in dataclasses.fields(_dataclass(kind))} else {}
+    if not dataclasses.is_dataclass(kind):
+        raise ValueError(f"a task is a frozen dataclass of its parameters, so that run.json can hold it: {kind!r}")
+    seeded = {"seed": seed} if "seed" in field_types(kind) else {}
     task = kind(**{**seeded, **fields})
     shape = full(task.d_vocab, task.n_ctx, n_layers=2, n_heads=4, d_model=64, d_mlp=256)
     shape = dataclasses.replace(shape, config={**shape.config, **outputs(task)})
     plan = TrainPlan(steps=1500, batch_size=128, learning_rate=2e-3, seeds=Seeds(seed, seed, seed))
     return Recipe(task, reshaped(shape, n_heads, n_layers), plan)
-
-
-def _dataclass(kind: type[AbstractTask]) -> Any:
-    if not dataclasses.is_dataclass(kind):
-        raise ValueError(f"a task is a frozen dataclass of its parameters, so that run.json can hold it: {kind!r}")
-    return kind
 
 
 def text_preset(

@@ -32,6 +32,7 @@ _SHOWN = 3
 
 def fresh(architecture: Architecture, seed: int) -> nn.Module:
     """Return a model of the library's own initialisation, without touching the global generator."""
+    from transformer_lens.factories.architecture_adapter_factory import SUPPORTED_ARCHITECTURES
     from transformers import AutoModelForCausalLM
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING
 
@@ -40,19 +41,12 @@ def fresh(architecture: Architecture, seed: int) -> nn.Module:
     kind = config.model_type
     if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
         raise ValueError(f"transformers has no causal language model of the type {kind}")
-    _check_bridged(MODEL_FOR_CAUSAL_LM_MAPPING[type(config)].__name__)
+    if (name := MODEL_FOR_CAUSAL_LM_MAPPING[type(config)].__name__) not in SUPPORTED_ARCHITECTURES:
+        raise ValueError(f"transformer-lens {metadata.version('transformer-lens')} has no bridge for {name}")
     _check_size(config)
     with in_a_line(f"transformers makes no model of this config of a {kind}"), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return _eager(AutoModelForCausalLM.from_config(config, dtype=torch.float32))
-
-
-def _check_bridged(name: str) -> None:
-    """Refuse a class of models without a bridge before a model is made, which may fail or take long."""
-    from transformer_lens.factories.architecture_adapter_factory import SUPPORTED_ARCHITECTURES
-
-    if name not in SUPPORTED_ARCHITECTURES:
-        raise ValueError(f"transformer-lens {metadata.version('transformer-lens')} has no bridge for {name}")
 
 
 def _check_size(config: Any) -> None:

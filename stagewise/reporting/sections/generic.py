@@ -77,7 +77,7 @@ def caption(rows: pd.DataFrame, what: Quantity, stages: Stages | None = None) ->
     """
     unit = f", in {what.unit}" if what.unit else ""
     axes = [name for name in axes_of(rows) if name != "layer" or "head" not in rows]
-    by = f"; by {_listed(axes)}" if axes else ""
+    by = f"; by {' and '.join(filter(None, [', '.join(axes[:-1]), axes[-1]]))}" if axes else ""
     progress = f"{wording('generic', what.progress)} " if what.progress else ""
     return f"{capital(what.label)}{unit}{_bounds(what)}{by}. {progress}{_drawn(rows)}{_shaded(rows, stages)}".strip()
 
@@ -115,10 +115,6 @@ def _shaded(rows: pd.DataFrame, stages: Stages | None) -> str:
     if stages is None or len(stages.table) < 2 or kind_of(rows) in ("profiles", "images"):
         return ""
     return "Shaded: the stages." if kind_of(rows) == "lines" else "Dashed: where stages begin."
-
-
-def _listed(names: Sequence[str]) -> str:
-    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 def _delays(measured: Measured) -> Blocks:
