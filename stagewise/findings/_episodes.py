@@ -203,7 +203,7 @@ def _overfitting(train: Curve | None, held_out: Curve) -> Iterator[dict[str, Any
     if train and "down" not in (held_out.declared.progress, train.declared.progress):
         return
     criteria = held_out.criteria
-    lowest = turning_point(signals(held_out.steps, held_out.values, number=criteria.simulations), criteria)
+    lowest = turning_point(signals(held_out.steps, held_out.values, number=criteria.simulations))
     near = np.flatnonzero((held_out.steps >= lowest.lo) & (held_out.steps <= lowest.hi))
     at = int(near[held_out.values[near].argmin()])
     rises = float(np.median(held_out.values[-3:]) - lowest.value)

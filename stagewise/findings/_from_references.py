@@ -119,7 +119,7 @@ def _of_nested(curves: Curves, criteria: StageCriteria, causes: Causes) -> list[
             records.append(_unjudged(name, curve, step))
             continue
         learning = learning or _signals(curves[complete], criteria)
-        lowest = turning_point(learning if name == complete else _signals(curve, criteria), criteria)
+        lowest = turning_point(learning if name == complete else _signals(curve, criteria))
         slow = slowdown(learning, lowest.lo, lowest.hi, criteria)
         verdict = _verdict(lowest, slow, previous, criteria)
         if name == complete:
@@ -161,7 +161,7 @@ def _of_others(curves: Curves, boundaries: pd.DataFrame, criteria: StageCriteria
             records.append(_unjudged(name, curve, step))
             continue
         drawn = _signals(curve, criteria)
-        lowest = turning_point(from_first_peak(drawn) if name.startswith(RESTRICTED) else drawn, criteria)
+        lowest = turning_point(from_first_peak(drawn) if name.startswith(RESTRICTED) else drawn)
         against = lowest.rejection(criteria)
         stage = None if against else _stage_ended_near(lowest, boundaries, criteria.nearby)
         near = TurnVerdict.ELSEWHERE if stage is None else TurnVerdict.CORROBORATES

@@ -52,7 +52,7 @@ class StageCriteria:
     """The least rise after a boundary, as a part of the fall before it."""
 
     significance: _Probability = 0.01
-    """The probability, at most, that the curve without its noise rises by less than `depth`: below it a minimum counts
+    """The probability, at most, that the curve without its noise does not rise: below it a minimum counts
     as a turning point. Rows "all fall together" and "random walk of .03"."""
 
     further: _Share = 0.05

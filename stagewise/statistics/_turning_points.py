@@ -15,7 +15,7 @@ class Turn(NamedTuple):
 
     `step` is the checkpoint at which the curve without noise is lowest, `lo` and `hi` are those next to its 95 %
     interval, as the minimum may lie between checkpoints. `start`, `value`, `fall` and `rise` are of the curve without
-    noise, `p_value` is the probability that it rises by less than asked.
+    noise, `p_value` is the probability that it does not rise.
     """
 
     step: int
@@ -43,7 +43,7 @@ class Turn(NamedTuple):
         return None
 
 
-def turning_point(of: Signals, criteria: StageCriteria = DEFAULT) -> Turn:
+def turning_point(of: Signals) -> Turn:
     """Find where a curve is lowest, and how sure it is that it rises afterwards.
 
     >>> from stagewise.statistics import signals
@@ -57,8 +57,8 @@ def turning_point(of: Signals, criteria: StageCriteria = DEFAULT) -> Turn:
     # Of the curve between checkpoints it is known that the minimum lies next to the lowest one.
     lo, middle, hi = np.array([points[0], *steps, points[-1]])[places + np.arange(3)]
     step = points[np.abs(points - middle).argmin()]
-    value, lowest = float(np.interp(step, steps, mean)), of.draws.min(1)
-    small = _rise(of.draws) < criteria.depth * (of.draws[:, 0] - lowest)
+    value, here = float(np.interp(step, steps, mean)), int(np.abs(steps - step).argmin())
+    falls = of.draws[:, here + int(mean[here:].argmax())] <= of.draws[:, here]
     return Turn(
         step=int(step),
         lo=int(points[points <= lo][-1]),
@@ -67,7 +67,7 @@ def turning_point(of: Signals, criteria: StageCriteria = DEFAULT) -> Turn:
         value=value,
         fall=float(mean[0]) - value,
         rise=float(mean[steps >= step].max(initial=value)) - value,
-        p_value=float((1 + small.sum()) / (1 + len(small))),
+        p_value=float((1 + falls.sum()) / (1 + len(falls))),
     )
 
 
@@ -90,9 +90,3 @@ def slowdown(of: Signals, lo: int, hi: int, criteria: StageCriteria = DEFAULT) -
     slower = np.minimum(np.maximum.accumulate(clear), np.maximum.accumulate(clear[::-1])[::-1])
     here = (steps >= lo) & (steps <= hi) & (slower > 0)
     return float((mean[here] / slower[here]).clip(0, 1).min(initial=1.0))
-
-
-def _rise(curves: np.ndarray) -> np.ndarray:
-    """Return how far each curve rises after its smallest value."""
-    after = np.arange(curves.shape[-1]) >= curves.argmin(-1)[..., None]
-    return np.asarray(np.where(after, curves, -np.inf).max(-1) - curves.min(-1))

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from stagewise.statistics import Signals, signals
+from stagewise.statistics._effects._settings import FINE
 
 STEPS = np.arange(0.0, 600.0, 10.0)
 U = np.log1p(STEPS)
@@ -58,7 +59,7 @@ def test_a_long_curve_is_known_at_its_averages_up_to_its_last_checkpoint() -> No
     values = np.abs(steps - 1200) / 1000 + 0.05 * np.random.default_rng(0).standard_normal(2000)
     drawn = signals(steps, values, number=50)
     assert drawn.draws.shape == (50, len(drawn.steps))
-    assert len(drawn.steps) <= 160
+    assert len(drawn.steps) <= FINE.checkpoints
     assert drawn.checkpoints[-1] == 1999
     assert drawn.steps[drawn.mean.argmin()] == pytest.approx(1200, abs=40)
 
