@@ -5,6 +5,8 @@ BIN := .venv/bin
 READY := .venv/.ready
 BIN4 := .venv-tl4/bin
 READY4 := .venv-tl4/.ready
+LOWEST := .venv-floors/bin
+READY_LOWEST := .venv-floors/.ready
 # Compiled files spare every process of the tests a second, whatever the shell asks for.
 unexport PYTHONDONTWRITEBYTECODE
 # CHECKED=1 checks every annotation of shape and type at run time too, at an eighth more time.
@@ -19,7 +21,7 @@ NUMERICAL_TESTS := $(wildcard $(addprefix tests/, papers/theory models probes me
 	test_attention.py test_init.py test_intervention.py test_loss.py test_training*.py \
 	papers/incremental/test_flow.py)) stagewise
 
-.PHONY: demo test test-tl4 test-processors slow golden bench torture calibrate answers records papers prose findings check format docs release
+.PHONY: demo test test-tl4 test-floors test-processors slow golden bench torture calibrate answers records papers prose findings check format docs release
 demo: $(READY)
 	$(BIN)/stagewise run markov --workers 2
 
@@ -29,6 +31,10 @@ test: $(READY)
 # The suite under transformer-lens 4, in an environment of its own; runs are handed to and fro between both.
 test-tl4: $(READY) $(READY4)
 	STAGEWISE_OTHER_PYTHON=$(BIN)/python $(BIN4)/python -m pytest -n 2 --dist loadfile $(CHECKS) $(WITHOUT_MODELS)
+
+# The suite under the lowest versions that pyproject.toml admits; ROOMS="tests/probes tests/models" runs some of it.
+test-floors: $(READY_LOWEST)
+	$(LOWEST)/python -m pytest -n 2 --dist loadfile $(CHECKS) $(ROOMS)
 
 # The same numbers as processors with fewer instructions compute them, whose sums round otherwise.
 test-processors: $(READY)
@@ -45,9 +51,11 @@ golden: $(READY)
 bench: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python -m evidence.bench $(ROWS)
 
-# Hundreds of kills, refused writes, races and flipped bits: docs/reliability.md. Minutes long.
+# Hundreds of kills, refused writes, races and flipped bits, then a kill before each file operation of each command:
+# docs/reliability.md, whose table it writes. An hour and more; the second program goes on where it was stopped.
 torture: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python -m evidence.torture
+	OMP_NUM_THREADS=1 $(BIN)/python -m evidence.torture.operations
 
 # How often onsets, boundaries, laws and events are decided rightly on planted runs; docs/records/statistics.md has the tables.
 calibrate: $(READY)
@@ -121,3 +129,14 @@ $(READY4): pyproject.toml constraints.txt constraints-tl4.txt
 	$(BIN4)/python -m pip install --quiet --constraint .venv-tl4/constraints.txt torch
 	$(BIN4)/python -m pip install --quiet --constraint .venv-tl4/constraints.txt --editable '.[test]'
 	touch $(READY4)
+
+constraints-floors.txt: pyproject.toml
+	$(PYTHON) -m venv .venv-floors
+	$(LOWEST)/python -m pip install --quiet uv
+	$(LOWEST)/uv pip compile --quiet --no-annotate --resolution lowest-direct --python-version 3.11 --extra test \
+	--custom-compile-command 'make constraints-floors.txt' pyproject.toml --output-file constraints-floors.txt
+
+$(READY_LOWEST): constraints-floors.txt
+	$(PYTHON) -m venv .venv-floors
+	$(LOWEST)/python -m pip install --quiet --constraint constraints-floors.txt --editable '.[test]'
+	touch $(READY_LOWEST)

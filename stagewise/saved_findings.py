@@ -9,7 +9,7 @@ from typing import TypeVar
 import pandas as pd
 
 from stagewise.checkpoints import TableFile, causes_of, is_intact, read_json
-from stagewise.checkpoints.run_folder import ANALYSIS, read_record, table_file, write_json
+from stagewise.checkpoints.run_folder import ANALYSIS, read_record, remove_leftovers, table_file, write_json
 from stagewise.findings import OUTPUTS, PATTERNS, digest, has_patterns, names_of
 from stagewise.findings.batch_familiarity import LOSSES, BatchFamiliarity, familiarity_of_run
 from stagewise.findings.lineage import Lineage, find_lineage
@@ -177,5 +177,7 @@ def _saved(kind: type[_Finding], folder: Path, rows: pd.DataFrame) -> _Finding |
         warnings.warn(f"{path} is damaged: what it holds is found anew", stacklevel=2)
         return None
     written = read_json(path, "delete it, what it holds is found anew")
-    belongs = written.get("version") == VERSION and written.get("digest") == digest(rows)
-    return _read_saved(kind, folder) if belongs else None
+    if written.get("version") != VERSION or written.get("digest") != digest(rows):
+        return None
+    remove_leftovers(path.parent)  # of who was killed when it had written them
+    return _read_saved(kind, folder)

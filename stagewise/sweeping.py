@@ -15,7 +15,7 @@ import pandas as pd
 from tqdm.auto import tqdm
 
 from stagewise.checkpoints import read_json, short_digest
-from stagewise.checkpoints.run_folder import write_json
+from stagewise.checkpoints.run_folder import remove_leftovers, write_json
 from stagewise.own_code import named
 from stagewise.processes import call_elsewhere, here, worker_pool
 from stagewise.recipe import describe
@@ -102,6 +102,7 @@ def sweep(
     if workers < 1:
         raise ValueError(f"a sweep needs at least one worker, got {workers}")
     paths = [Path(folder) / results / f"{identity}.json" for identity in identities]
+    remove_leftovers(paths[0].parent)
     missing = [(path, setting) for path, setting in zip(paths, settings, strict=True) if not path.exists()]
     if not missing and progress:
         print(f"{Path(folder).name}: all {len(paths)} runs are there, nothing is run again", file=sys.stderr)

@@ -64,7 +64,9 @@ def train(
         OSError: a file could not be written; what was written before remains.
     """
     folder = Path(folder)
-    if not is_finished(recipe, folder):
+    if is_finished(recipe, folder):
+        run_folder.remove_leftovers(folder, within=True)
+    else:
         with run_folder.held(folder, "trains"):
             _train(recipe, folder, progress, device, dtype, log, recipe.plan.steps if until is None else until)
     return open_series(folder, classes=[type(recipe.architecture.init)])

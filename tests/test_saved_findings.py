@@ -20,6 +20,7 @@ from stagewise.saved_findings import STAGES, _read_saved, load_stages, save_stag
 from stagewise.statistics import StageCriteria
 from stagewise.tasks import MarkovChain
 from stagewise.words.stages import turning_points
+from tests.fixtures.leftover import left_over
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 
@@ -63,6 +64,13 @@ def test_stages_of_a_folder_are_found_once(folder: Path, both: pd.DataFrame, sta
     save_stages(marked, folder)
     assert_equal(load_stages(folder) or stages, marked)
     assert_equal(load_stages(both, folder=folder) or stages, marked)
+
+
+def test_what_a_killed_process_left_beside_its_findings_goes_when_they_are_read(folder: Path) -> None:
+    load_stages(folder)
+    leftover = left_over(folder / STAGES)
+    load_stages(folder)
+    assert not leftover.exists()
 
 
 def test_what_the_record_of_a_folder_says_was_done_to_its_run_is_a_cause(folder: Path, stages_of_both: Stages) -> None:

@@ -22,6 +22,7 @@ import torch
 from stagewise.processes import worker_pool
 from stagewise.recipe import Seeds
 from stagewise.sweeping import RunsFailed, parameter_grid, sweep
+from tests.fixtures.leftover import left_over
 
 ROOT = Path(__file__).parents[1]
 
@@ -54,6 +55,14 @@ def test_a_second_sweep_runs_only_what_is_new(tmp_path: Path, threads: concurren
     frame = sweep(record, parameter_grid(folder=[str(tmp_path)], x=[1, 2, 3]), tmp_path, threads, progress=False)
     assert calls(tmp_path) == ["1", "2", "3"]
     assert frame["square"].tolist() == [1, 4, 9]
+
+
+def test_what_a_killed_sweep_left_beside_its_results_goes(tmp_path: Path, threads: concurrent.futures.Executor) -> None:
+    settings = parameter_grid(folder=[str(tmp_path)], x=[1])
+    sweep(record, settings, tmp_path, threads, progress=False)
+    leftover = left_over(tmp_path / "results" / "x.json")
+    sweep(record, settings, tmp_path, threads, progress=False)
+    assert not leftover.exists()
 
 
 def test_results_of_another_folder_are_found_again_there(tmp_path: Path, threads: concurrent.futures.Executor) -> None:

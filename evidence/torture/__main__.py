@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from evidence.torture import trials
-from evidence.torture.trials import Child, command, contents, copied, differing, ended, one_line
+from evidence.torture.trees import Tree, differing, tree
+from evidence.torture.trials import Child, command, copied, ended, one_line
 
 Outcomes = collections.Counter[str]
 
@@ -40,7 +41,7 @@ class Torture:
             "report": command("report", str(self.work)),
         }
         self.before: dict[str, Path] = {}
-        self.after: dict[str, dict[str, bytes]] = {}
+        self.after: dict[str, Tree] = {}
         self.seconds: dict[str, float] = {}
         for name, run in self.runs.items():
             self.before[name] = copied(self.work, root / f"before-{name}") if self.work.exists() else root / "none"
@@ -49,7 +50,7 @@ class Torture:
             self.seconds[name] = time.monotonic() - start
             if result.status:
                 raise SystemExit(f"{name} fails undisturbed:\n{result.printed}")
-            self.after[name] = contents(self.work)
+            self.after[name] = tree(self.work)
         self.whole = copied(self.work, root / "whole")
 
     def start_over(self, name: str) -> None:
@@ -63,7 +64,7 @@ class Torture:
         result = ended(self.runs[name])
         if result.status:
             return f"LOST: {name} ends with {result.status}: {result.printed[-300:]}"
-        wrong = differing(self.work, self.after[name])
+        wrong = differing(tree(self.work), self.after[name])
         return f"WRONG: {name} gives other bytes in {', '.join(wrong[:3])}" if wrong else "resumed with the same bytes"
 
     def kills(self, name: str, number: int, chain: int = 4) -> Iterator[str]:
@@ -100,7 +101,7 @@ class Torture:
             refused = [result for result in results if result.status]
             if len(refused) > 1 or any("Wait until it has ended" not in result.printed for result in refused):
                 yield f"LOST: of two that {name}: {[result.printed[-200:] for result in refused]}"
-            elif wrong := differing(self.work, self.after[name]):
+            elif wrong := differing(tree(self.work), self.after[name]):
                 yield f"WRONG: two that {name} give other bytes in {', '.join(wrong[:3])}"
             else:
                 yield GOOD[2] if refused else GOOD[0]
@@ -111,7 +112,7 @@ class Torture:
             copied(self.whole, self.work)
             path, _ = self.draws.choice(trials.places(self.work))
             trials.flipped(path, self.draws)
-            yield trials.noticed(path, self.work, list(self.runs.values()), contents(self.whole))
+            yield trials.noticed(path, self.work, list(self.runs.values()), tree(self.whole))
 
     def workers(self, number: int) -> Iterator[str]:
         """Kill workers of a sweep, or the sweep itself, and let it finish."""
@@ -128,8 +129,8 @@ class Torture:
             if result.status:
                 yield f"LOST: the sweep ends with {result.status}: {result.printed[-300:]}"
             elif reference is None:
-                reference, seconds = contents(folder), time.monotonic() - start
-            elif wrong := differing(folder, reference):
+                reference, seconds = tree(folder), time.monotonic() - start
+            elif wrong := differing(tree(folder), reference):
                 yield f"WRONG: the sweep gives other bytes in {', '.join(wrong[:3])}"
             else:
                 yield from ["resumed with the same bytes"] * row

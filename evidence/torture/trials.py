@@ -18,9 +18,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from evidence.torture.trees import Tree, differing, tree
 from stagewise.checkpoints._checksums import LIST
-from stagewise.checkpoints._writing import LOCK
-from stagewise.checkpoints.run_folder import RESUME
 
 
 def _settings(steps: int, save: str) -> list[str]:
@@ -34,9 +33,6 @@ TRAIN, SHORT = _settings(24, "[1,2,4,8,12,16,20]"), _settings(3, "[]")
 PROBES = ["--quiet", "--only", "Loss", "--only", "KLToReference", "--only", "HeadSpecialisation"]
 HANGS = 300
 """Seconds after which a command of two seconds counts as hanging."""
-
-UNSTABLE = {LIST, LOCK, RESUME}
-"""Files that need not be the same after a kill: lists and locks grow, and a run that is complete needs no state."""
 
 
 class Ended(NamedTuple):
@@ -121,36 +117,30 @@ class Child:
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.process, signal.SIGKILL)
 
-    def wait(self) -> Ended:
-        """Wait until it has ended; one that hangs is ended, and its status says so."""
-        deadline = time.monotonic() + HANGS
+    def wait(self, seconds: float = HANGS, ending: int = signal.SIGABRT) -> Ended:
+        """Wait until it has ended; one that takes longer is ended by a signal, and its status says so."""
+        deadline = time.monotonic() + seconds
         while (done := os.waitpid(self.process, os.WNOHANG))[0] == 0:
             if time.monotonic() > deadline:
-                os.kill(self.process, signal.SIGABRT)
-            time.sleep(0.005)
+                os.kill(self.process, ending)
+            time.sleep(0.002)
         _, status = done
         self.output.seek(0)
         printed = self.output.read().decode(errors="replace")
         self.output.close()
         return Ended(os.waitstatus_to_exitcode(status), printed)
 
+    def end_group(self) -> None:
+        """End what it has started and left, and wait until that is gone."""
+        with contextlib.suppress(ProcessLookupError):
+            while True:
+                os.killpg(self.process, signal.SIGKILL)
+                time.sleep(0.002)
+
 
 def ended(run: Callable[[], None], before: Callable[[], None] = lambda: None) -> Ended:
     """Run a function in a child to its end."""
     return Child(run, before).wait()
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    """Return what a run folder holds, but for what need not be the same."""
-    files = (path for path in folder.rglob("*") if path.is_file() and path.name not in UNSTABLE)
-    named = {path.relative_to(folder).as_posix(): path for path in files}
-    return {name: path.read_bytes() for name, path in named.items() if ".partial/" not in name}
-
-
-def differing(folder: Path, reference: dict[str, bytes]) -> list[str]:
-    """Name the files of a folder that are not those of the reference."""
-    held = contents(folder)
-    return sorted(name for name in held.keys() | reference.keys() if held.get(name) != reference.get(name))
 
 
 def killed(run: Callable[[], None], seconds: float, draws: random.Random) -> bool:
@@ -188,7 +178,7 @@ def flipped(path: Path, draws: random.Random) -> None:
 
 def places(folder: Path) -> list[tuple[Path, int]]:
     """Return the files of a run folder with their sizes."""
-    files = (path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != LOCK)
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
     return [(path, size) for path in files if (size := path.stat().st_size)]
 
 
@@ -203,14 +193,16 @@ def emptied(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def noticed(path: Path, folder: Path, runs: Sequence[Callable[[], None]], reference: dict[str, bytes]) -> str:
+def noticed(path: Path, folder: Path, runs: Sequence[Callable[[], None]], reference: Tree) -> str:
     """Run commands on a folder in which one file has a flipped bit: say what came of it.
+
+    A list of checksums keeps a flipped bit in a line of earlier contents.
 
     Args:
         path: of the file.
         folder: of the run.
         runs: the commands that make it what it is.
-        reference: its contents before.
+        reference: what it was before.
     """
     named = False
     for run in runs:
@@ -219,7 +211,10 @@ def noticed(path: Path, folder: Path, runs: Sequence[Callable[[], None]], refere
         if result.status:
             refused = one_line(result.printed) and named
             return "noticed and named" if refused else f"LOST: {path.name}: {result.printed[-300:]}"
-    if wrong := differing(folder, reference):
+    wrong = differing(tree(folder), reference)
+    if path.name == LIST:
+        wrong = [name for name in wrong if name != path.relative_to(folder).as_posix()]
+    if wrong:
         return f"WRONG: a bit of {path.name} silently changes {', '.join(wrong[:3])}"
     return "made again, and named" if named else "harmless: the same bytes"
 

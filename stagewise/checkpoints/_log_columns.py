@@ -183,6 +183,7 @@ def read_separated(text: str) -> pd.DataFrame:
         return pd.concat(map(read_separated, parts), ignore_index=True)
     if all(map(_is_number, names)) and names != [*map(str, range(len(names)))]:
         raise ValueError("its first line holds numbers: write the names of its columns above it, as step,loss")
+    values = _without_torn(values, separator, header)
     decimal = "," if separator != "," and _has_decimal_commas(values, separator) else "."
     frame = pd.read_csv(
         io.StringIO("\n".join([header, *values])),
@@ -208,6 +209,17 @@ def _head(lines: list[str]) -> tuple[str, str, list[str]]:
     if first and len(cells) == len(_cells(comment, separator)) and all(map(_is_number, cells)):  # of NumPy's savetxt
         return separator, comment, [header, *values]
     return separator, header, values
+
+
+def _without_torn(lines: list[str], separator: str, header: str) -> list[str]:
+    """Return the lines without the few that have fewer columns than the header, which are told."""
+    columns = 0 if separator == " " else header.count(separator)
+    torn = [line for line in lines if line.strip() and '"' not in line and line.count(separator) < columns]
+    if len(torn) > max(1, SELDOM * len(lines)):
+        return lines
+    for line in torn:
+        warnings.warn(f"a line is cut off, and left out: {line[:60]!r}", stacklevel=6)
+    return [line for line in lines if line not in torn]
 
 
 def _is_another(cells: list[str], names: list[str]) -> bool:

@@ -64,7 +64,10 @@ def read_database(path: Path) -> pd.DataFrame:
     # A database that nobody writes has no log beside it, and is read where nothing can be written.
     mode = "mode=ro" if Path(f"{path}-wal").exists() else "immutable=1"
     with contextlib.closing(sqlite3.connect(f"file:{quote(str(path.resolve()))}?{mode}", uri=True)) as database:
-        rows = _metrics(database)
+        try:
+            rows = _metrics(database)
+        except sqlite3.DatabaseError as reason:
+            raise ValueError(f"{path} is cut off or damaged: {reason}") from reason
     if rows is None:
         raise ValueError(f"{path} is a database without the metrics of {' or '.join(QUERIES)}: {AS_COLUMNS}")
     runs = {run: name for run, name, *_ in rows}
@@ -77,7 +80,7 @@ def read_database(path: Path) -> pd.DataFrame:
 
 def _metrics(database: sqlite3.Connection) -> list[Any] | None:
     for query in QUERIES.values():
-        with contextlib.suppress(sqlite3.Error):  # it has no such table
+        with contextlib.suppress(sqlite3.OperationalError):  # it has no such table
             return database.execute(query).fetchall()
     return None
 

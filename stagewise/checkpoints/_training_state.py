@@ -25,14 +25,19 @@ Metrics = dict[str, int | float]
 AGAIN = "Restore it, or delete it and train again: that starts over, and gives the same bits"
 """Advice for a damaged file of a run."""
 
+UNNEEDED = "Delete it: a finished run needs none"
+"""Advice for the damaged state of a finished run."""
+
 WITHOUT_STATE = "Delete it: a replay then starts from an earlier state"
 """Advice for a damaged state."""
 
 
 def is_complete(folder: Path, plan: TrainPlan) -> bool:
-    """Whether nothing is left to train."""
-    metrics = folder / run_folder.METRICS
-    return _is_there(folder, plan, plan.steps) and len(read_parquet(metrics, AGAIN)) >= plan.steps
+    """Whether nothing is left to train, nor to save: a run that was killed in its last save has an earlier state."""
+    metrics, state = folder / run_folder.METRICS, folder / run_folder.RESUME
+    if not _is_there(folder, plan, plan.steps) or len(read_parquet(metrics, AGAIN)) < plan.steps:
+        return False
+    return not state.exists() or run_folder.read_resume(state, UNNEEDED)["step"] >= plan.steps
 
 
 def _is_there(folder: Path, plan: TrainPlan, step: int) -> bool:

@@ -86,7 +86,7 @@ def _in_its_place(path: Path) -> Iterator[Path]:
     place = _partial(path) / path.name
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _remove_leftovers(path.parent)
+        remove_leftovers(path.parent)
         place.parent.mkdir()
         yield place
         os.replace(place, path)
@@ -127,7 +127,7 @@ LEFTOVER = re.compile(r"\..+\.(?P<host>[^.]+)-(?P<process>\d+)-[0-9a-f]{8}\.part
 """The name of a temporary folder: see `_partial`."""
 
 
-def _remove_leftovers(folder: Path, before: float = math.inf, within: bool = False) -> None:
+def remove_leftovers(folder: Path, before: float = math.inf, within: bool = False) -> None:
     """Remove the temporary folders that killed processes left; another machine's, only if they are a day older."""
     for leftover in (folder.rglob if within else folder.glob)(".*.partial"):
         match = LEFTOVER.fullmatch(leftover.name)
@@ -204,7 +204,7 @@ def held(folder: Path, what: str) -> Iterator[None]:
         return
     try:
         since = time.strftime("%Y-%m-%d %H:%M:%S")
-        _remove_leftovers(folder, before=time.time(), within=True)
+        remove_leftovers(folder, before=time.time(), within=True)
         path.write_text(f"process {os.getpid()} on {platform.node()} {what} since {since}\n", encoding="utf8")
         yield
     finally:

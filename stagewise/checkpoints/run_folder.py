@@ -20,6 +20,7 @@ import pandas as pd
 from stagewise.checkpoints import _checksums as checksums
 from stagewise.checkpoints._table_file import TableFile, parquet_faults, read_json
 from stagewise.checkpoints._writing import held as held
+from stagewise.checkpoints._writing import remove_leftovers as remove_leftovers
 from stagewise.checkpoints._writing import write as write
 from stagewise.checkpoints._writing import write_json as write_json
 from stagewise.checkpoints.names import is_step

@@ -189,6 +189,14 @@ def test_what_holds_no_such_columns_is_refused_with_what_to_do(
         read_log(tmp_path / name)
 
 
+def test_a_row_that_is_cut_off_is_left_out_and_told(tmp_path: Path) -> None:
+    lines = LOG_TABLES_LOG.to_csv(index=False).splitlines()
+    (tmp_path / "log.csv").write_text("\n".join([*lines[:9], lines[9].partition(",")[0], *lines[10:]]))
+    with pytest.warns(UserWarning, match=r"a line is cut off, and left out: '\d+'"):
+        table = read_log(tmp_path / "log.csv")
+    assert len(table["step"].unique()) == len(lines) - 2
+
+
 @pytest.mark.parametrize("line", [1, 12, 21])
 def test_a_line_that_is_cut_off_is_left_out_and_named(line: int, tmp_path: Path) -> None:
     lines = LOG_TABLES_LOG.to_json(orient="records", lines=True).splitlines()

@@ -1,6 +1,8 @@
 """Logs of trackers, each written by its tool: read, or called by its name with what makes a log of it."""
 
+import contextlib
 import shutil
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -54,6 +56,18 @@ def test_the_database_of_trackio_is_read_and_runs_of_one_name_are_two(
     assert len(found) == 2
     assert all(run.startswith("one ") for run in found)
     np.testing.assert_allclose(next(iter(found.values())), without_holes(), rtol=1e-15)
+
+
+def test_a_database_that_is_cut_off_is_called_so(tmp_path: Path) -> None:
+    with contextlib.closing(sqlite3.connect(tmp_path / "log.db")) as database:
+        database.execute("CREATE TABLE metrics (id INTEGER PRIMARY KEY, run_id, run_name, step, metrics)")
+        rows = [("a", "one", step, f'{{"loss": {loss}}}') for step, loss in enumerate(LOSSES * 40)]
+        database.executemany("INSERT INTO metrics (run_id, run_name, step, metrics) VALUES (?, ?, ?, ?)", rows)
+        database.commit()
+    held = (tmp_path / "log.db").read_bytes()
+    (tmp_path / "log.db").write_bytes(held[: len(held) // 2])
+    with pytest.raises(ValueError, match=r"log\.db is cut off or damaged: "):
+        read_log(tmp_path / "log.db")
 
 
 def test_an_offline_log_of_weights_and_biases_is_refused_with_the_command_that_makes_one(tmp_path: Path) -> None:

@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from stagewise.checkpoints._training_state import is_complete, state_steps
-from stagewise.checkpoints._writing import held
+from stagewise.checkpoints._writing import held, write
 from stagewise.checkpoints.run_folder import METRICS, RESUME, RUN, checkpoint_file, state_file
 from stagewise.checkpoints.series import open_series
 from stagewise.recipe import Recipe
 from stagewise.training import train
+from tests.fixtures.leftover import left_over
 
 
 @pytest.fixture
@@ -54,6 +55,19 @@ def test_a_damaged_state_that_only_a_replay_reads_is_named_too(copy: Path, small
     checkpoint_file(copy, small_recipe.plan.steps).unlink()
     train(small_recipe, copy, progress=False)  # from the start, which makes it again
     assert path.read_bytes() == intact
+
+
+def test_a_run_that_was_killed_in_its_last_save_is_saved_to_its_end(copy: Path, small_recipe: Recipe) -> None:
+    last, earlier = (copy / RESUME).read_bytes(), state_file(copy, state_steps(copy)[-1])
+    write(copy / RESUME, lambda partial: shutil.copyfile(earlier, partial))
+    train(small_recipe, copy, progress=False)
+    assert (copy / RESUME).read_bytes() == last
+
+
+def test_a_run_that_was_killed_behind_its_last_save_keeps_no_temporary_folder(copy: Path, small_recipe: Recipe) -> None:
+    leftover = left_over(copy / RESUME)
+    train(small_recipe, copy, progress=False)
+    assert not leftover.exists()
 
 
 def test_a_finished_run_needs_no_state_to_resume_from(copy: Path, small_recipe: Recipe) -> None:

@@ -8,7 +8,8 @@ import pytest
 import typer
 
 from evidence.torture import trials
-from evidence.torture.trials import Child, contents, copied, differing, ended, killed, one_line
+from evidence.torture.trees import Tree, differing, tree
+from evidence.torture.trials import Child, copied, ended, killed, one_line
 from stagewise.analysis import measure_run
 from stagewise.checkpoints._checksums import LIST
 from stagewise.probes import Loss
@@ -69,12 +70,12 @@ def stages(work: Path, runs: dict[str, Command], tmp_path_factory: pytest.TempPa
 BEFORE = {"train": None, "measure": "train", "report": "measure"}
 
 
-def start(name: str, work: Path, stages: dict[str, Path]) -> dict[str, bytes]:
+def start(name: str, work: Path, stages: dict[str, Path]) -> Tree:
     """Bring the folder to what it is before a verb; return what it is after it."""
     trials.emptied(work)
     if (before := BEFORE[name]) is not None:
         copied(stages[before], work)
-    return contents(stages[name])
+    return tree(stages[name])
 
 
 @pytest.mark.one_of(3)
@@ -87,7 +88,7 @@ def test_a_process_killed_again_and_again_gives_the_bytes_of_one_never_killed(
     for _ in range(times):
         killed(runs[name], SECONDS / 4, draws)
     assert ended(runs[name]).status == 0
-    assert differing(work, reference) == []
+    assert differing(tree(work), reference) == []
 
 
 @pytest.mark.one_of(3)
@@ -101,7 +102,7 @@ def test_a_disk_that_refuses_is_named_in_a_line_and_costs_nothing(
         result = ended(runs[name], trials.small_disk(int(1000 * 10 ** draws.random())))
         assert result.status == 0 or (result.status == 2 and one_line(result.printed)), result.printed
     assert ended(runs[name]).status == 0
-    assert differing(work, reference) == []
+    assert differing(tree(work), reference) == []
 
 
 @pytest.mark.one_of(2)
@@ -116,7 +117,7 @@ def test_of_two_writers_one_writes_and_the_other_says_who(
         refused = [result.printed for result in results if result.status]
         assert len(refused) < 2
         assert all("Wait until it has ended" in printed for printed in refused), refused
-        assert differing(work, reference) == []
+        assert differing(tree(work), reference) == []
 
 
 @pytest.mark.parametrize("times", [8, pytest.param(20, marks=pytest.mark.slow)])
@@ -124,7 +125,7 @@ def test_a_flipped_bit_is_noticed_or_harmless(
     times: int, work: Path, runs: dict[str, Command], stages: dict[str, Path]
 ) -> None:
     draws, whole = random.Random(0), stages["measure"]
-    reference = contents(whole)
+    reference = tree(whole)
     outcomes = []
     for _ in range(times):
         path, _ = draws.choice(trials.places(copied(whole, work)))
@@ -137,7 +138,7 @@ def test_a_flipped_bit_is_noticed_or_harmless(
 def test_a_change_that_nothing_lists_would_be_called_wrong(
     work: Path, runs: dict[str, Command], stages: dict[str, Path]
 ) -> None:
-    reference = contents(stages["measure"])
+    reference = tree(stages["measure"])
     path = next((copied(stages["measure"], work) / "checkpoints").glob("*.safetensors"))
     content = path.read_bytes()
     path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
