@@ -91,6 +91,7 @@ ALIKE: dict[str, dict[str, np.ndarray]] = {
 }
 
 
+@pytest.mark.one_of(2)
 @pytest.mark.parametrize("name", ALIKE)
 def test_what_may_be_learned_within_one_row_is_a_stage(name: str) -> None:
     stages = of(**ALIKE[name])

@@ -73,6 +73,7 @@ def test_overfitting_is_that_held_out_and_training_data_part() -> None:
     assert found(train_loss=decay() + turns, val_loss=decay(1) + turns) == []
 
 
+@pytest.mark.one_of(2)
 @pytest.mark.parametrize("name", ["held_loss", "held_out_loss", "heldout/loss", "eval_loss"])
 def test_a_held_out_loss_is_known_by_its_name(name: str) -> None:
     turns = np.clip(STEPS - 4000, 0, None) * 1e-4

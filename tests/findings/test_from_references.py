@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from stagewise.findings._from_references import nested_references
-from stagewise.findings.stages import find_stages
+from stagewise.findings.stages import Stages, find_stages
 from stagewise.statistics import StageCriteria, TurnVerdict
 from stagewise.words.stages import turning_points
 
@@ -43,12 +43,18 @@ def three_stages(noise: float = 0.0, seed: int = 0) -> dict[str, np.ndarray]:
     return {name: c + noise * generator.standard_normal(len(STEPS)) for name, c in zip(NAMES, curves, strict=True)}
 
 
-def test_three_planted_plateaus_are_three_stages_in_order() -> None:
-    stages = find_stages(table(three_stages(noise=0.005)))
-    assert stages.table["stage"].tolist() == [1, 2, 3]
-    first, second = stages.turning_points["step"].iloc[:2]
+@pytest.fixture(scope="module")
+def planted() -> Stages:
+    """The stages in planted curves, found once. Not to be changed."""
+    return find_stages(table(three_stages(noise=0.005)))
+
+
+def test_three_planted_plateaus_are_three_stages_in_order(planted: Stages) -> None:
+    assert planted.table["stage"].tolist() == [1, 2, 3]
+    assert planted.turning_points["verdict"].tolist()[:2] == [TurnVerdict.PLATEAU] * 2
+    first, second = planted.turning_points["step"].iloc[:2]
     assert 40 < first < 200 < second < 450
-    assert stages.table["end"].tolist() == [first, second, 900]
+    assert planted.table["end"].tolist() == [first, second, 900]
 
 
 @pytest.mark.slow
@@ -141,6 +147,7 @@ def test_three_checkpoints_are_too_few() -> None:
         find_stages(few[few["step"] < 4])
 
 
+@pytest.mark.one_of(2)
 @pytest.mark.parametrize(
     ("stricter", "verdict"),
     [
@@ -152,15 +159,14 @@ def test_three_checkpoints_are_too_few() -> None:
     ],
 )
 def test_a_threshold_that_is_moved_decides_otherwise(stricter: dict[str, Any], verdict: TurnVerdict) -> None:
-    measured = table(three_stages(noise=0.005))
-    assert find_stages(measured).turning_points["verdict"].tolist()[:2] == [TurnVerdict.PLATEAU] * 2
-    stages = find_stages(measured, criteria=dataclasses.replace(StageCriteria(), **stricter))
+    criteria = dataclasses.replace(StageCriteria(), **stricter)
+    stages = find_stages(table(three_stages(noise=0.005)), criteria=criteria)
     assert stages.turning_points["verdict"].tolist()[:2] == [verdict] * 2
     assert len(stages) == (3 if verdict == TurnVerdict.CLOSE else 1)
 
 
-def test_boundaries_are_the_points_whose_verdict_ends_a_stage() -> None:
-    points = find_stages(table(three_stages(noise=0.005))).turning_points
+def test_boundaries_are_the_points_whose_verdict_ends_a_stage(planted: Stages) -> None:
+    points = planted.turning_points
     ends = [TurnVerdict(verdict).ends_stage for verdict in points["verdict"]]
     assert points["boundary"].tolist() == ends == points["ends_stage"].notna().tolist() == [True, True, False]
 
