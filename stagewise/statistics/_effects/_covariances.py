@@ -15,8 +15,8 @@ NEGLIGIBLE = 1e-9
 """Eigenvalue of a smooth process below which it is left out: at the largest ratio a thousandth of the noise."""
 
 
-FINER = 0.5
-"""Part of the largest gap so far below which a gap between checkpoints is finer than the schedule."""
+FINER, LONE = 0.5, 3
+"""Part of the third largest gap so far below which a gap between checkpoints is finer than the schedule."""
 
 
 class Setting(NamedTuple):
@@ -145,11 +145,12 @@ def _noises_on(
 
 def _distances(t: np.ndarray, relative: tuple[float, ...] | None) -> np.ndarray:
     """Return how far each checkpoint is from the one before, for noise: one, and a part of it where a stretch is finer
-    than what lies before it. Log-spaced and linear schedules have gaps that do not shrink, and averages have their own.
+    than what lies before it. Log-spaced and linear schedules have gaps that do not shrink, averages have their own, and
+    a lone gap or two, where checkpoints are missing, are no schedule.
     """
     gaps = np.diff(t, prepend=t[0] - (t[1] - t[0]))
-    part = gaps / np.maximum.accumulate(gaps)
-    return np.where((part < FINER) & (relative is None), part, 1.0)
+    usual = np.array([np.sort(gaps[: k + 1])[-min(LONE, k + 1)] for k in range(len(gaps))])
+    return np.where((gaps < FINER * usual) & (relative is None), gaps / usual, 1.0)
 
 
 def _processes(t: np.ndarray, s: EffectSettings) -> list[tuple[bool, float, np.ndarray]]:

@@ -91,3 +91,10 @@ def test_noise_fades_by_steps_where_a_stretch_is_finer_than_what_lies_before_it(
     assert covariance[at[150.0], at[170.0]] == pytest.approx(0.6**2)
     log = covariances_of(tuple(np.geomspace(1, 1000, 12).tolist()), (), None, None, S)
     assert log.noises.covariance(int(log.of[log.settings.index(Setting(0.6))]))[0, 4] == pytest.approx(0.6**4)
+
+
+def test_a_lone_gap_makes_no_later_stretch_finer() -> None:
+    t = np.delete(np.arange(0.0, 300.0, 10.0), np.arange(8, 14))
+    of = covariances_of(tuple(t.tolist()), (), None, None, S)
+    covariance = of.noises.covariance(int(of.of[of.settings.index(Setting(0.6))]))
+    assert covariance[10, 12] == pytest.approx(0.6**2)
