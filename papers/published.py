@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import matplotlib
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
@@ -138,5 +139,6 @@ def show(result: Result, path: Path) -> None:
 
 
 def _save_figure(figure: Figure, path: Path, kind: str) -> None:
-    """Write a drawing in a format; an SVG without the date, so that the same drawing is the same file."""
-    figure.savefig(path, format=kind, dpi=150, metadata={"Date": None} if kind == "svg" else None)
+    """Write a drawing in a format; an SVG without the date and without drawn names: one drawing is one file."""
+    with matplotlib.rc_context({"svg.hashsalt": path.name}):
+        figure.savefig(path, format=kind, dpi=150, metadata={"Date": None} if kind == "svg" else None)

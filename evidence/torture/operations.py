@@ -199,7 +199,7 @@ class Killing:
 
     def _came(self, name: str, reference: trees.Tree) -> str:
         """Give a command again to its end, and say what came."""
-        result: Ended = Child(self.run_of(name), trials.fork_workers).wait(60 + 20 * self.seconds[name])
+        result: Ended = Child(self.run_of(name), trials.fork_workers).wait()
         if result.status == -signal.SIGABRT:
             return f"hangs: {result.printed[-300:]}"
         if result.status or "Traceback" in result.printed:

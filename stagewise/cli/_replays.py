@@ -216,7 +216,7 @@ def densify(
     """
     from stagewise.analysis import measure_run
     from stagewise.checkpoints import unmeasured
-    from stagewise.checkpoints.run_folder import REPORT, TABLE
+    from stagewise.checkpoints.run_folder import REPORT, TABLE, remove_leftovers
     from stagewise.checkpoints.series import open_series
     from stagewise.measurement import recorded_dtype
     from stagewise.replay import densifying
@@ -234,6 +234,7 @@ def densify(
     if not cost.checkpoints and not lacking:
         smaller = "" if every is None else " or a smaller --every"
         print(f"all these steps are saved already: nothing to do, or give --between{smaller}")
+        remove_leftovers(folder)
         if _is_older(folder / REPORT, folder / TABLE):
             print_report(folder)
         return

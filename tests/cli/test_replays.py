@@ -23,6 +23,7 @@ from stagewise.probes import LogitLens, Loss, QKOffset
 from stagewise.recipe import Recipe
 from stagewise.replay.densifying import densify_steps
 from stagewise.replay.windows import Window
+from tests.fixtures.leftover import left_over
 
 pytestmark = pytest.mark.usefixtures("few_sequences", "undrawn", "unchecked")
 
@@ -297,6 +298,9 @@ def test_a_densification_that_was_killed_before_it_reported_is_finished_by_the_s
     os.utime(run / "report.html", ns=(0, 0))
     assert call_of_densify(*command)[0] == 0
     assert (run / "report.html").read_text() == finished
+    leftover = left_over(run / "report.html")
+    assert call_of_densify(*command)[0] == 0
+    assert not leftover.exists()
 
 
 def test_a_budget_is_of_new_checkpoints_and_every_step_is_saved_before_there_is_nothing_to_do(run: Path) -> None:

@@ -53,6 +53,16 @@ def test_the_numbers_that_are_written_are_read_back(tmp_path: Path) -> None:
     assert {path.suffix for path in tmp_path.iterdir()} >= {".png", ".svg", ".csv"}
 
 
+def test_one_drawing_is_one_file(tmp_path: Path) -> None:
+    figure = Figure()
+    figure.subplots().plot([0.0, 1.0])
+    for name in ("one", "other"):
+        save(Result(figure, table_of(ROWS)), tmp_path / name / "figure-1")
+    for ending in ("svg", "png"):
+        one, other = ((tmp_path / name / f"figure-1.{ending}").read_bytes() for name in ("one", "other"))
+        assert one == other
+
+
 def test_single_cells_are_written_behind_the_numbers_and_not_printed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
