@@ -285,12 +285,15 @@ def trapped(measured: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
+MEASURE = "measure . --sequences 8 --workers 2 --only Loss --quiet"
+
+
 @pytest.mark.parametrize(
     "command",
-    ["audit .", pytest.param("measure . --sequences 8 --workers 2 --only Loss --quiet", marks=pytest.mark.slow)],
+    ["stages .", *(pytest.param(each, marks=pytest.mark.slow) for each in ("audit .", MEASURE))],
 )
 def test_a_process_and_its_workers_import_nothing_of_the_folder_they_start_in(trapped: Path, command: str) -> None:
-    start = ["-m", "stagewise"] if command.startswith("audit") else [str(trapped / "bin" / "stagewise")]
+    start = [str(trapped / "bin" / "stagewise")] if command == MEASURE else ["-m", "stagewise"]
     words = [sys.executable, *start, *command.split()]
     ended = subprocess.run(words, cwd=trapped / "foreign", capture_output=True, text=True)
     assert ended.returncode in (0, 1), ended.stderr

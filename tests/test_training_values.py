@@ -202,6 +202,7 @@ IDS = {"vocab_size": 4, "bos_token_id": 0, "eos_token_id": 0, "pad_token_id": 0}
 WIDTHS = {"num_hidden_layers": 2, "num_attention_heads": 2, "hidden_size": 16, "intermediate_size": 24}
 
 
+@pytest.mark.one_of(2)
 @pytest.mark.parametrize("kind", ["GPT2", "GPTNeoX", "Llama", "Gemma2"])
 def test_a_hugging_face_config_trains_as_plain_transformers_does(kind: str, tmp_path: Path) -> None:
     import transformers

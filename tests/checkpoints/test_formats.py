@@ -137,6 +137,7 @@ def adapter_of(module: Any, folder: Path, kind: str = "LoraConfig", **settings: 
     return dict(adapted.merge_and_unload().state_dict())
 
 
+@pytest.mark.one_of(2)
 @pytest.mark.parametrize(
     "settings",
     [

@@ -211,6 +211,7 @@ def test_curves_are_curves_to_everything(kind: str, name: str, tmp_path: Path) -
     assert result.exit_code == 0 or name != "report"
 
 
+@pytest.mark.one_of(2)
 @pytest.mark.parametrize(
     ("kind", "names"),
     [(kind, ["audit", "measure"]) for kind in CHECKPOINTS if kind != "of_llama_cpp"]

@@ -55,6 +55,7 @@ def assert_same(part: pd.DataFrame, expected: pd.DataFrame) -> None:
             np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.one_of(3)
 @pytest.mark.parametrize(
     ("names", "steps"),
     [(None, None), (["Scores"], None), (["Scores.along", "Loss"], None), (["Scores.mass"], [5]), (None, [0, 10])],

@@ -116,6 +116,7 @@ def test_a_cause_coincides_within_the_transition_only() -> None:
     assert not coincidence(ONE, {"late": 1000}, STEPS)
 
 
+@pytest.mark.one_of(2)
 @pytest.mark.parametrize("name", ["batch_size", "weight_decay"])
 def test_a_setting_that_changes_is_a_cause_of_what_changes_then(name: str) -> None:
     steps = np.arange(0, 3001, 25)
@@ -142,6 +143,7 @@ def test_settings_that_stay_or_change_all_the_time_are_no_causes() -> None:
     assert causes_in(table) == {}
 
 
+@pytest.mark.one_of(2)
 @pytest.mark.parametrize("start", [2400, 2700])
 def test_a_fall_in_a_cool_down_that_the_run_ends_in_is_explained_by_it(start: int) -> None:
     steps = np.arange(0, 3001, 25)

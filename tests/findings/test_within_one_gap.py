@@ -26,6 +26,7 @@ def evaluations(number: int, place: int, low: float = 0.25, high: float = 0.7) -
     return {"step": steps, "acc": values + noise, "acc_stderr": np.full(number, ERROR)}
 
 
+@pytest.mark.one_of(2)
 @pytest.mark.parametrize("number", [6, 10, 14])
 @pytest.mark.parametrize("at_first", [True, False])
 def test_with_given_errors_a_few_evaluations_tell_the_gap(number: int, at_first: bool) -> None:
@@ -40,6 +41,7 @@ def test_with_given_errors_a_few_evaluations_tell_the_gap(number: int, at_first:
     )
 
 
+@pytest.mark.one_of(2)
 @pytest.mark.parametrize("number", [6, 10, 14])
 @pytest.mark.parametrize("slope", [0.0, 0.4])
 def test_chance_and_a_line_within_their_errors_are_no_transition_at_a_few(number: int, slope: float) -> None:

@@ -73,6 +73,7 @@ def differences(whole: pd.DataFrame, narrow: pd.DataFrame) -> pd.Series:
     return largest["difference"] / largest["size"]
 
 
+@pytest.mark.one_of(2)
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("memory", [None, 1], ids=["at once", "in slices"])
 @pytest.mark.parametrize(

@@ -34,6 +34,7 @@ def untried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trial, "_TRIED", {})
 
 
+@pytest.mark.one_of(2)
 @pytest.mark.parametrize("kind", ["GPT2", "GPTNeoX", "Gemma2", "OPT", "GPTJ"])
 def test_hooks_of_scores_hold_scores_or_are_refused(kind: str, hugging_face: Callable[..., Any]) -> None:
     plain = hugging_face(kind)

@@ -24,6 +24,7 @@ def jump(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.one_of(3)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_search_that_is_installed_tells_a_jump_once_with_its_direction(name: str, jump: Path) -> None:
     if name in rivals.absent():
