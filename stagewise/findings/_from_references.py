@@ -119,13 +119,12 @@ def _of_nested(curves: Curves, criteria: StageCriteria, causes: Causes) -> list[
             records.append(_unjudged(name, curve, step))
             continue
         learning = learning or _signals(curves[complete], criteria)
+        end = TurnVerdict.OVERFITS if turning_point(learning).rejection(criteria) is None else TurnVerdict.COMPLETE
         lowest = turning_point(learning if name == complete else _signals(curve, criteria))
         slow = slowdown(learning, lowest.lo, lowest.hi, criteria)
-        verdict = _verdict(lowest, slow, previous, criteria)
-        if name == complete:
-            verdict = TurnVerdict.OVERFITS if lowest.rejection(criteria) is None else TurnVerdict.COMPLETE
-        elif verdict.ends_stage and _further(learning, lowest.step) < criteria.further:
-            verdict = TurnVerdict.OVERFITS
+        verdict = end if name == complete else _verdict(lowest, slow, previous, criteria)
+        if verdict.ends_stage and _further(learning, lowest.step) < criteria.further:
+            verdict = TurnVerdict.PASSED if end == TurnVerdict.COMPLETE else end
         cause = cause_within(causes, lowest.lo, lowest.hi, lowest.step)
         cause = cause or cause_during(causes, lowest.step, curve["step"].tolist())
         if verdict.ends_stage:
@@ -146,11 +145,19 @@ def _verdict(lowest: Turn, slow: float, previous: Turn | None, criteria: StageCr
     """Decide on a partial solution: the model must have come close or paused, later than at the reference before."""
     if against := lowest.rejection(criteria):
         return against
-    if slow > criteria.slowdown and lowest.value > criteria.close * lowest.start:
+    if not (slow <= criteria.slowdown or _is_close(lowest, slow, criteria)):
         return TurnVerdict.PASSED
     if previous is not None and not lowest.is_later_than(previous):
         return TurnVerdict.OUT_OF_ORDER
     return TurnVerdict.PLATEAU if slow <= criteria.slowdown else TurnVerdict.CLOSE
+
+
+def _is_close(lowest: Turn, slow: float, criteria: StageCriteria) -> bool:
+    """Whether the model came close to a reference: by how far it goes from it then, which is how far apart solutions
+    are. Where noise hides whether it paused, four times as far is close, beside how far it was at first.
+    """
+    hidden = np.isnan(slow) and lowest.value <= criteria.close * lowest.start
+    return bool(lowest.value <= (2 if hidden else 0.5) * criteria.close * (lowest.value + lowest.rise))
 
 
 def _of_others(curves: Curves, boundaries: pd.DataFrame, criteria: StageCriteria) -> list[dict[str, Any]]:

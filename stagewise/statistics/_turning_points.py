@@ -80,8 +80,8 @@ def from_first_peak(of: Signals) -> Signals:
 def slowdown(of: Signals, lo: int, hi: int, criteria: StageCriteria = DEFAULT) -> float:
     """Return the speed of learning at its slowest within [lo, hi], over the slower of its peaks before and after that.
 
-    Speed is the fall over a step ratio of `window`; 1 means that there is no slow time between two fast ones, where a
-    peak that noise could make does not count.
+    Speed is the fall over a step ratio of `window`; 1 means that there is no slow time between two fast ones. A peak
+    that noise could make does not count: missing where there is none on either side, so that nothing is known.
     """
     steps = of.steps
     falls = np.array([np.interp(steps / criteria.window, steps, draw) - draw for draw in of.draws])
@@ -89,4 +89,4 @@ def slowdown(of: Signals, lo: int, hi: int, criteria: StageCriteria = DEFAULT) -
     clear = np.where(mean > criteria.peak * falls.std(0), mean, 0)
     slower = np.minimum(np.maximum.accumulate(clear), np.maximum.accumulate(clear[::-1])[::-1])
     here = (steps >= lo) & (steps <= hi) & (slower > 0)
-    return float((mean[here] / slower[here]).clip(0, 1).min(initial=1.0))
+    return float((mean[here] / slower[here]).clip(0, 1).min()) if here.any() else float("nan")

@@ -24,7 +24,7 @@ TURNS = {
     TurnVerdict.PLATEAU: "has its minimum after a plateau",
     TurnVerdict.CLOSE: "has its minimum with the model close to the reference, without a plateau",
     TurnVerdict.COMPLETE: "is the complete reference: it ends no stage",
-    TurnVerdict.PASSED: "is only passed: the model neither came close nor paused (learning slows to {slowdown:.0%})",
+    TurnVerdict.PASSED: "is only passed: the model neither came close nor paused{slows}",
     TurnVerdict.OUT_OF_ORDER: "has its minimum, within its error, no later than the reference before it",
     TurnVerdict.NOT_APPROACHED: "is not approached: it falls by {fall:.2g} of {start:.2g} nats before its minimum",
     TurnVerdict.NOT_FINITE: "cannot be judged: KL to it, or to the complete reference, is not finite at {when}",
@@ -129,7 +129,8 @@ def turning_point(row: Row, criteria: StageCriteria = DEFAULT, causes: Causes | 
         return "is not approached: KL to it never falls below its first value"
     timed_by = f" ({cause(row['cause'], causes or {})}, which may have timed it)" if row.get("cause") else ""
     when = at(row.get("step", np.nan))
-    return TURNS[TurnVerdict(row["verdict"])].format(**row, criteria=criteria, when=when) + timed_by
+    slows = f" (learning slows to {row['slowdown']:.0%})" if pd.notna(row.get("slowdown")) else ""
+    return TURNS[TurnVerdict(row["verdict"])].format(**row, criteria=criteria, when=when, slows=slows) + timed_by
 
 
 def turning_points(points: pd.DataFrame, context: Context) -> list[str]:

@@ -1,6 +1,7 @@
 """Stages in KL to nested references: planted ones are found, nulls have none, thresholds are those of the criteria."""
 
 import dataclasses
+import itertools
 from typing import Any
 
 import numpy as np
@@ -215,3 +216,53 @@ def test_kl_that_is_not_finite_is_not_judged_and_said_to_be_so(name: str, unjudg
     assert not points.loc[points["verdict"] == TurnVerdict.NOT_FINITE, "boundary"].any()
     reasons = dict(zip(points["reference"], turning_points(points, stages.context), strict=True))
     assert reasons[name].endswith("is not finite at step 600")
+
+
+FIRST, SECOND = (0.95, 0.9, 0.8, 0.99), (0.7, 0.6, 0.5, 0.3)
+STRAIGHT = np.arange(0, 1500, 25)
+PATHS = {
+    "sharpening": lambda part, p: p**part / (p**part + (1 - p) ** part),
+    "mixture": lambda part, p: (1 - part) / 2 + part * p,
+    "late": lambda part, p: (1 - part**3) / 2 + part**3 * p,
+}
+
+
+def straight(first: float, second: float, path: str, noise: float, seed: int) -> pd.DataFrame:
+    """KL of a model of two equally likely contexts that goes straight to the complete solution, past their mean."""
+    part = 1 - np.exp(-STRAIGHT / 300)
+    complete = np.array([first, second])
+    model = np.array([PATHS[path](one, complete) for one in part]).clip(1e-9, 1 - 1e-9)
+    draws = noise * np.random.default_rng(seed).standard_normal((2, len(STRAIGHT)))
+
+    def kl(reference: np.ndarray) -> np.ndarray:
+        divergence = reference * np.log(reference / model) + (1 - reference) * np.log((1 - reference) / (1 - model))
+        return np.asarray(divergence.mean(1))
+
+    curves = dict(zip(("A*_1", "A*_1:2"), (kl(np.full(2, complete.mean())), kl(complete)), strict=True))
+    frames = [
+        pd.DataFrame({"step": STRAIGHT, "reference": name, "nested": i, "value": values + draw})
+        for i, ((name, values), draw) in enumerate(zip(curves.items(), draws, strict=True), start=1)
+    ]
+    return pd.concat(frames).assign(run="run", probe="KLToReference", quantity="kl")
+
+
+@pytest.mark.one_of(8)
+@pytest.mark.parametrize("noise", [0.0, 0.0005])
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize(("first", "second"), [*itertools.product(FIRST, SECOND)])
+def test_a_model_that_goes_straight_to_the_complete_solution_leaves_no_partial_one(
+    first: float, second: float, path: str, noise: float
+) -> None:
+    stages = find_stages(straight(first, second, path, noise, seed=int(100 * (first + second))))
+    points = stages.turning_points.set_index("reference")
+    assert not points["boundary"].any(), points.T.to_string()
+    assert points.loc["A*_1", "verdict"] != TurnVerdict.OVERFITS  # the complete one never rises: nothing is lost
+
+
+def test_a_complete_solution_that_rises_again_is_lost() -> None:
+    steps = STEPS.astype(float)
+    late = 0.8 * (np.maximum(steps - 400, 0) / 500) ** 1.5
+    falling = 2.6 - 2.3 * drop(150, 0.5)
+    noise = 0.01 * np.random.default_rng(0).standard_normal((3, len(steps)))
+    curves = {name: falling + part * late + one for name, part, one in zip(NAMES, (1.3, 1.1, 1.0), noise, strict=True)}
+    assert TurnVerdict.OVERFITS in find_stages(table(curves)).turning_points["verdict"].tolist()
