@@ -15,7 +15,7 @@ NAMES = list(rivals.SEARCHES)
 @pytest.fixture
 def jump(tmp_path: Path) -> Path:
     """Return a log in which an accuracy jumps after step 500, and its loss does."""
-    steps, generator = np.arange(0, 1000, 10), np.random.default_rng(0)
+    steps, generator = np.arange(0, 1000, 4), np.random.default_rng(0)
     high = np.where(steps > 500, 1.0, 0.0)
     columns = {"accuracy": 0.1 + 0.8 * high, "loss": 3 - 2 * high}
     noisy = {name: values + 0.02 * generator.standard_normal(len(steps)) for name, values in columns.items()}
