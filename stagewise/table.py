@@ -37,7 +37,7 @@ combined with that of an axis of whole numbers; "str" of pandas 2 makes text of 
 
 _WHOLE = {
     *("tokens", "layer", "head", "offset", "position", "query", "key", "context"),
-    *("cluster", "n_clusters", "row", "token", "seed", "nested", "moving"),
+    *("cluster", "n_clusters", "row", "token", "seed", "nested", "moving", "event"),
 }
 """Axes whose labels are whole numbers; the others are text."""
 

@@ -17,6 +17,7 @@ pytest_plugins = [
     "tests.fixtures.hugging_face",
     "tests.fixtures.imported",
     "tests.fixtures.interruptible",
+    "tests.fixtures.late",
     "tests.fixtures.planted_findings",
     "tests.fixtures.runs",
     "tests.fixtures.tables",

@@ -16,6 +16,7 @@ from stagewise.checkpoints.series import open_series
 from stagewise.measurement.engine import measure
 from stagewise.probes import AttentionTo, HeadAblation, HeadAttribution
 from stagewise.tasks import RepeatedTokens
+from tests.fixtures.late import LATE
 
 pytestmark = pytest.mark.usefixtures("few_sequences", "undrawn", "unchecked")
 
@@ -50,13 +51,13 @@ def test_the_markov_examples_draw_their_figures_of_one_run(tmp_path: Path, monke
         monkeypatch.setattr("stagewise.analysis.report", lambda folder, **_: folder / "report.html")  # once is enough
 
 
-@pytest.mark.slow  # five to nine small runs; tests/papers/test_intervening.py has the smaller form
-@pytest.mark.parametrize("task", ["markov", "recall", "given"])
-def test_the_heads_that_stages_need_are_drawn(task: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    plan = {"steps": 12, "batch_size": 8, "save": (0, 6, 12)}
-    figure = example("needed_heads")(task, tmp_path, seeds=(0,), start=6, **plan)
-    assert figure.read_bytes().startswith(b"\x89PNG")
-    assert "loss 0.5" in capsys.readouterr().out
+@pytest.mark.slow  # four to seven small runs
+@pytest.mark.parametrize("given", [False, True])
+def test_the_heads_that_stages_need_are_drawn(given: bool, tmp_path: Path) -> None:
+    made = example("needed_heads").__globals__
+    rows = made["delays_of"](LATE, tmp_path, 0, 16, given)
+    assert set(rows["event"]) == {1}
+    assert {"transition 1", "attention to lag"} >= {axes.get_title() for axes in made["drawn"](rows).axes} != set()
 
 
 @pytest.mark.slow

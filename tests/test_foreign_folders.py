@@ -38,7 +38,7 @@ FEW: dict[str, list[str]] = {
     "densify": ["--between", "2", "4"],
     "cause branch": ["--from", "2", "--set", "plan.learning_rate=0.1", "--no-controls"],
     "cause intervene": ["--from", "2", "--hold", "L0H0", "--no-controls"],
-    "cause attribute": ["--from", "2", "--transition", "loss 0.5", "--orders", "1"],
+    "cause attribute": ["--from", "2", "--transition", "1", "--orders", "1"],
     "cause certify": ["--from", "2"],
     "watch": ["--once"],
     "series sweep": ["recall", "--steps", "1", "--set", "task.n_pairs=0"],

@@ -41,8 +41,25 @@ class OneLag(AbstractTask):
 
 
 @dataclasses.dataclass(frozen=True)
-class GainInit(OneHotInit):
-    """The minimal architecture's, with heads whose output has a gain; at 0 they write nothing, and learn nothing."""
+class LateInit(OneHotInit):
+    """The minimal architecture's, with scores of keys at some lags that start below all others: so attention to these
+    comes late and at once, as after a plateau. `away` has the logits for lags of 0, 1, and so on.
+    """
+
+    away: tuple[float, ...] = ()
+
+    def initial(self, cfg: Config, shapes: Shapes, generator: Generator) -> InitialWeights:
+        weights, d, width = super().initial(cfg, shapes, generator), cfg.d_vocab, cfg.d_vocab + cfg.n_ctx
+        queries = weights.tensors["blocks.0.attn.W_Q"]
+        for lag, logits in enumerate(self.away):
+            for position in range(lag, cfg.n_ctx):
+                queries[:, d + position, d + position - lag] -= logits * width**0.5
+        return weights
+
+
+@dataclasses.dataclass(frozen=True)
+class GainInit(LateInit):
+    """The same, with heads whose output has a gain; at 0 they write nothing, and learn nothing."""
 
     gains: tuple[float, ...] = ()
 
@@ -59,11 +76,11 @@ CASES = {"alone": (1.0, 0.0, 0.0), "replaceable": (1.0, 1.0, 0.0), "slowly repla
 """Case -> the gain of each head: the first one is needed where it is alone, no other one ever is."""
 
 
-def planted(gains: Sequence[float], seed: int = 0, steps: int = 128, every: int = 4) -> Recipe:
+def planted(gains: Sequence[float], seed: int = 0, steps: int = 96, every: int = 2) -> Recipe:
     """Return a training in which the heads have these gains, saved every so many steps."""
     task = OneLag()
-    plan = TrainPlan(steps, 32, learning_rate=0.05, save=range(0, steps, every), seeds=Seeds(seed, seed))
-    init = GainInit(1e-3, "xavier", gains=tuple(gains))
+    plan = TrainPlan(steps, 32, learning_rate=0.2, save=range(0, steps, every), seeds=Seeds(seed, seed))
+    init = GainInit(1e-3, "xavier", away=(0.0, 0.0, 2.0), gains=tuple(gains))
     return Recipe(task, architectures.minimal(task.d_vocab, task.n_ctx, len(init.gains), init), plan)
 
 

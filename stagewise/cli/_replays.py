@@ -64,11 +64,22 @@ def compare_and_print(
     if dry:
         return None
     rows = compare(folder, recipe, branches, **how)
+    print_answer(folder, recipe, how["device"])
     rows = rows[rows["step"].isin([one.start for one in branches])]
     for row in rows.to_dict("records"):
         print(delays_in_words(row))
     print_report(folder)
     return rows
+
+
+def print_answer(folder: Path, recipe: "Recipe", device: str) -> None:
+    """Print the transitions of the answer of a run that was compared, by their numbers."""
+    from stagewise.replay import answer_of, own_table
+    from stagewise.words import each_transition
+
+    stages = answer_of(folder, own_table(folder, recipe, False, device))
+    for number, sentence in enumerate(each_transition(stages) if stages else [], start=1):
+        print(f"transition {number}: {sentence}")
 
 
 HELD: dict[str, Any] = {"": "out", "weights": "weights", "pattern": "pattern", "uniform": "uniform"}
@@ -127,7 +138,7 @@ def attribute(
     folder: RunOf,
     transition: Annotated[
         str,
-        typer.Option(help='what comes, as "attention to I(2)" or "loss 0.5", or its number among those after the step'),
+        typer.Option(help='its number in the answer, as 2, or what shows it, as "attention to I(2)"'),
     ],
     start: Annotated[int, typer.Option("--from", help="the step from which on predictions are left out")],
     stop: Annotated[int | None, typer.Option("--until", help="the step from which on they count again")] = None,
@@ -146,10 +157,12 @@ def attribute(
     print(f"at first, {cost(folder, [*noise, *(one for _, one in halves)])}")
     if replay.dry:
         return
-    transition = transition_named(transition, folder, recipe, start, not replay.quiet, replay.device)
+    named = transition_named(transition, folder, recipe, start, not replay.quiet, replay.device)
     how: Any = {"orders": orders, **replay.resources()}
     rows = attribute(folder, transition, names, start, stop, recipe=recipe, **how)
-    print(*attributed_in_words(rows.to_dict("records"), transition), sep="\n")
+    print_answer(folder, recipe, replay.device)
+    event = {"transition": named.label, "event": named.event}
+    print(*attributed_in_words(rows.to_dict("records"), event), sep="\n")
 
 
 def certify(
@@ -178,8 +191,9 @@ def certify(
     how: Any = {"start": start, "seeds": seeds, **replay.resources()}
     rows = certify(folder, names, recipe=recipe, **how)
     delays = [delay_in_words(row["value"], row["lo"], row["hi"]) for row in rows.to_dict("records")]
-    print(rows[["transition", "step", "subject", "verdict"]].assign(delay=delays).to_string(index=False))
-    for _, of in rows.groupby("transition", sort=False):
+    print(rows[["event", "transition", "step", "subject", "verdict"]].assign(delay=delays).to_string(index=False))
+    print_answer(folder, recipe, replay.device)
+    for _, of in rows.groupby(["event", "transition"], sort=False):
         print(certified_in_words(of.to_dict("records")))
     print(f"the intervals of the controls: {folder / CERTIFICATE}")
 

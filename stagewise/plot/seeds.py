@@ -137,7 +137,8 @@ def interventions(rows: pd.DataFrame, ax: Axes | None = None) -> Axes:
     kicks = [str(row.get("kind")) == "kick" for row in rows.to_dict("records")]
     ordered = rows.assign(kick=kicks).sort_values(by, kind="stable")
     labels = [(textwrap.fill(branch_in_words(row), _WIDE), row["step"]) for row in ordered.to_dict("records")]
-    cells = ordered.assign(column=[f"{label}\nfrom {step}" for label, step in labels])
+    events = [in_words({**row, "kind": ""}) for row in ordered.to_dict("records")]
+    cells = ordered.assign(column=[f"{label}\nfrom {step}" for label, step in labels], transition=events)
     columns, names = list(dict.fromkeys(cells["column"])), list(dict.fromkeys(cells["transition"]))
     value, lo, hi = (
         cells.pivot(index="transition", columns="column", values=end)
@@ -155,7 +156,7 @@ def interventions(rows: pd.DataFrame, ax: Axes | None = None) -> Axes:
         words = _words(float(value[i, j]), float(lo[i, j]), float(hi[i, j]))
         ax.text(j + 0.5, i + 0.5, words, ha="center", va="center", fontsize=7.5, color=colour)
     ax.set_xticks(np.arange(len(columns)) + 0.5, columns, fontsize=8)
-    ax.set_yticks(np.arange(len(names)) + 0.5, [in_words(name) for name in names], fontsize=8)
+    ax.set_yticks(np.arange(len(names)) + 0.5, names, fontsize=8)
     ax.invert_yaxis()
     ax.tick_params(length=0)
     return ax

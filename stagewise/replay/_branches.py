@@ -9,15 +9,17 @@ import pandas as pd
 import torch
 
 from stagewise.checkpoints import branch, branch_start, check_way, read_parquet, run_folder
-from stagewise.checkpoints.run_folder import INTERVENTIONS
+from stagewise.checkpoints.run_folder import INTERVENTIONS, TABLE
 from stagewise.checkpoints.series import CheckpointSeries, open_series
+from stagewise.findings import Stages
 from stagewise.measurement.engine import measure
 from stagewise.measurement.probe_batch import load_batch
 from stagewise.probe import AbstractProbe
 from stagewise.probes import AttentionTo, Loss
 from stagewise.recipe import Recipe, describe, differences
-from stagewise.replay._delays import delays, transitions
+from stagewise.replay._delays import Transition, delays, transitions
 from stagewise.replay.densifying import densify_steps, replays_of
+from stagewise.saved_findings import load_stages
 from stagewise.table import Head, tidy
 from stagewise.task import Batch
 from stagewise.training import Dtype, prepare, train
@@ -25,8 +27,8 @@ from stagewise.training import Dtype, prepare, train
 FOLDER = "interventions"
 """In a run folder: the folders of the runs that leave it, named by what they change."""
 
-_AXES = ["layer", "head", "kind", "relation", "change", "seed", "step", "transition"]
-"""Columns of the table of delays that tell its rows apart."""
+_AXES = ["layer", "head", "kind", "relation", "change", "seed", "step"]
+"""Columns of the table of delays that tell branches apart."""
 
 _FIRST = ("head", "change")
 """The control in rows that are none themselves."""
@@ -95,6 +97,26 @@ def own_table(folder: Path, recipe: Recipe, progress: bool, device: str) -> pd.D
     return _measured(series, batch, folder / FOLDER / "parts", progress, device)
 
 
+def answer_of(folder: Path, own: pd.DataFrame) -> Stages | None:
+    """Return the stages of a run, in its own table, or in the one of its branches where it is not measured."""
+    return load_stages(folder if (folder / TABLE).exists() else own, folder=folder)
+
+
+def transitions_after(folder: Path, own: pd.DataFrame, start: int) -> list[Transition]:
+    """Return the transitions that a run's answer names, and that come after a step.
+
+    Raises:
+        ValueError: there are none, so that delays would be of nothing.
+    """
+    if not (after := transitions(answer_of(folder, own), own, start)):
+        raise ValueError(
+            f"the answer names no transition of {folder.name} after step {start} that its loss or the attention of a "
+            f"head shows (`stagewise stages {folder}`): begin at an earlier step, train it longer, or save more "
+            "checkpoints (`stagewise densify`)"
+        )
+    return after
+
+
 def compare(
     folder: Path,
     recipe: Recipe,
@@ -110,28 +132,23 @@ def compare(
     check_way(folder, prepare(recipe, device, dtype).way, f"branch it with the versions in its {run_folder.RUN}")
     series, batch = opened(folder, recipe), load_batch(recipe, folder)
     own = _measured(series, batch, folder / FOLDER / "parts", progress, device)
-    for start in {one.start: None for one in branches}:
-        _check_transitions(own, start, series)
+    after = {start: transitions_after(folder, own, start) for start in {one.start: None for one in branches}}
     tables: dict[str | None, pd.DataFrame] = {None: own}
     runs, blocks = [_run(folder, one, series) for one in branches], []
     for one, run in zip(branches, runs, strict=True):
         other = _trained(folder, run, series, progress, device, dtype)
         tables[one.name] = _measured(other, batch, run.folder / "parts", progress, device)
-        found = delays(tables[one.paired], tables[one.name], one.start, one.without)
+        found = delays(after[one.start], tables[one.paired], tables[one.name], one.start, one.without)
         same = {"run": series.name, "step": one.start, "probe": "Intervention", "quantity": "delay", **one.labels}
-        ends = [
-            {"transition": each.what, "value": each.value, "lo": each.lo, "hi": each.hi, "moving": int(each.moving)}
-            for each in found
-        ]
-        blocks.append(pd.DataFrame([{**dict.fromkeys(_AXES), **same, **each} for each in ends]))
+        blocks.append(pd.DataFrame([{**dict.fromkeys(_AXES), **same, **each._asdict()} for each in found]))
     return _add_to_table(folder, tidy(blocks))
 
 
 def rows_of(table: pd.DataFrame, one: Branch) -> pd.DataFrame:
     """Return the rows of a branch in the table of its folder."""
-    labels = {**dict.fromkeys(_AXES[:-2]), **one.labels, "step": one.start}
+    labels = {**dict.fromkeys(_AXES), **one.labels, "step": one.start}
     mine = pd.Series(True, index=table.index)
-    for axis in _AXES[:-1]:
+    for axis in _AXES:
         values = table.get(axis, pd.Series(None, index=table.index, dtype=object))
         mine &= values.isna() if labels[axis] is None else values == labels[axis]
     return table[mine]
@@ -189,16 +206,6 @@ def _check_bits(series: CheckpointSeries, branched: CheckpointSeries, start: int
             )
 
 
-def _check_transitions(own: pd.DataFrame, start: int, series: CheckpointSeries) -> None:
-    """Refuse a step behind which delays would be of nothing, before anything is trained."""
-    if not transitions(own, start):
-        raise ValueError(
-            f"no transition of {series.name} comes after step {start}: up to its last checkpoint, step "
-            f"{series.steps[-1]}, its loss hardly falls any more, and no head begins to attend to a relation. Begin at "
-            "an earlier step"
-        )
-
-
 def _measured(series: CheckpointSeries, batch: Batch, parts: Path, progress: bool, device: str) -> pd.DataFrame:
     probes: list[AbstractProbe] = [Loss(), *([AttentionTo()] if batch.relations else [])]
     with run_folder.measuring(parts):
@@ -209,11 +216,14 @@ def _add_to_table(folder: Path, rows: pd.DataFrame) -> pd.DataFrame:
     """Add rows to the table of a run's branches; those of the same ones are replaced, in their place."""
     path = folder / INTERVENTIONS
     if path.exists():
-        both = tidy([read_parquet(path, "delete it: the branches are measured again"), rows])
-        places = both.groupby(_AXES, dropna=False, sort=False).ngroup()
-        rows = both.sort_values("control", key=lambda names: names.isin(_FIRST), kind="stable")
-        rows = rows.drop_duplicates(_AXES, keep="last")  # a control that was asked for itself is none any more
-        rows = rows.loc[places[rows.index].sort_values().index]
+        old = read_parquet(path, "delete it: the branches are measured again")
+        both = tidy([old, rows])
+        place = both.groupby(_AXES, dropna=False, sort=False).ngroup()
+        # A control that was asked for itself is none any more.
+        asked = both["control"].where(both["control"].isin(_FIRST)).groupby(place).transform("first")
+        both["control"] = asked.fillna(both["control"])
+        kept = ~place.isin(place[len(old) :]) | (both.index >= len(old))
+        rows = both.loc[place[kept].sort_values(kind="stable").index]
     rows = rows.dropna(axis="columns", how="all").reset_index(drop=True)
     run_folder.write(path, lambda partial: rows.to_parquet(partial, index=False))
     return rows

@@ -1,4 +1,4 @@
-"""Transitions of a run, when each begins and comes, and how much later it comes in a run of the same batch."""
+"""Transitions that a run's answer names, as the loss and attention show them, and how much later each comes."""
 
 from collections.abc import Collection
 from typing import NamedTuple
@@ -7,57 +7,39 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
-from stagewise.findings import resamples_of
-from stagewise.statistics import LEVEL, Direction, crossing, crossing_step
+from stagewise.findings import Stages, resamples_of
+from stagewise.statistics import LEVEL, crossing, crossing_step
 from stagewise.table import Head, Role, heads_in, select, with_role
 
-HALF = 0.5
-"""Part of a curve's way at which a transition is taken to have come."""
-
-LOSS_PARTS = (HALF, 0.9)
-"""Parts of its way to its end at which the loss is looked at: where several stages are left, the first and the last."""
-
-BEGUN = 0.2
-"""Part of its way to the level of a transition at which a curve has begun to come: of attention, a tenth of all."""
+LEAST_FALL = 0.01
+"""Part of its whole range by which the loss must fall in a transition to show it: with less a converged one creeps."""
 
 LEAST = 0.1
-"""Attention that some head must gain for there to be a transition."""
-
-LEAST_FALL = 0.01
-"""Part of the whole fall of the loss that must be left: with less a converged loss creeps on, and none comes."""
-
-LOSSES = Role.LOSS, Role.SQUARED_ERROR
-ATTENTION = Role.ATTENTION, Role.ATTENTION_ALONG
+"""Attention to a relation that some head must gain in a transition to show it."""
 
 STALLED = 0.2
 """Part of the way left to a transition that a curve covers in the second half of a run; with less it has stalled."""
 
-NOTHING = "delays are of attention or of the loss: measure either"
-
 
 class Transition(NamedTuple):
-    """Something that comes.
+    """A transition of a run's answer, as a curve shows it.
 
     Args:
-        what: its label, as in "attention to I(2)" or "loss 0.5".
-        levels: that a curve reaches then, of the batch itself and of each resample, in which both runs share it; nan
-            where the loss of a resample does not fall, so that nothing is known of it.
-        direction: from which side it does.
-        relation: that a head attends to then; None where the loss falls.
+        event: its number in the answer, from 1 on.
+        label: "transition 2" is that of the loss, "attention to I(2)" that of a relation.
+        begins: the last checkpoint before any of it.
+        comes: the step at which it is half-way.
+        levels: that the curve reaches then, of the batch itself and of each resample, in which both runs share it;
+            nan where the loss of a resample does not fall, so that nothing is known of it.
+        relation: that a head attends to then; None of the loss, whose curve is minus the loss.
     """
 
-    what: str
-    levels: Float[np.ndarray, " draw"]
-    direction: Direction
-    relation: str | None = None
-
-
-class Arrival(NamedTuple):
-    """When a transition begins and comes, optimiser steps: the last checkpoint before it begins, and its own time."""
-
-    what: str
+    event: int
+    label: str
     begins: int
     comes: float
+    levels: Float[np.ndarray, " draw"]
+    relation: str | None = None
 
 
 class Delay(NamedTuple):
@@ -68,81 +50,83 @@ class Delay(NamedTuple):
     run there. Where it does not come any more, value and hi are inf; `moving` says whether it was still on its way.
     """
 
-    what: str
+    event: int
+    transition: str
     value: float
     lo: float
     hi: float
     moving: bool
 
 
-def transitions(table: pd.DataFrame, start: int) -> list[Transition]:
-    """Return the transitions of a run that come after a step: a head attends to a relation; the loss falls.
+def transitions(stages: Stages | None, table: pd.DataFrame, start: int) -> list[Transition]:
+    """Return the transitions that a run's answer names, as curves show that they come after a step.
 
-    A head attends to a relation when the largest attention of any head has come half-way from its first to its
-    largest value. The loss falls when it is half-way, or nine tenths of the way, from its value at the step to its
-    last, where at least a hundredth of its whole fall is left at the step. So in each resample of the batch, too: what
-    moves its whole curve up or down moves the level with it. Which transitions there are, the batch itself says.
+    The loss shows one in which it falls, by its level half-way. The largest attention of any head to a relation shows
+    one in which a head has an onset of such attention, by its level when the first such onset is half-way. So in each
+    resample of the batch, too: what moves its whole curve up or down moves the level with it.
 
     Args:
-        table: of one run, with attention to relations or the loss.
+        stages: the answer; None names none.
+        table: of the run, with attention to relations or the loss.
         start: optimiser updates.
     """
-    steps = np.sort(table["step"].unique())
-    found = []
-    for relation, curve in _attention(table, ()).items():
-        first, most = curve[:, 0], curve.max(1)
-        half = first + HALF * (most - first)
-        if most[0] - first[0] >= LEAST and crossing(steps, curve[0], half[0]).lo >= start:
-            found.append(Transition(f"attention to {relation}", half, "up", relation))
-    for curve in _loss(table):
-        here, last = curve[:, steps <= start][:, -1], curve[:, -1]
-        if last[0] < here[0] and here[0] - last[0] >= LEAST_FALL * (curve[0].max() - last[0]):
-            for part in LOSS_PARTS:
-                levels = np.where(last < here, here + part * (last - here), np.nan)
-                found.append(Transition(f"loss {part:g}", levels, "down"))
+    if stages is None:
+        return []
+    steps, curves, found = np.sort(table["step"].unique()), _curves(table, ()), list[Transition]()
+    for row in stages.table.iloc[1:].to_dict("records"):
+        event, first = row["stage"] - 1, max(min(row["begins"], row["start_lo"]), steps[0])
+        begins = int(steps[steps <= first][-1])
+        ends = [row[at] if np.isfinite(row[at]) else row[edge] for at, edge in (("t50", "start"), ("t90", "end"))]
+        shown = [(f"transition {event}", None, *ends)]
+        shown += [(f"attention to {one[0]}", *one) for one in _onsets_of_attention(stages.onsets, row["stage"])]
+        for label, relation, half, over in shown:
+            if (curve := curves.get(relation)) is None:
+                continue
+            before, level, after = (_at(steps, curve, time) for time in (begins, half, over))
+            least = LEAST if relation else LEAST_FALL * np.ptp(curve[0])
+            if after[0] - before[0] >= least and curve[0, steps <= max(start, begins)][-1] < level[0]:
+                levels = np.where(after > before, level, np.nan)
+                found.append(Transition(event, label, begins, float(half), levels, relation))
     return found
 
 
-def arrivals(table: pd.DataFrame, start: int = 0) -> list[Arrival]:
-    """Return when each transition of a run that comes after a step begins, in 97.5 % of the resamples, and comes."""
-    result = []
-    for transition in transitions(table, start):
-        first = _curves(table, transition, ())[:, 0]
-        begun = transition._replace(levels=first + BEGUN * (transition.levels - first))
-        begins = np.quantile(_times(table, begun, start, ()).lo, (1 - LEVEL) / 2, method="lower")
-        result.append(Arrival(transition.what, int(begins), float(_times(table, transition, start, ()).between[0])))
-    return result
+def _onsets_of_attention(onsets: pd.DataFrame, stage: int) -> list[tuple[str, float, float]]:
+    """Return the relations that heads begin to attend to as a stage begins, with t50 and t90 of their first onset."""
+    rising = onsets[(onsets["starts_stage"] == stage) & (onsets["after"] > onsets["before"])]
+    rows = rising.dropna(subset=["relation"]).sort_values("t50").drop_duplicates("relation")
+    return list(zip(rows["relation"], rows["t50"], rows["t90"], strict=True))
 
 
-def delays(run: pd.DataFrame, other: pd.DataFrame, start: int, without: Collection[Head] = ()) -> list[Delay]:
-    """Return how much later each transition of a run after a step comes in another run.
+def delays(
+    transitions: Collection[Transition],
+    run: pd.DataFrame,
+    other: pd.DataFrame,
+    start: int,
+    without: Collection[Head] = (),
+) -> list[Delay]:
+    """Return how much later each transition comes in another run.
 
     Args:
+        transitions: after the step.
         run: its table, measured on the same batch as the other's: their resamples are paired.
         other: that of the other run.
         start: the step from which on the two differ.
         without: heads of the other run whose attention does not count, as those held out.
-
-    Raises:
-        ValueError: the tables have neither attention to relations nor the loss.
     """
-    if not with_role(run, *ATTENTION, *LOSSES):
-        raise ValueError(NOTHING)
-    result = []
-    for transition in transitions(run, start):
-        mine, theirs = (_times(table, transition, start, heads) for table, heads in ((run, ()), (other, without)))
+    sides, result = ((run, ()), (other, without)), []
+    both = [(np.sort(table["step"].unique()), _curves(table, heads)) for table, heads in sides]
+    for one in transitions:
+        mine, theirs = (_times(steps, curves[one.relation], one.levels, start) for steps, curves in both)
         lo, hi = theirs.lo - mine.hi, theirs.hi - mine.lo
         tail = (1 - LEVEL) / 2
-        value = float(theirs.between[0] - mine.between[0])
+        value = float(theirs.between[0] - mine.between[0]) if np.isfinite(mine.between[0]) else np.nan
         ends = (float(np.quantile(lo, tail, method="lower")), float(np.quantile(hi, 1 - tail, method="higher")))
-        result.append(Delay(transition.what, value, min(ends[0], value), max(ends[1], value), theirs.moving))
+        result.append(Delay(one.event, one.label, value, min(ends[0], value), max(ends[1], value), theirs.moving))
     return result
 
 
 class _Times(NamedTuple):
-    """When a transition comes in each draw: between which checkpoints, where between them; inf where it does not.
-    `moving` says that it does not in the batch itself, whose curve has not stalled.
-    """
+    """When a transition comes in each draw: between which checkpoints, where between them; inf where it does not."""
 
     lo: np.ndarray
     hi: np.ndarray
@@ -150,37 +134,39 @@ class _Times(NamedTuple):
     moving: bool
 
 
-def _times(table: pd.DataFrame, transition: Transition, start: int, without: Collection[Head]) -> _Times:
-    every = np.sort(table["step"].unique()).astype(float)
+def _times(every: np.ndarray, curves: np.ndarray, levels: np.ndarray, start: int) -> _Times:
     since = every >= every[every <= start][-1]  # what was reached before, and lost again, is no transition after it
-    steps, sign = every[since], 1.0 if transition.direction == "up" else -1.0
-    curves = _curves(table, transition, without)
+    steps = every[since].astype(float)
     # A curve without resamples is the same in all of the other one's.
-    signed, levels = np.broadcast_arrays(sign * curves[:, since], sign * transition.levels[:, None])
-    draws = list(zip(signed, levels[:, 0], strict=True))
+    curves, levels = np.broadcast_arrays(curves[:, since], levels[:, None])
+    draws = list(zip(curves, levels[:, 0], strict=True))
     intervals = [crossing(steps, curve, level) for curve, level in draws]
     between = [
         np.inf if interval.censored else crossing_step(steps, curve, level)
         for (curve, level), interval in zip(draws, intervals, strict=True)
     ]
     lo, hi = np.array(intervals).T
-    middle, last = signed[0, np.searchsorted(steps, (steps[0] + steps[-1]) / 2)], signed[0, -1]
+    middle, last = curves[0, np.searchsorted(steps, (steps[0] + steps[-1]) / 2)], curves[0, -1]
     moving = between[0] == np.inf and last > middle and last - middle >= STALLED * (levels[0, 0] - middle)
     return _Times(lo, hi, np.array(between), bool(moving))
 
 
-def _curves(table: pd.DataFrame, transition: Transition, without: Collection[Head]) -> np.ndarray:
-    """Return the curve that reaches a transition's level, and its resamples where there are any: [draw, step]."""
-    return _loss(table)[0] if transition.relation is None else _attention(table, without)[transition.relation]
+def _at(steps: np.ndarray, curves: np.ndarray, time: float) -> np.ndarray:
+    """Return the values of curves [draw, step] at a time, interpolated in log(1 + step) as crossings are: [draw]."""
+    return np.array([np.interp(np.log1p(time), np.log1p(steps), curve) for curve in curves])
 
 
-def _attention(table: pd.DataFrame, without: Collection[Head]) -> dict[str, np.ndarray]:
-    """Return by relation the largest attention of any head, [draw, step]: the first row is that of the batch itself."""
-    result: dict[str, np.ndarray] = {}
+def _curves(table: pd.DataFrame, without: Collection[Head]) -> dict[str | None, np.ndarray]:
+    """Return by relation the largest attention of any head, and under None minus the loss, [draw, step]: the first row
+    is that of the batch itself.
+    """
+    result: dict[str | None, np.ndarray] = {}
+    for pair in with_role(table, Role.LOSS, Role.SQUARED_ERROR)[:1]:
+        result[None] = -_draws(select(table, *pair))
     # Where a relation starts somewhere in every sequence, along all of it.
-    for probe, quantity in (pair for role in ATTENTION for pair in with_role(table, role)[:1]):
-        rows = table[(table["probe"] == probe) & (table["quantity"] == quantity)]
-        for relation, of_relation in rows.groupby("relation", sort=False):
+    roles = Role.ATTENTION, Role.ATTENTION_ALONG
+    for pair in (pair for role in roles for pair in with_role(table, role)[:1]):
+        for relation, of_relation in select(table, *pair).groupby("relation", sort=False):
             curves = [
                 _draws(of_relation[(of_relation["layer"] == layer) & (of_relation["head"] == head)])
                 for layer, head in heads_in(of_relation)
@@ -189,10 +175,6 @@ def _attention(table: pd.DataFrame, without: Collection[Head]) -> dict[str, np.n
             # Where no head is left, none ever attends.
             result[str(relation)] = np.max(curves or [np.full((1, of_relation["step"].nunique()), -np.inf)], axis=0)
     return result
-
-
-def _loss(table: pd.DataFrame) -> list[np.ndarray]:
-    return [_draws(select(table, *pair)) for pair in with_role(table, *LOSSES)[:1]]
 
 
 def _draws(rows: pd.DataFrame) -> np.ndarray:

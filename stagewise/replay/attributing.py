@@ -7,9 +7,9 @@ from typing import Any
 import pandas as pd
 
 from stagewise.recipe import Recipe
-from stagewise.replay._branches import Branch, check_start, compare, opened, own_table, rows_of
+from stagewise.replay._branches import Branch, check_start, compare, opened, own_table, rows_of, transitions_after
 from stagewise.replay._changes import changed_run, left_out, named_classes
-from stagewise.replay._delays import arrivals
+from stagewise.replay._delays import Transition
 from stagewise.replay.densifying import recipe_at
 from stagewise.training import Dtype
 from stagewise.words import at
@@ -40,8 +40,8 @@ def attribute(
 
     Args:
         folder: the run folder.
-        transition: its label, as "attention to I(2)" or "loss 0.5" (see `intervene`), or its number, from 1 on, in the
-            order in which those after the step come.
+        transition: its number in the run's answer, from 1 on, or a label of it, as "transition 2" or "attention to
+            I(2)" (see `intervene`); the loss stands for the number where it shows the transition.
         classes: names of `probes.LossByToken`, or what they begin with, as "of token" or "at position".
         start: the first update without them.
         stop: the first update with them again; None for no such.
@@ -60,13 +60,13 @@ def attribute(
     folder = Path(folder)
     recipe = recipe or recipe_at(folder)
     noise, waiting = first_replays(folder, classes, start, stop, recipe, orders)
-    transition = transition_named(transition, folder, recipe, start, progress, device)
+    named = transition_named(transition, folder, recipe, start, progress, device)
     how: Any = {"progress": progress, "device": device, "dtype": dtype}
-    lines = [{"classes": 0, **_delay(folder, recipe, one, transition, **how), "apart": False} for one in noise]
+    lines = [{"classes": 0, **_delay(folder, recipe, one, named, **how), "apart": False} for one in noise]
     earliest, latest = min(0.0, *(line["lo"] for line in lines)), max(0.0, *(line["hi"] for line in lines))
     while waiting:
         names, one = waiting.pop(0)
-        line = _delay(folder, recipe, one, transition, **how)
+        line = _delay(folder, recipe, one, named, **how)
         apart = line["lo"] >= latest or line["hi"] <= earliest  # intervals are half open
         lines.append({"classes": len(names), **line, "apart": apart})
         if apart and len(names) > 1:
@@ -76,16 +76,14 @@ def attribute(
 
 def transition_named(
     name: str, folder: Path, recipe: Recipe, start: int, progress: bool = False, device: str = "cpu"
-) -> str:
-    """Return the label of a transition that comes after a step, of its label or its number among them."""
-    after = sorted(arrivals(own_table(folder, recipe, progress, device), start), key=lambda each: each.comes)
-    labels = [each.what for each in after]
-    if name.isdecimal() and 0 < int(name) <= len(labels):
-        return labels[int(name) - 1]
-    if name not in labels:
-        known = ", ".join(f"{number} {each.what} ({at(each.comes)})" for number, each in enumerate(after, start=1))
-        raise ValueError(f"no transition {name!r} comes after step {start}; there are {known or 'none'}")
-    return name
+) -> Transition:
+    """Return a transition that comes after a step, by its number in the answer or its label."""
+    after = transitions_after(folder, own_table(folder, recipe, progress, device), start)
+    for one in after:
+        if name in (str(one.event), one.label):
+            return one
+    known = ", ".join(f"{one.label} (number {one.event}, {at(one.comes)})" for one in after)
+    raise ValueError(f"no transition {name!r} comes after step {start}; there are {known}")
 
 
 def first_replays(
@@ -104,8 +102,8 @@ def _halves(recipe: Recipe, names: Sequence[str], start: int, stop: int | None) 
     return [(half, left_out(recipe, half, start, stop)) for half in (tuple(names[:middle]), tuple(names[middle:]))]
 
 
-def _delay(folder: Path, recipe: Recipe, one: Branch, transition: str, **how: Any) -> dict[str, Any]:
+def _delay(folder: Path, recipe: Recipe, one: Branch, named: Transition, **how: Any) -> dict[str, Any]:
     """Return how much later a transition comes in a branch."""
     rows = rows_of(compare(folder, recipe, [one], **how), one)
-    mine = rows[rows["transition"] == transition]
+    mine = rows[(rows["event"] == named.event) & (rows["transition"] == named.label)]
     return {"without": one.labels["change"], **mine[["value", "lo", "hi"]].iloc[0]}

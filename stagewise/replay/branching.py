@@ -95,9 +95,10 @@ def intervene(
     """Train on from a run's checkpoint with a head held, and say how much later each transition comes.
 
     The paired run has the bits of the run up to the clamp, and the same data after it. Both are measured on the same
-    probe batch, and resampled together. A delay is the difference of the steps at which a head attends to a relation,
-    or the loss has fallen half-way or nine tenths of the way: see `replay._delays`. The controls are the same clamp
-    on another head, the one whose values have the nearest norm, and a kick of the head's norm in a random direction.
+    probe batch, and resampled together. The transitions are those of the run's answer (`find_stages`). A delay is the
+    difference of the steps at which the loss, or the largest attention of any head to a relation, is where it is
+    half-way through a transition of the undisturbed run: see `replay._delays`. The controls are the same clamp on
+    another head, the one whose values have the nearest norm, and a kick of the head's norm in a random direction.
     A run that is not finished is compared up to its last checkpoint.
     Finished branches are not trained again; all delays of a run folder are kept in one table, which its report shows.
 
@@ -109,8 +110,9 @@ def intervene(
         progress, device, dtype: as in `branch`.
 
     Returns a row an intervention and transition: `layer`, `head`, `kind`, `relation` (of a head that is held at one),
-    `control`, `step` (the clamp's start), `transition`, and the delay in optimiser steps as `value`, `lo`, `hi`; inf
-    where it did not come by the last step, with `moving` 1 where its curve was still on its way.
+    `control`, `step` (the clamp's start), `event` (the number of a transition in the answer), `transition`
+    ("transition 2" is that of the loss, "attention to I(2)" that of a relation), and the delay in optimiser steps as
+    `value`, `lo`, `hi`; inf where it did not come by the last step, with `moving` 1 where its curve was on its way.
 
     Raises:
         ValueError: what is no list of clamps; the model has no such head, the task no such relation, or the run holds

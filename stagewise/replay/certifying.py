@@ -12,9 +12,9 @@ from stagewise.measurement.probe_batch import load_batch
 from stagewise.plan import ClampHead
 from stagewise.prediction_classes import prediction_classes
 from stagewise.recipe import Recipe
-from stagewise.replay._branches import Branch, check_start, compare, opened, own_table, rows_of
+from stagewise.replay._branches import Branch, check_start, compare, opened, own_table, rows_of, transitions_after
 from stagewise.replay._changes import changed_run, controls_of, in_orders, left_out, named_classes, with_controls
-from stagewise.replay._delays import Arrival, arrivals
+from stagewise.replay._delays import Transition
 from stagewise.replay._verdicts import Evidence, joined, verdict
 from stagewise.replay.densifying import recipe_at
 from stagewise.table import head_label
@@ -49,9 +49,10 @@ def certify(
         recipe: of the run; None reads it from the folder.
         progress, device, dtype: as in `branch`.
 
-    Returns a row a transition and subject, a head as "L0H1" or a class: the `transition`, the step at which it `comes`,
-    the `step` from which on it was without the `subject`, the `verdict`, the delay as `value`, `lo`, `hi` in optimiser
-    steps, those of the controls as `matched_lo`, `kick_lo`, `order_lo` and so on, the `matched` subject, and `seeds`.
+    Returns a row a transition and subject, a head as "L0H1" or a class: the `transition` and the number of its `event`
+    (see `intervene`), the step at which it `comes`, the `step` from which on it was without the `subject`, the
+    `verdict`, the delay as `value`, `lo`, `hi` in optimiser steps, those of the controls as `matched_lo`, `kick_lo`,
+    `order_lo` and so on, the `matched` subject, and `seeds`.
     `tables/certificate.parquet` keeps it.
 
     Raises:
@@ -79,7 +80,7 @@ class _Subject(NamedTuple):
 class _Experiment(NamedTuple):
     """The replays from a step on: the transitions that they are for, other orders of the batches, and the subjects."""
 
-    arrivals: Sequence[Arrival]
+    transitions: Sequence[Transition]
     orders: Sequence[Branch]
     subjects: Mapping[str, _Subject]
 
@@ -98,14 +99,9 @@ def experiments_of(
     series = opened(folder, recipe)
     check_start(series, start or 0, "certify from an earlier step")
     own, first = own_table(folder, recipe, progress, device), series.steps[1]
-    after_first = {each.what for each in arrivals(own, first)}
-    coming = [
-        # At step 0 values may be zero, and a kick of their norm would move nothing.
-        each._replace(begins=max(each.begins, first if each.what in after_first else 0) if start is None else start)
-        for each in arrivals(own, start or 0)
-    ]
-    if not coming:
-        raise ValueError(f"no transition of {series.name} comes after step {start or 0}: there is nothing to certify")
+    # At step 0 values may be zero, and a kick of their norm would move nothing.
+    after = transitions_after(folder, own, first if start is None else start)
+    coming = [each._replace(begins=max(each.begins, first) if start is None else start) for each in after]
     experiments = []
     for begins, of in groupby(sorted(coming, key=lambda each: each.begins), key=lambda each: each.begins):
         orders = [changed_run(recipe, {}, begins, order, "batch order") for order in range(1, max(seeds, 2))]
@@ -145,8 +141,8 @@ def _classes(
 
 
 def _lines(experiment: _Experiment, table: pd.DataFrame, seeds: int) -> Iterator[dict[str, Any]]:
-    for what, begins, comes in experiment.arrivals:
-        rows = table[table["transition"] == what]
+    for one in experiment.transitions:
+        rows = table[(table["event"] == one.event) & (table["transition"] == one.label)]
 
         def evidence(branches: Sequence[Branch], rows: pd.DataFrame = rows) -> Evidence:
             return joined(pd.concat([rows_of(rows, one) for one in branches]))
@@ -160,7 +156,8 @@ def _lines(experiment: _Experiment, table: pd.DataFrame, seeds: int) -> Iterator
             if each.kicks:
                 controls["kick"] = evidence(each.kicks)
             delay = delays[name]
-            said = {"verdict": verdict(delay, list(controls.values()), comes), "matched": each.matched, "seeds": seeds}
+            decided = verdict(delay, list(controls.values()), one.comes)
             ends = {f"{control}_{end}": getattr(of, end) for control, of in controls.items() for end in ("lo", "hi")}
-            known = {"transition": what, "comes": comes, "step": begins, "subject": name}
+            known = {"transition": one.label, "event": one.event, "comes": one.comes, "step": one.begins}
+            said = {"subject": name, "verdict": decided, "matched": each.matched, "seeds": seeds}
             yield {**known, **said, **{end: getattr(delay, end) for end in ("value", "lo", "hi")}, **ends}

@@ -1,4 +1,5 @@
 from ._answer import answer as answer
+from ._answer import each_transition as each_transition
 from ._answer import headline as headline
 from ._delays import SILENT as SILENT
 from ._delays import attributed_in_words as attributed_in_words

@@ -65,8 +65,12 @@ def answer(found: Stages) -> list[str]:
     if not transitions:
         return ["No transition was found.", *_explained(found), *_gradual(found), *_beside(found), *_power(found)]
     lead = "One transition was" if len(transitions) == 1 else f"{numeral(len(transitions))} transitions were"
-    told = (_transition(row, found) for row in transitions)
-    return [f"{lead} found.", *told, *_explained(found), *_beside(found), _uncertain(found)]
+    return [f"{lead} found.", *each_transition(found), *_explained(found), *_beside(found), _uncertain(found)]
+
+
+def each_transition(found: Stages) -> list[str]:
+    """Return a sentence for each transition, in their order."""
+    return [_transition(row, found) for row in found.table.iloc[1:].to_dict("records")]
 
 
 def _of_stage(found: Stages, stage: int) -> pd.DataFrame:

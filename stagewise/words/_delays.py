@@ -14,12 +14,6 @@ from stagewise.words._onsets import Row, head
 from stagewise.words._times import at, unit, written
 from stagewise.words.stages import too_few
 
-LOSS = {
-    "loss 0.5": "the loss falls half-way to its end",
-    "loss 0.9": "the loss falls nine tenths of the way to its end",
-}
-"""Label of a transition of the loss -> what comes."""
-
 SILENT = ("out", "uniform", "relation")
 """Kinds of clamps under which a head's attention says nothing of what is learned: it is not counted as any head's."""
 
@@ -38,11 +32,14 @@ LISTED = 10
 """Events that are put into words; all are in the frame."""
 
 
-def transition(label: str, *, without: bool = False) -> str:
-    """Name the event; `without` a head, another one has to attend."""
-    if label.startswith("attention to "):
-        return f"{'another' if without else 'a'} head attends to {label.removeprefix('attention to ')}"
-    return LOSS.get(label, label)
+def transition(row: Mapping[Any, Any]) -> str:
+    """Say which transition of the answer a row is of, and what shows it; without a head, another one has to attend."""
+    label, event = str(row["transition"]), row.get("event")
+    if not label.startswith("attention to "):
+        return f"{label} comes in the loss" if label.startswith("transition ") else label
+    which = "another" if str(row.get("kind")) in SILENT else "a"
+    attends = f"{which} head attends to {label.removeprefix('attention to ')}"
+    return attends if event is None or pd.isna(event) else f"{attends} (transition {event})"
 
 
 def branch_in_words(row: Mapping[Any, Any]) -> str:
@@ -57,10 +54,10 @@ def left_out_in_words(classes: Sequence[str], stop: int | None) -> str:
     return f"without predictions {', '.join(classes)}{'' if stop is None else f' until {stop}'}"
 
 
-def attributed_in_words(rows: Sequence[Mapping[Any, Any]], label: str) -> list[str]:
+def attributed_in_words(rows: Sequence[Mapping[Any, Any]], named: Mapping[Any, Any]) -> list[str]:
     """Say of each replay of an attribution how much later a transition comes, and at last which classes made it."""
     lines = [
-        f"{row['without']}: {transition(label)} {delay_in_words(row['value'], row['lo'], row['hi'])}" for row in rows
+        f"{row['without']}: {transition(named)} {delay_in_words(row['value'], row['lo'], row['hi'])}" for row in rows
     ]
     alone = [row["without"].removeprefix("without ") for row in rows if row["classes"] == 1 and row["apart"]]
     number = {0: "No class", 1: "One class"}.get(len(alone), f"{len(alone)} classes")
@@ -71,9 +68,8 @@ def attributed_in_words(rows: Sequence[Mapping[Any, Any]], label: str) -> list[s
 
 def delays_in_words(row: Mapping[Any, Any]) -> str:
     """Return a row of an intervention in a sentence."""
-    what = transition(str(row["transition"]), without=str(row.get("kind")) in SILENT)
     delay = delay_in_words(row["value"], row["lo"], row["hi"])
-    return f"{branch_in_words(row)} from {row['step']} ({row['control']}): {what} {delay}"
+    return f"{branch_in_words(row)} from {row['step']} ({row['control']}): {transition(row)} {delay}"
 
 
 def held_in_words(row: Mapping[Any, Any]) -> str:
@@ -86,6 +82,8 @@ def delay_in_words(value: float, lo: float, hi: float) -> str:
     """Say how many steps later a transition comes, with its interval; "..." for an end that is not known."""
     if math.isfinite(value):
         return f"{value:z.0f} [{end_in_words(lo)}, {end_in_words(hi)}] steps later"
+    if math.isnan(value):
+        return "at a step that tells nothing: it does not come in the run beside"
     if math.isinf(lo):
         return "no more, or at any step"
     if round(lo) == 0:
@@ -110,10 +108,9 @@ def certified_in_words(rows: Sequence[Mapping[Any, Any]]) -> str:
         ]
         if names:
             parts.append(words[len(names) > 1].format(" and ".join(names)))
-    event = transition(str(first["transition"]))
     orders = f"{first['seeds']} orders" if first["seeds"] > 1 else "one order"
     how = f"taken away from step {first['step']} on, in {orders} of the batches"
-    return f"{capital(event)} at step {first['comes']:.0f}: {'; '.join(parts)} ({how})."
+    return f"{capital(transition(first))} at step {first['comes']:.0f}: {'; '.join(parts)} ({how})."
 
 
 def names(compared: Comparison) -> list[str]:

@@ -33,21 +33,23 @@ def call(*arguments: str) -> tuple[int, str]:
     return result.exit_code, " ".join(result.output.split())
 
 
-def test_the_cost_is_said_and_then_the_delays(small_folder: Path, tmp_path: Path) -> None:
-    run = str(shutil.copytree(small_folder, tmp_path / "run"))
-    status, printed = call("cause", "intervene", run, "--hold", "L0H1", "--from", "3", "--dry-run")
-    assert (status, printed) == (0, "3 runs are trained, from the state of step 2 on: 12 updates in all")
+def test_the_cost_is_said_and_then_the_answer_and_the_delays(late_folder: Path, tmp_path: Path) -> None:
+    run = str(shutil.copytree(late_folder, tmp_path / "run"))
+    status, printed = call("cause", "intervene", run, "--hold", "L0H1", "--from", "17", "--dry-run")
+    assert (status, printed) == (0, "3 runs are trained, from the state of step 8 on: 96 updates in all")
     assert not (tmp_path / "run" / "interventions").exists()
-    status, printed = call("cause", "intervene", run, "--hold", "L0H1", "--from", "2", "--no-controls", "--quiet")
+    held = ("--hold", "L0H1=lag", "--from", "16", "--no-controls", "--quiet")
+    status, printed = call("cause", "intervene", run, *held)
     assert status == 0, printed
-    assert "L0H1 out from 2 (head): the loss falls half-way to its end" in printed
+    assert "transition 1: Half-way at step" in printed
+    assert "L0H1 on lag from 16 (head): transition 1 comes in the loss" in printed
 
 
-def test_a_head_is_given_a_relation(small_folder: Path, tmp_path: Path) -> None:
+def test_a_run_of_too_few_checkpoints_has_no_transition_to_delay(small_folder: Path, tmp_path: Path) -> None:
     run = str(shutil.copytree(small_folder, tmp_path / "run"))
-    status, printed = call("cause", "intervene", run, "--hold", "L0H1=I(2)", "--from", "2", "--no-controls", "--quiet")
-    assert status == 0, printed
-    assert "L0H1 on I(2) from 2 (head): the loss falls half-way to its end" in printed
+    status, printed = call("cause", "intervene", run, "--hold", "L0H1", "--from", "2", "--no-controls", "--quiet")
+    assert (status, "the answer names no transition of run after step 2 that its loss" in printed) == (2, True)
+    assert "save more checkpoints (`stagewise densify`)" in printed
 
 
 def test_heads_are_named_and_what_is_no_head_is_refused(small_folder: Path) -> None:
@@ -77,34 +79,34 @@ def test_checkpoints_trained_elsewhere_have_no_recipe_to_go_on_with(checkpoints:
     assert "and intervene continues with a training by the recipe there" in " ".join(result.output.split())
 
 
-def test_the_cost_is_said_and_then_the_delays_beside_the_controls(small_folder: Path, tmp_path: Path) -> None:
+def test_the_cost_is_said_and_then_the_delays_beside_the_controls(late_folder: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
-    shutil.copytree(small_folder, run)
-    change = ("--from", "2", "--set", "plan.learning_rate=0.01", "--set", "task.importance=1.2,1.9")
+    shutil.copytree(late_folder, run)
+    change = ("--from", "16", "--set", "plan.learning_rate=0.2", "--set", "task.wrong=0.1,0.2")
     status, printed = call("cause", "branch", str(run), *change, "--dry-run")
-    assert (status, printed) == (0, "5 runs are trained, from the state of step 0 on: 24 updates in all")
+    assert (status, printed) == (0, "5 runs are trained, from the state of step 8 on: 160 updates in all")
     assert not (run / "interventions").exists()
     status, printed = call("cause", "branch", str(run), *change, "--quiet")
     assert status == 0, printed
-    for name in ("plan.learning_rate=0.01, task.importance=1.2 from 2 (change)", "another batch order, order 1 from 2"):
+    for name in ("plan.learning_rate=0.2, task.wrong=0.1 from 16 (change)", "another batch order, order 1 from 16"):
         assert f"{name}" in printed
-    assert "task.importance=1.9 from 1 (another time): the loss falls half-way to its end" in printed
+    assert "task.wrong=0.2 from 8 (another time): transition 1 comes in the loss" in printed
     names = {path.parent.name for path in (run / "interventions").glob(f"*/{RUN}")}
-    assert "plan.learning_rate=0.01-task.importance=1.9-1" in names
-    assert "another-batch-order-2-order-1" in names
+    assert "plan.learning_rate=0.2-task.wrong=0.2-8" in names
+    assert "another-batch-order-16-order-1" in names
 
 
-def test_orders_of_batches_are_joined_in_a_table(small_folder: Path, tmp_path: Path) -> None:
-    run = shutil.copytree(small_folder, tmp_path / "run")
-    ramp = "task.importance=Ramp(1.7, 1.2, start=2, stop=5)"
+def test_orders_of_batches_are_joined_in_a_table(late_folder: Path, tmp_path: Path) -> None:
+    run = shutil.copytree(late_folder, tmp_path / "run")
+    ramp = "task.wrong=Ramp(0, 0.2, start=16, stop=25)"
     status, printed = call(
-        "cause", "branch", str(run), "--from", "2", "--set", ramp, "--seeds", "2", "--no-controls", "--quiet"
+        "cause", "branch", str(run), "--from", "16", "--set", ramp, "--seeds", "2", "--no-controls", "--quiet"
     )
     assert status == 0, printed
-    assert "task.importance=Ramp(first=1.7, last=1.2, start=2, stop=5), order 1 from 2 (change)" in printed
+    assert "task.wrong=Ramp(first=0, last=0.2, start=16, stop=25), order 1 from 16 (change)" in printed
     assert "transition change seeds never mean lo hi" in printed
-    (path,) = Path(run).glob(f"interventions/task.importance=Ramp-*-2-order-1/{RUN}")
-    assert set(json.loads(path.read_text())["recipe"]["schedules"]) == {"plan.draw", "task.importance"}
+    (path,) = Path(run).glob(f"interventions/task.wrong=Ramp-*-16-order-1/{RUN}")
+    assert set(json.loads(path.read_text())["recipe"]["schedules"]) == {"plan.draw", "task.wrong"}
 
 
 def test_a_field_that_is_not_there_or_does_not_change_is_refused(small_folder: Path) -> None:
@@ -115,38 +117,42 @@ def test_a_field_that_is_not_there_or_does_not_change_is_refused(small_folder: P
     assert not (small_folder / "interventions").exists()
 
 
-def test_the_cost_is_said_and_then_what_each_replay_is_without(small_folder: Path, tmp_path: Path) -> None:
-    run = shutil.copytree(small_folder, tmp_path / "run")
-    options = ("--transition", "loss 0.5", "--from", "2", "--leave-out", "of token", "--orders", "1")
+def test_the_cost_is_said_and_then_what_each_replay_is_without(late_folder: Path, tmp_path: Path) -> None:
+    run = shutil.copytree(late_folder, tmp_path / "run")
+    left_out = ("--leave-out", "of token 0", "--leave-out", "of token 1")
+    options = ("--transition", "1", "--from", "16", *left_out, "--orders", "1")
     arguments = ["cause", "attribute", str(run), *options]
     dry = CliRunner().invoke(app, [*arguments, "--dry-run"])
     assert dry.exit_code == 0
-    assert dry.output.startswith("at first, 3 runs are trained, from the state of step 2 on")
+    assert dry.output.startswith("at first, 3 runs are trained, from the state of step 8 on")
     assert not (run / "interventions").exists()
     result = CliRunner().invoke(app, [*arguments, "--quiet"])
     assert result.exit_code == 0, result.output
     lines = result.output.splitlines()
-    assert lines[1].startswith("another batch order: the loss falls half-way to its end")
-    assert lines[2].startswith("without predictions of token 0, of token 1")
+    assert lines[1].startswith("transition 1: Half-way at step")
+    assert lines[2].startswith("another batch order: transition 1 comes in the loss")
+    assert lines[3].startswith("without predictions of token 0: transition 1 comes in the loss")
     assert "left out alone" in lines[-1]
+    status, printed = call("cause", "attribute", str(run), "--transition", "loss 0.5", *options[2:], "--quiet")
+    assert (status, "no transition 'loss 0.5' comes after step 16; there are transition 1" in printed) == (2, True)
 
 
 def test_the_cost_is_said_and_then_a_verdict_a_head_and_a_sentence_a_transition(
-    small_folder: Path, tmp_path: Path
+    late_folder: Path, tmp_path: Path
 ) -> None:
-    run = shutil.copytree(small_folder, tmp_path / "run")
-    arguments = ["cause", "certify", str(run), "--from", "2", "--quiet"]
+    run = shutil.copytree(late_folder, tmp_path / "run")
+    arguments = ["cause", "certify", str(run), "--from", "16", "--quiet"]
     dry = CliRunner().invoke(app, [*arguments, "--dry-run"])
     assert dry.exit_code == 0, dry.output
-    assert dry.output.startswith("5 runs are trained, from the state of step 2 on: 20 updates in all, about ")
+    assert dry.output.startswith("7 runs are trained, from the state of step 8 on: 224 updates in all, about ")
     assert dry.output.endswith("seconds of training\n")
     assert not (run / "tables" / "certificate.parquet").exists()
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
     lines = result.output.splitlines()
-    assert lines[1].split() == ["transition", "step", "subject", "verdict", "delay"]
-    assert [line.split()[3] for line in lines[2:4]] == ["L0H0", "L0H1"]
-    assert any(line.startswith("The loss falls half-way to its end at step") for line in lines)
+    assert lines[1].split() == ["event", "transition", "step", "subject", "verdict", "delay"]
+    assert [line.split()[4] for line in lines[2:5]] == ["L0H0", "L0H1", "L0H2"]
+    assert any(line.startswith("Transition 1 comes in the loss at step") for line in lines)
     assert (run / "tables" / "certificate.parquet").exists()
 
 

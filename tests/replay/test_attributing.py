@@ -6,8 +6,11 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from stagewise.checkpoints.run_folder import INTERVENTIONS
+from stagewise.checkpoints.run_folder import INTERVENTIONS, TABLE
+from stagewise.findings.stages import find_stages
+from stagewise.replay import answer_of, own_table
 from stagewise.replay.attributing import attribute, transition_named
+from stagewise.saved_findings import STAGES
 from stagewise.training import train
 from tests.fixtures.two_lags import TWO_LAGS
 
@@ -37,12 +40,25 @@ def test_the_class_that_a_transition_depends_on_is_found_and_the_other_transitio
     assert of_far[FAR] == float("inf")
 
 
-def test_a_transition_may_be_named_by_its_number_among_those_after_the_step(run: Path) -> None:
-    named = [transition_named(name, run, TWO_LAGS, 0) for name in ("1", "2", "3", "attention to far")]
-    assert sorted(named[:2]) == ["attention to near", "loss 0.5"]
-    assert named[3] == "attention to far"
-    with pytest.raises(ValueError, match=r"no transition '9' comes after step 0; there are 1 .* \(step \d+\), 2 "):
-        transition_named("9", run, TWO_LAGS, 0)
+def test_a_transition_is_named_by_its_number_in_the_answer_or_by_what_shows_it(run: Path) -> None:
+    names = {name: transition_named(name, run, TWO_LAGS, 0) for name in ("1", "transition 1", "attention to far")}
+    assert {name: (one.event, one.label) for name, one in names.items()} == {
+        "1": (1, "transition 1"),
+        "transition 1": (1, "transition 1"),
+        "attention to far": (1, "attention to far"),
+    }
+    for name in ("9", "loss 0.5"):
+        with pytest.raises(ValueError, match=rf"no transition '{name}' .* are transition 1 \(number 1, step \d+"):
+            transition_named(name, run, TWO_LAGS, 0)
+
+
+def test_without_a_table_of_its_own_the_answer_is_found_in_that_of_its_branches_and_saved(run: Path) -> None:
+    own = own_table(run, TWO_LAGS, False, "cpu")
+    stages = answer_of(run, own)
+    assert stages is not None
+    assert stages.digest == find_stages(own).digest
+    assert (run / STAGES).exists()
+    assert not (run / TABLE).exists()
 
 
 def test_predictions_that_are_left_out_for_a_while_delay_what_they_carry(run: Path) -> None:
@@ -56,8 +72,9 @@ def test_predictions_that_are_left_out_for_a_while_delay_what_they_carry(run: Pa
     ("arguments", "message"),
     [
         (("attention to near", ["at position 3"], 0), r"two classes at least are told apart, \['at position 3'\] are"),
+        (("1", ["at position"], 90), "the answer names no transition of run after step 90 that its loss"),
         (("attention to it", ["at position"], 0), "no transition 'attention to it' comes after step 0; there are"),
-        (("loss 0.5", ["at position"], 100), "leave classes out from an earlier one than 100"),
+        (("1", ["at position"], 100), "leave classes out from an earlier one than 100"),
     ],
 )
 def test_what_is_not_there_is_refused_with_what_is(run: Path, arguments: tuple[Any, ...], message: str) -> None:

@@ -21,7 +21,8 @@ def series(small_folder: Path, small_recipe: Recipe) -> CheckpointSeries:
 def rows(value: float, **labels: object) -> pd.DataFrame:
     """A row of the table, as `compare` makes it."""
     axes = dict.fromkeys(["layer", "head", "kind", "relation", "change", "seed"])
-    known = {"run": "run", "step": 120, "probe": "Intervention", "quantity": "delay", "transition": "loss 0.5"}
+    known = {"run": "run", "step": 120, "probe": "Intervention", "quantity": "delay"}
+    known |= {"event": 1, "transition": "transition 1"}
     return tidy([pd.DataFrame([{**axes, **known, "lo": value, "hi": value, "value": value, **labels}])])
 
 

@@ -12,7 +12,7 @@ from stagewise.replay.certifying import certify, experiments_of
 
 pytestmark = pytest.mark.usefixtures("few_sequences", "unchecked")
 ATTENTION = "attention to lag"
-RECIPE = planted((1.0, 0.0), steps=80, every=6)
+RECIPE = planted((1.0, 0.0), steps=80, every=2)
 
 
 @pytest.fixture(scope="module")
@@ -25,8 +25,8 @@ def test_the_head_that_alone_can_do_it_is_needed_and_muted_ones_do_not_matter(al
     folder, rows = alone
     said = rows[rows["transition"] == ATTENTION].set_index("subject")["verdict"].to_dict()
     assert said == {"L0H0": "needed", "L0H1": "does not matter"}
-    late = rows[(rows["transition"] == "loss 0.9") & (rows["subject"] == "L0H0")]
-    assert late["verdict"].tolist() == ["speeds it up"]  # the run ends too soon
+    late = rows[(rows["transition"] == "transition 1") & (rows["subject"] == "L0H0")]
+    assert late["verdict"].tolist() == ["needed"]
     assert late["value"].tolist() == [float("inf")]
     pd.testing.assert_frame_equal(pd.read_parquet(folder / CERTIFICATE), rows)
 
@@ -62,7 +62,7 @@ def test_each_transition_starts_at_the_last_checkpoint_before_it_begins(alone: t
     folder, rows = alone
     recipe = RECIPE
     experiments = experiments_of(folder, recipe, (), None, 1, progress=False, device="cpu")
-    starts = {of.what: of.begins for experiment in experiments for of in experiment.arrivals}
+    starts = {of.label: of.begins for experiment in experiments for of in experiment.transitions}
     comes = rows.groupby("transition", sort=False)["comes"].first()
     assert set(starts) == set(comes.index)
     assert all(0 < start < comes[what] and start in recipe.plan.saved_steps for what, start in starts.items())
@@ -71,8 +71,8 @@ def test_each_transition_starts_at_the_last_checkpoint_before_it_begins(alone: t
 def test_a_start_after_all_transitions_and_no_order_are_refused(alone: tuple[Path, pd.DataFrame]) -> None:
     folder, _ = alone
     how: Any = {"recipe": RECIPE, "progress": False}
-    with pytest.raises(ValueError, match="comes after step 78: there is nothing to certify"):
-        certify(folder, start=78, **how)
+    with pytest.raises(ValueError, match="the answer names no transition of run after step 70 that its loss"):
+        certify(folder, start=70, **how)
     with pytest.raises(ValueError, match="certify from an earlier step than 80, got 80"):
         certify(folder, start=80, **how)
     with pytest.raises(ValueError, match="the run's own, got 0"):

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("few_sequences", "unchecked")
 def test_a_change_is_named_and_leaves_what_came_before_it() -> None:
     one = changed_run(TWO_LAGS, {"plan.learning_rate": 0.01}, 20, 0, "change")
     assert one.name == "plan.learning_rate=0.01-20"
-    assert [one.recipe.at(step).plan.learning_rate for step in (19, 20)] == [0.05, 0.01]
+    assert [one.recipe.at(step).plan.learning_rate for step in (19, 20)] == [0.1, 0.01]
 
 
 def test_another_order_has_the_same_batches_from_the_step_on() -> None:

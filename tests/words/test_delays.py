@@ -27,6 +27,9 @@ from stagewise.words.stages import too_few
 def test_a_delay_has_its_interval_and_an_open_end_is_said_to_be_open() -> None:
     assert delay_in_words(45.0, 30.0, 60.0) == "45 [30, 60] steps later"
     assert delay_in_words(math.inf, -math.inf, math.inf) == "no more, or at any step"
+    assert (
+        delay_in_words(math.nan, -math.inf, 40.0) == "at a step that tells nothing: it does not come in the run beside"
+    )
     assert end_in_words(-0.2) == "0"
 
 
@@ -37,10 +40,19 @@ def test_what_was_held_is_a_relation_or_a_kind() -> None:
 
 
 def test_a_certificate_says_the_delay_of_a_head_that_speeds_a_transition_up() -> None:
-    row = {"transition": "attention to I(2)", "comes": 164.6, "step": 120, "seeds": 1, "lo": 30.0, "hi": 60.0}
+    row = {
+        "transition": "attention to I(2)",
+        "event": 1,
+        "comes": 164.6,
+        "step": 120,
+        "seeds": 1,
+        "lo": 30.0,
+        "hi": 60.0,
+    }
     rows = [{**row, "subject": f"L0H{head}", "value": 45.0} for head in range(3)]
     verdicts = ["needed", "speeds it up", "does not matter"]
     said = certified_in_words([{**row, "verdict": verdict} for row, verdict in zip(rows, verdicts, strict=True)])
+    assert said.startswith("A head attends to I(2) (transition 1) at step 165: ")
     assert "L0H0 is needed; L0H1 (without it 45 [30, 60] steps later) speeds it up; L0H2 does not matter" in said
     assert said.endswith("(taken away from step 120 on, in one order of the batches).")
 
@@ -64,17 +76,20 @@ def test_classes_that_are_left_out_are_listed_with_the_last_step() -> None:
 
 def test_a_class_that_moves_a_transition_by_itself_is_named_at_last() -> None:
     row = {"classes": 1, "without": "without predictions of token 7", "value": 45.0, "lo": 30.0, "hi": 60.0}
-    assert attributed_in_words([{**row, "apart": True}], "loss 0.5") == [
-        "without predictions of token 7: the loss falls half-way to its end 45 [30, 60] steps later",
+    assert attributed_in_words([{**row, "apart": True}], {"transition": "transition 1", "event": 1}) == [
+        "without predictions of token 7: transition 1 comes in the loss 45 [30, 60] steps later",
         "One class, left out alone, moves it by more than another order of the batches: predictions of token 7.",
     ]
 
 
 def test_without_a_head_another_one_has_to_attend() -> None:
     row = {"layer": 0, "head": 1, "kind": "out", "step": 120, "control": "head", "value": 45.0, "lo": 30.0, "hi": 60.0}
-    loss, attention = (delays_in_words({**row, "transition": label}) for label in ("loss 0.5", "attention to I(2)"))
-    assert loss == "L0H1 out from 120 (head): the loss falls half-way to its end 45 [30, 60] steps later"
-    assert attention == "L0H1 out from 120 (head): another head attends to I(2) 45 [30, 60] steps later"
+    labels = ("transition 2", "attention to I(2)")
+    loss, attention = (delays_in_words({**row, "event": 2, "transition": label}) for label in labels)
+    assert loss == "L0H1 out from 120 (head): transition 2 comes in the loss 45 [30, 60] steps later"
+    assert attention == "L0H1 out from 120 (head): another head attends to I(2) (transition 2) 45 [30, 60] steps later"
+    alone = delays_in_words({**row, "transition": "attention to I(2)"})
+    assert alone.endswith("another head attends to I(2) 45 [30, 60] steps later")
 
 
 HEAD = Event(EventKind.ONSET, "AttentionTo", "mass", (("layer", 0), ("head", 0), ("relation", "I(1)")))
