@@ -80,13 +80,17 @@ def from_first_peak(of: Signals) -> Signals:
 def slowdown(of: Signals, lo: int, hi: int, criteria: StageCriteria = DEFAULT) -> float:
     """Return the speed of learning at its slowest within [lo, hi], over the slower of its peaks before and after that.
 
-    Speed is the fall over a step ratio of `window`; 1 means that there is no slow time between two fast ones. A peak
-    that noise could make does not count: missing where there is none on either side, so that nothing is known.
+    Speed is the fall over a step ratio of `window`; 1 means that there is no slow time between two fast ones. Of draws
+    of the curve the middle one counts. Missing where noise hides it: where a peak is none that noise could not make, or
+    where some draws have a slow time and the middle one has not.
     """
     steps = of.steps
     falls = np.array([np.interp(steps / criteria.window, steps, draw) - draw for draw in of.draws])
-    mean = falls.mean(0)
-    clear = np.where(mean > criteria.peak * falls.std(0), mean, 0)
-    slower = np.minimum(np.maximum.accumulate(clear), np.maximum.accumulate(clear[::-1])[::-1])
-    here = (steps >= lo) & (steps <= hi) & (slower > 0)
-    return float((mean[here] / slower[here]).clip(0, 1).min()) if here.any() else float("nan")
+    clear, here = falls.mean(0) > criteria.peak * falls.std(0), (steps >= lo) & (steps <= hi)
+    if not (clear[steps <= hi].any() and clear[steps > hi].any()):
+        return float("nan")
+    before, after = (np.maximum.accumulate(falls[:, ::way], axis=1)[:, ::way] for way in (1, -1))
+    slower = np.minimum(before, after)
+    slowest = np.divide(falls, slower, out=np.ones_like(falls), where=slower > 0)[:, here].clip(0, 1).min(1)
+    least, middle = np.quantile(slowest, [(1 - c.LEVEL) / 2, 0.5])
+    return float("nan") if least <= criteria.slowdown < middle else float(middle)
