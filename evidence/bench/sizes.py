@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from evidence.bench.reporting import COMMAND, measured_folder
 from evidence.bench.timing import Row, peak_of_command, row
@@ -45,11 +46,10 @@ def long_log() -> Iterator[Row]:
     """Memory of the stages of a log of ten million rows."""
     with tempfile.TemporaryDirectory() as scratch:
         path, generator = Path(scratch, "log.csv"), np.random.default_rng(0)
-        with path.open("w") as file:
-            file.write("step,loss\n")
-            for steps in np.array_split(np.arange(ROWS_OF_LOG), 100):
-                loss = 3 / (1 + np.exp((steps - ROWS_OF_LOG / 2) / 5e5)) + 0.01 * generator.normal(size=len(steps))
-                np.savetxt(file, np.column_stack([steps, loss]), fmt=("%d", "%.4f"), delimiter=",")
+        steps = np.arange(ROWS_OF_LOG)
+        loss = 3 / (1 + np.exp((steps - ROWS_OF_LOG / 2) / 5e5)) + 0.01 * generator.normal(size=ROWS_OF_LOG)
+        pd.DataFrame({"step": steps, "loss": loss.round(4)}).to_csv(path, index=False)
+        del steps, loss
         yield _peak(f"stages of a log of {ROWS_OF_LOG:,} rows", "stages", str(path))
 
 

@@ -5,6 +5,7 @@ import contextlib
 import importlib
 import multiprocessing
 import os
+import pkgutil
 import random
 import resource
 import shutil
@@ -18,6 +19,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import stagewise
 from evidence.torture.trees import Tree, differing, tree
 from stagewise.checkpoints._checksums import LIST
 
@@ -57,12 +59,12 @@ def command(*arguments: str) -> Callable[[], None]:
 
 
 def preload() -> None:
-    """Import what the commands import, once for all children."""
-    for name in (
-        *("circuitsvis", "matplotlib.figure", "scipy.stats", "sklearn.cluster", "sklearn.metrics", "transformer_lens"),
-        *("stagewise.analysis", "stagewise.restricted_training", "stagewise.cli.app", "stagewise.reporting.page"),
-    ):
+    """Import what the commands import, once for all children: a fork beside a thread that imports may wait for ever."""
+    for name in ("circuitsvis", "matplotlib.figure", "scipy.stats", "sklearn.cluster", "sklearn.metrics"):
         importlib.import_module(name)
+    for module in pkgutil.walk_packages(stagewise.__path__, "stagewise."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
 
 
 def fork_workers() -> None:
