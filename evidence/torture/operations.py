@@ -242,10 +242,16 @@ def main() -> int:
     if chosen.fresh:
         RESULTS.unlink(missing_ok=True)
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    failing: list[str] = []
     with tempfile.TemporaryDirectory(dir=memory) as scratch:
         killing = Killing(Path(scratch).resolve(), hook)
         for name in chosen.only:
-            operations = killing.operations(name)
+            try:
+                operations = killing.operations(name)
+            except SystemExit as reason:
+                failing.append(name)
+                print(reason, flush=True)
+                continue
             done = [state for state in results() if state.command == name and state.came == "equal"]
             with tqdm(desc=name, unit="state", mininterval=10) as bar, open(RESULTS, "a", encoding="utf8") as file:
                 for state in killing.states(name, operations, -(-operations // chosen.places) or 1, done):
@@ -257,7 +263,7 @@ def main() -> int:
     states = list({(state.command, state.place, state.kind): state for state in results()}.values())
     print(table(states))
     write_page(states)
-    return 1 if any(state.came != "equal" for state in states) else 0
+    return 1 if failing or any(state.came != "equal" for state in states) else 0
 
 
 if __name__ == "__main__":
