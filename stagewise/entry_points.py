@@ -22,7 +22,9 @@ Group = Literal["commands", "probes", "tasks", "inits", "formats", "sections"]
 @functools.cache
 def added(group: Group) -> Mapping[str, EntryPoint]:
     """Return what packages add to a group, by name; nothing is imported until it is loaded."""
-    return {entry.name: entry for entry in importlib.metadata.entry_points(group=f"stagewise.{group}")}
+    found = importlib.metadata.entry_points(group=f"stagewise.{group}")
+    # Where the backport is imported, entries are of its own class.
+    return {entry.name: EntryPoint(entry.name, entry.value, entry.group) for entry in found}
 
 
 def loaded(group: Group, name: str) -> type:
