@@ -21,7 +21,7 @@ NUMERICAL_TESTS := $(wildcard $(addprefix tests/, papers/theory models probes me
 	test_attention.py test_init.py test_intervention.py test_loss.py test_training*.py \
 	papers/incremental/test_flow.py)) stagewise
 
-.PHONY: demo test test-tl4 test-floors test-processors slow golden bench torture calibrate answers records papers prose findings check format docs release
+.PHONY: demo test test-tl4 test-floors test-processors slow golden bench torture calibrate answers records series papers prose findings check format docs release
 demo: $(READY)
 	$(BIN)/stagewise run markov --workers 2
 
@@ -70,6 +70,11 @@ answers: $(READY)
 # First sentences on what others published: `make records FOLDER=...`, with the truths of its records; writes docs/records.md.
 records: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python -m evidence.records $(FOLDER)
+
+# Small models saved in many ways by the tools themselves, and opened: writes docs/records/saved-series.md. Ten minutes
+# at first; verdicts stay in runs/saved_series.
+series: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/python -m evidence.saved_series
 
 # Published numbers beside ours with computed verdicts: writes PAPERS.md from papers/rows.toml and docs/numbers.
 papers: $(READY)

@@ -177,7 +177,7 @@ def contents_of(saved: Any, path: Path) -> Contents:
             raise formats.OtherFormError(f"{path} holds {name} {kind}. Or leave its step out")
     beside = saved if isinstance(saved, Mapping) else {}
     counted = {key: beside[key].item() for key in STEPS if isinstance(beside.get(key), Tensor) and not beside[key].ndim}
-    beside, weights = {**beside, **counted}, {name: each for name, each in weights.items() if name not in counted}
+    beside, weights = {**beside, **counted}, {k: each.detach() for k, each in weights.items() if k not in counted}
     steps = [beside[key] for key in STEPS if key in beside and is_step(beside[key])]
     weights, heads = _unwrapped(weights, LIGHTNING in beside)
     heads += [name for name in weights if HEADS.search(name)] if len(weights) > 1 else []

@@ -166,7 +166,7 @@ def _weights_of(model: Any) -> State:
     for name, weight in named.items():
         if kind := unusable(weight):
             raise ValueError(f"a model in memory holds {name} {kind}")
-    return {INSIDE.sub("", name): weight for name, weight in named.items()}
+    return {INSIDE.sub("", name): weight.detach() for name, weight in named.items()}
 
 
 def _loaded(label: str, step: int, load: Callable[[], State]) -> Entry:

@@ -399,6 +399,22 @@ def test_a_model_that_was_saved_whole_is_its_weights_and_its_config(
     model.load(model.build(series.architecture), series.weights(5))
 
 
+@pytest.mark.parametrize("saved", ["whole", "parameters", "memory"])
+def test_weights_that_are_saved_as_parameters_are_loaded_as_they_are(
+    saved: str, tmp_path: Path, hugging_face: Callable[..., Any]
+) -> None:
+    plain = hugging_face("GPTNeoX").eval()
+    parameters = dict(plain.named_parameters())
+    torch.save(plain if saved == "whole" else parameters, tmp_path / "step_5.pt")
+    series = open_series([(5, parameters)] if saved == "memory" else tmp_path, architecture=plain.config)
+    assert not any(weight.requires_grad for weight in series.weights(5).values())
+    tokens = torch.arange(5)[None]
+    built = model.build(series.architecture)
+    model.load(built, series.weights(5))
+    with torch.no_grad():
+        torch.testing.assert_close(built(tokens), plain(tokens).logits)
+
+
 @pytest.mark.parametrize("prefix", ["", "model.", "module.model."])
 @pytest.mark.parametrize("head", ["v_head.summary.weight", "score.weight", "lm_head.weight", "value_head.0.bias"])
 def test_a_head_beside_a_model_is_left_aside_and_named(head: str, prefix: str, tmp_path: Path) -> None:
