@@ -39,7 +39,7 @@ BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 INCLUDED = re.compile(r'--8<-- "([^":]+)')
 PYTHON, SHELL = {"py", "python"}, {"bash", "sh"}
 
-ELSEWHERE = {"README.md": ("MarkovChain(d_vocab=20", "test_readme.py")}
+ELSEWHERE = {"README.md": ("MarkovChain(d_vocab=24", "test_readme.py")}
 """Page -> how a block of it begins that a test file of its own runs, and that file."""
 
 SMALL = {

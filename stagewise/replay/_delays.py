@@ -151,7 +151,7 @@ def _times(every: np.ndarray, curves: np.ndarray, levels: np.ndarray, start: int
     return _Times(lo, hi, np.array(between), bool(moving))
 
 
-def _at(steps: np.ndarray, curves: np.ndarray, time: float) -> np.ndarray:
+def _at(steps: np.ndarray, curves: np.ndarray, time: int | float) -> np.ndarray:
     """Return the values of curves [draw, step] at a time, interpolated in log(1 + step) as crossings are: [draw]."""
     return np.array([np.interp(np.log1p(time), np.log1p(steps), curve) for curve in curves])
 
