@@ -120,8 +120,8 @@ def _sizes_and_noise(
     own = covariances.noises.covariance(int(covariances.of[setting[0]]))
     within = covariances.inverse(setting, own[None])[0]
     spread, vectors = np.linalg.eigh(own - own @ within)
-    roots = vectors * np.sqrt(spread.clip(min=0))
+    root = (vectors * np.sqrt(spread.clip(min=0))) @ vectors.T  # the symmetric one, whichever signs vectors have
     expected = covariances.inverse(setting, left[None])[0] @ own
     brief = problem.atoms.kind[of.atoms[k]] == Kind.EXCURSION
-    noises = expected + noise * generator.standard_normal((number, len(curve))) @ roots.T
+    noises = expected + noise * generator.standard_normal((number, len(curve))) @ root
     return np.asarray(curve - noises - sizes[:, brief] @ columns[brief])
