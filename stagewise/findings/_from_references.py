@@ -110,17 +110,21 @@ def levels_of_kl(
 
 def _of_nested(curves: Curves, criteria: StageCriteria, causes: Causes) -> list[dict[str, Any]]:
     *_, complete = curves
+    broken = {name: _not_finite_at(curve, curves[complete]) for name, curve in curves.items()}
+    unjudged = {name: _unjudged(name, curves[name], step) for name, step in broken.items() if step is not None}
+    if complete in unjudged:
+        return [*unjudged.values()]
+    learning = _signals(curves[complete], criteria)
+    last = turning_point(learning)
+    end = TurnVerdict.OVERFITS if last.rejection(criteria) is None else TurnVerdict.COMPLETE
     records: list[dict[str, Any]] = []
     previous: Turn | None = None
     stage = 0
-    learning: Signals | None = None
     for name, curve in curves.items():
-        if (step := _not_finite_at(curve, curves[complete])) is not None:
-            records.append(_unjudged(name, curve, step))
+        if name in unjudged:
+            records.append(unjudged[name])
             continue
-        learning = learning or _signals(curves[complete], criteria)
-        end = TurnVerdict.OVERFITS if turning_point(learning).rejection(criteria) is None else TurnVerdict.COMPLETE
-        lowest = turning_point(learning if name == complete else _signals(curve, criteria))
+        lowest = last if name == complete else turning_point(_signals(curve, criteria))
         slow = slowdown(learning, lowest.lo, lowest.hi, criteria)
         verdict = end if name == complete else _verdict(lowest, slow, previous, criteria)
         if verdict.ends_stage and _further(learning, lowest.step) < criteria.further:

@@ -54,8 +54,10 @@ def signals_of(problem: Problem, selection: Selection, u: np.ndarray, number: in
     moved, gains = _moved(problem, combinations, curve, u)
     # A setting is as likely as it is with its shapes where they fit best.
     weight = softmax(fits.evidence[fit] - np.log(np.bincount(fit)[fit]) + gains)
-    shares = generator.multinomial(number, weight).tolist()
-    draws = [_sizes_and_noise(problem, curve, moved, k, share, generator) for k, share in enumerate(shares) if share]
+    shares, roots = generator.multinomial(number, weight).tolist(), _roots(problem, moved.setting)
+    draws = [
+        _sizes_and_noise(problem, curve, moved, k, share, roots, generator) for k, share in enumerate(shares) if share
+    ]
     return np.asarray(generator.permutation(np.concatenate(draws)))
 
 
@@ -103,9 +105,22 @@ def _evidence(problem: Problem, of: _Combinations, curve: np.ndarray, columns: n
     return marginal(problem, products, of.prior)[0].reshape(number, ways)
 
 
+def _roots(problem: Problem, setting: np.ndarray) -> dict[int, np.ndarray]:
+    """Return by setting the symmetric root, whichever signs eigenvectors have, of what a curve does not tell of its
+    noise: [step, step].
+    """
+    of, roots = problem.covariances, dict[int, np.ndarray]()
+    for one in np.unique(setting).tolist():
+        own = of.noises.covariance(int(of.of[one]))
+        spread, vectors = np.linalg.eigh(own - own @ of.inverse(np.array([one]), own[None])[0])
+        roots[one] = (vectors * np.sqrt(spread.clip(min=0))) @ vectors.T
+    return roots
+
+
 def _sizes_and_noise(
-    problem: Problem, curve: np.ndarray, of: _Combinations, k: int, number: int, generator: np.random.Generator
-) -> np.ndarray:
+    problem: Problem, curve: np.ndarray, of: _Combinations, k: int, number: int, roots: dict[int, np.ndarray],
+    generator: np.random.Generator,
+) -> np.ndarray:  # fmt: skip
     """Return draws of a curve less its excursions and noise, with the sizes and the noise of a combination."""
     covariances, setting = problem.covariances, of.setting[[k]]
     columns = of.columns[k]
@@ -117,11 +132,9 @@ def _sizes_and_noise(
     factor = np.linalg.inv(np.linalg.cholesky(precision))
     sizes = factor.T @ factor @ products[0, 0, 1:] + noise * generator.standard_normal((number, len(columns))) @ factor
     left = curve - sizes @ columns
-    own = covariances.noises.covariance(int(covariances.of[setting[0]]))
-    within = covariances.inverse(setting, own[None])[0]
-    spread, vectors = np.linalg.eigh(own - own @ within)
-    root = (vectors * np.sqrt(spread.clip(min=0))) @ vectors.T  # the symmetric one, whichever signs vectors have
-    expected = covariances.inverse(setting, left[None])[0] @ own
+    expected = covariances.inverse(setting, left[None])[0] @ covariances.noises.covariance(
+        int(covariances.of[setting[0]])
+    )
     brief = problem.atoms.kind[of.atoms[k]] == Kind.EXCURSION
-    noises = expected + noise * generator.standard_normal((number, len(curve))) @ root
+    noises = expected + noise * generator.standard_normal((number, len(curve))) @ roots[int(setting[0])]
     return np.asarray(curve - noises - sizes[:, brief] @ columns[brief])
