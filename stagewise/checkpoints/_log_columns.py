@@ -214,12 +214,13 @@ def _head(lines: list[str]) -> tuple[str, str, list[str]]:
 def _without_torn(lines: list[str], separator: str, header: str) -> list[str]:
     """Return the lines without the few that have fewer columns than the header, which are told."""
     columns = 0 if separator == " " else header.count(separator)
-    torn = [line for line in lines if line.strip() and '"' not in line and line.count(separator) < columns]
-    if len(torn) > max(1, SELDOM * len(lines)):
+    short = (at for at, line in enumerate(lines) if line.count(separator) < columns)
+    torn = {at: lines[at] for at in short if lines[at].strip() and '"' not in lines[at]}
+    if not torn or len(torn) > max(1, SELDOM * len(lines)):
         return lines
-    for line in torn:
+    for line in torn.values():
         warnings.warn(f"a line is cut off, and left out: {line[:60]!r}", stacklevel=6)
-    return [line for line in lines if line not in torn]
+    return [line for at, line in enumerate(lines) if at not in torn]
 
 
 def _is_another(cells: list[str], names: list[str]) -> bool:
