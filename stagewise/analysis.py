@@ -4,7 +4,7 @@ import concurrent.futures
 import contextlib
 import dataclasses
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Unpack, cast, overload
 
@@ -15,11 +15,12 @@ from stagewise.checkpoints.audit import audit
 from stagewise.checkpoints.findings import Audit
 from stagewise.checkpoints.run_folder import ANALYSIS, REPEATED, TABLE, write_json
 from stagewise.checkpoints.series import CheckpointSeries, find, open_series
-from stagewise.checkpoints.sources import TRAINER, Source, by_hand
+from stagewise.checkpoints.sources import Source, by_hand
 from stagewise.findings.batch_familiarity import familiarity_of_run
 from stagewise.measurement import analysis_record, provenance
 from stagewise.measurement.engine import Resources, check, check_resources, measure
 from stagewise.measurement.probe_batch import batch_of_run, batch_of_series, parted
+from stagewise.measurement.recorded_losses import above_recorded
 from stagewise.models import Dtype
 from stagewise.plain_text import file_part
 from stagewise.probe import AbstractProbe
@@ -34,15 +35,11 @@ from stagewise.reporting.attention_view import write_example
 from stagewise.reporting.page import report
 from stagewise.restricted_training import Contexts, baselines_beside, chosen_contexts
 from stagewise.saved_findings import load_stages
-from stagewise.table import Role, select, with_role
 from stagewise.task import AbstractTask, Batch
 from stagewise.tasks import RepeatedTokens
 from stagewise.tasks.text import Texts
 from stagewise.tasks.tokens import own_task
 from stagewise.training import train
-
-_ABOVE = 1.0
-"""Nats by which a loss lies above a recorded one where both are hardly of one text."""
 
 _ON_REPEATED: tuple[AbstractProbe, ...] = (AttentionTo(("previous token", "induction")), Copying())
 """Probes that read the repeated tokens of a task."""
@@ -315,29 +312,10 @@ def measured(
         run_folder.claim_for(folder, identity)
         table = measure(series, chosen, batch, folder=parts, save=folder / TABLE, executor=executor, **resources)
     if not isinstance(task, RepeatedTokens):
-        _tell(_above_recorded(source, table))
+        _tell(above_recorded(source, table))
     write_batch(folder, batch, provenance(batch, *_computed(resources)))
     write_json(folder / ANALYSIS, analysis_record(series, identity, None if given else task, batch, faults))
     return faults, table
-
-
-def _above_recorded(source: Source, table: pd.DataFrame) -> Iterator[str]:
-    """Say where the loss at the last checkpoint lies far above the one that its trainer recorded there."""
-    last = source.entries[-1]
-    history = (last.record() or {}).get("log_history")
-    rows = [row for row in history if isinstance(row, dict)] if isinstance(history, list) else []
-    recorded = [(key, row[key]) for key in ("eval_loss", "loss") for row in rows if _is_of(row, key, last.at.step)]
-    for pair in with_role(table, Role.LOSS)[:1] if recorded else []:
-        (key, value), measured = recorded[0], float(select(table, *pair)["value"].iloc[-1])
-        if measured > value + _ABOVE:
-            yield (
-                f"the loss at step {last.at.step} is {measured:.2f} on this batch, {TRAINER} beside it records {key} "
-                f"{value:.2f}: another text than the models were trained on, another tokenizer, or other weights"
-            )
-
-
-def _is_of(row: Mapping[str, Any], key: str, step: int) -> bool:
-    return row.get("step") == step and isinstance(row.get(key), float)
 
 
 def folder_of(series: CheckpointSeries | Source) -> Path:

@@ -55,11 +55,15 @@ class Entry:
     @cached_property
     def recorded(self) -> Mapping[str, int]:
         """The trainer's counts, `STEP` and `TOKENS`; empty where it wrote none that can be read."""
-        try:
-            record = self.record() or {}
-        except (ValueError, OSError):  # the weights may be whole: the audit names the file
-            return {}
+        record = self.readable_record()
         return {key: record[key] for key in (STEP, TOKENS) if names.is_step(record.get(key))}
+
+    def readable_record(self) -> Mapping[str, Any]:
+        """Read what the trainer wrote; empty where that cannot be read: the audit names it, the weights may be whole."""
+        try:
+            return self.record() or {}
+        except (ValueError, OSError):
+            return {}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
