@@ -59,7 +59,7 @@ class Entry:
         return {key: record[key] for key in (STEP, TOKENS) if names.is_step(record.get(key))}
 
     def readable_record(self) -> Mapping[str, Any]:
-        """Read what the trainer wrote; empty where that cannot be read: the audit names it, the weights may be whole."""
+        """Read what the trainer wrote; empty where that cannot be read: the audit names it, weights may be whole."""
         try:
             return self.record() or {}
         except (ValueError, OSError):
