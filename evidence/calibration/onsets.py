@@ -11,8 +11,9 @@ from scipy.stats import false_discovery_control
 from evidence.calibration.cases import LAST, NOISES, PLANTED, SMOOTH, Planted, checkpoints, correlated
 from evidence.calibration.rows import Row, share
 from evidence.calibration.specials import HELD_OUT, SPECIALS
+from stagewise.findings._frames import TIMES
 from stagewise.findings._known_causes import coincidence
-from stagewise.findings.onsets import TIMES, rejection
+from stagewise.findings.onsets import rejection
 from stagewise.findings.scores import Curve
 from stagewise.statistics import CurveModel, find_transitions
 from stagewise.table import Quantity

@@ -17,6 +17,18 @@ from stagewise.table import ARRAYS, DECLARED, ROLES, Role, select, with_role
 COMPARED = Role.KL, Role.RESTRICTED_KL, Role.SHARE
 """Roles of what stages and their words are read from, beside scores that are followed."""
 
+TIMES = ("t10", "t50", "t90")
+TYPES = {
+    **{"verdict": "str", "onset": "bool", "transient": "bool"},
+    **dict.fromkeys(("before", "after", "last"), "float64"),
+    **{f"{name}{end}": "float64" for name in TIMES for end in ("", "_lo", "_hi")},
+    **dict.fromkeys(("bayes", "p_value", "p_adjusted", "noise"), "float64"),
+    **{"within_gap": "boolean"},
+    **dict.fromkeys(("transition", "checkpoints", "not_finite_at"), "Int64"),
+    **{"cause": "str", "smallest": "float64", "last_step": "Int64", "at_offset": "Int64"},
+}
+"""Columns of onsets that follow the probe, the quantity and the axes, with their types."""
+
 Rows = Mapping[Role, pd.DataFrame]
 """Role -> the rows of a quantity that has it, in the order of the steps."""
 

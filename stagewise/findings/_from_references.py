@@ -7,10 +7,9 @@ import numpy as np
 import pandas as pd
 
 from stagewise.event import Causes
-from stagewise.findings._frames import resamples_of, typed
+from stagewise.findings._frames import TIMES, resamples_of, typed
 from stagewise.findings._known_causes import cause_during, cause_within
 from stagewise.findings._transitions import NEVER, RunTransition
-from stagewise.findings.onsets import TIMES
 from stagewise.statistics import (
     PARTS,
     Signals,

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from stagewise.findings._frames import TIMES, TYPES
 from stagewise.findings.crossings import Crossing
-from stagewise.findings.onsets import TIMES, TYPES
 from stagewise.statistics import DEFAULT, OnsetVerdict, StageCriteria, members_of_periods, under_way_together
 from stagewise.table import Quantities, Quantity
 

@@ -11,23 +11,11 @@ import scipy
 
 from stagewise.bars import bar
 from stagewise.event import Causes
-from stagewise.findings._frames import typed
+from stagewise.findings._frames import TIMES, TYPES, typed
 from stagewise.findings._known_causes import causes_in, coincidence
 from stagewise.findings.scores import Curve, followed
 from stagewise.statistics import DEFAULT, CurveModel, OnsetVerdict, StageCriteria, Transition, find_transitions, moved
 from stagewise.table import TEXT, check_table
-
-TIMES = ("t10", "t50", "t90")
-TYPES = {
-    **{"verdict": "str", "onset": "bool", "transient": "bool"},
-    **dict.fromkeys(("before", "after", "last"), "float64"),
-    **{f"{name}{end}": "float64" for name in TIMES for end in ("", "_lo", "_hi")},
-    **dict.fromkeys(("bayes", "p_value", "p_adjusted", "noise"), "float64"),
-    **{"within_gap": "boolean"},
-    **dict.fromkeys(("transition", "checkpoints", "not_finite_at"), "Int64"),
-    **{"cause": "str", "smallest": "float64", "last_step": "Int64", "at_offset": "Int64"},
-}
-"""Columns that follow the probe, the quantity and the axes, with their types."""
 
 SHARPER = 0.4
 """Part of a ramp of the learning rate, at most, that a transition takes which the ramp alone does not explain."""

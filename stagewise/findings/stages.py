@@ -10,7 +10,7 @@ import pandas as pd
 
 from stagewise.event import Causes, Context
 from stagewise.findings._episodes import POWER, beside, episodes_of, levels_of, power_of, without_spikes
-from stagewise.findings._frames import InWords, Rows, by_reference, by_role, digest, from_plain, plain, typed
+from stagewise.findings._frames import TIMES, InWords, Rows, by_reference, by_role, digest, from_plain, plain, typed
 from stagewise.findings._from_references import (
     POINTS,
     boundaries_of,
@@ -23,7 +23,7 @@ from stagewise.findings._known_causes import causes_in, known
 from stagewise.findings._roles import head_events
 from stagewise.findings._transitions import NEVER, RunTransition, stage_rows, transitions_of, with_stages
 from stagewise.findings.crossings import taken_over
-from stagewise.findings.onsets import TIMES, onsets_of
+from stagewise.findings.onsets import onsets_of
 from stagewise.findings.scores import Curve, followed, has_scores, of_whole_model, quantities_of, rows_of_evidence
 from stagewise.statistics import DEFAULT, OnsetVerdict, StageCriteria
 from stagewise.table import Quantities, Role, check_table, plain_quantities, quantities_from

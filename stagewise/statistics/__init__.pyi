@@ -17,9 +17,9 @@ from ._differences import running_median as running_median
 from ._effects import CurveModel as CurveModel
 from ._effects import EffectSettings as EffectSettings
 from ._effects import Signals as Signals
-from ._effects import Transition as Transition
 from ._effects import find_transitions as find_transitions
 from ._effects import signals as signals
+from ._effects._transition import Transition as Transition
 from ._periods import members_of_periods as members_of_periods
 from ._periods import under_way_together as under_way_together
 from ._pooled import pooled as pooled

@@ -6,7 +6,7 @@ import numpy as np
 
 from stagewise.statistics import _constants as c
 from stagewise.statistics._criteria import DEFAULT, StageCriteria
-from stagewise.statistics._effects import Signals
+from stagewise.statistics._effects._signals import Signals
 from stagewise.statistics._verdicts import TurnVerdict
 
 

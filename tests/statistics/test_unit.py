@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from evidence.calibration.cases import checkpoints, logistic
 from stagewise.checkpoints.logged_curves import read_log
-from stagewise.findings.onsets import TIMES, find_onsets
+from stagewise.findings._frames import TIMES
+from stagewise.findings.onsets import find_onsets
 from stagewise.statistics import OnsetVerdict, find_transitions
 
 STEPS = checkpoints("log", 40)
