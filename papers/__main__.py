@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
+from stagewise.papers.opening import opening
 from stagewise.papers.rows import ROOT, Entry, entries, sections, top
 from stagewise.papers.verdict import Verdict
 
@@ -13,21 +14,13 @@ HEAD = "quantity | the paper | here | verdict\n--- | --- | --- | ---"
 
 def page() -> str:
     """Return the page."""
-    parts = [top(), _counts()]
+    head, reading = top()
+    parts = [head, opening(), reading]
     for name, section in sections().items():
         runs = groupby((entry for entry in entries() if entry.paper == name), key=lambda entry: entry.command)
         lines = [line for _, rows in runs for line in _lines(list(rows))]
         parts += [f"## {section['title']}", section["about"], "\n".join([HEAD, *lines])]
     return "\n\n".join(part.strip() for part in parts) + "\n"
-
-
-def _counts() -> str:
-    lines = [f"| paper | {' | '.join(Verdict)} |", "| --- " * (1 + len(Verdict)) + "|"]
-    for name, section in sections().items():
-        count = Counter(entry.verdict for entry in entries() if entry.paper == name)
-        title = section["title"].partition(":")[0]
-        lines.append(f"| {title} | {' | '.join(str(count[each]) for each in Verdict)} |")
-    return "\n".join(lines)
 
 
 def _lines(entries: Sequence[Entry]) -> Iterator[str]:

@@ -42,6 +42,12 @@ class Entry:
     """The test that holds the shape; the page's own one, of all orders and signs, where no other does."""
 
     note: str
+    main: str
+    """What the page's opening says of it, under its verdict; nothing where it says nothing."""
+
+    key: str
+    """Its name among the three numbers of the opening."""
+
     row: Row
 
     @property
@@ -50,15 +56,16 @@ class Entry:
         return verdict(self.row)
 
 
-def top() -> str:
-    """Return what stands on top of the page."""
-    return str(_file()["top"])
+def top() -> tuple[str, str]:
+    """Return the title of the page, and how its rows are to be read."""
+    file = _file()
+    return str(file["head"]), str(file["reading"])
 
 
 @cache
 def sections() -> dict[str, dict[str, str]]:
     """Return each paper's title and what a reader has to know about its rows."""
-    return {name: section for name, section in _file().items() if name not in ("top", "run")}
+    return {name: section for name, section in _file().items() if name not in ("head", "reading", "run")}
 
 
 @cache
@@ -79,7 +86,7 @@ def _entry(run: dict[str, Any], fields: dict[str, Any]) -> Entry:
     if published and here and not len(published) == len(here) == len(nulls):
         raise ValueError(f"{fields['what']}: {len(published)} published numbers for {len(here)} here")
     row = Row(here, published, nulls, fields.get("shape", ""), tuple(fields.get("length", ())))
-    given = {name: fields.get(name, "") for name in ("figure", "says", "note")}
+    given = {name: fields.get(name, "") for name in ("figure", "says", "note", "main", "key")}
     given |= {"runs": fields.get("runs", run["runs"]), "test": fields.get("test", OF_THE_PAGE)}
     return Entry(run["paper"], what=fields["what"], command=run["command"], csv=run["csv"], row=row, **given)
 
