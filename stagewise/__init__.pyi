@@ -24,8 +24,6 @@ from .findings.onsets import find_onsets as find_onsets
 from .findings.replicates import find_replicates as find_replicates
 from .findings.stages import Stages as Stages
 from .findings.stages import find_stages as find_stages
-from .measurement._while_training import measure_on as measure_on
-from .measurement._while_training import measure_on_lightning as measure_on_lightning
 from .measurement.engine import measure as measure
 from .measurement.probe_batch import load_batch as load_batch
 from .measurement.relation_search import propose_relations as propose_relations
@@ -39,6 +37,9 @@ from .probes.default_probes import default_probes as default_probes
 from .recipe import Recipe as Recipe
 from .recipe import Seeds as Seeds
 from .recipe import TrainPlan as TrainPlan
+from .recording import measure_on as measure_on
+from .recording import measure_on_lightning as measure_on_lightning
+from .recording import record as record
 from .replay.attributing import attribute as attribute
 from .replay.branching import branch as branch
 from .replay.branching import intervene as intervene

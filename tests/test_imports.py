@@ -42,7 +42,7 @@ LAYERS: tuple[set[str], ...] = (
     {"restricted_training", "saved_findings", "words"},
     {"measurement", "plot"},
     {"reporting"},
-    {"replay", "analysis"},
+    {"replay", "analysis", "recording"},
     {"papers"},
     {"cli"},
 )

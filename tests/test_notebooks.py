@@ -33,7 +33,10 @@ def test_a_notebook_was_run_in_order_without_a_warning_and_is_small(path: Path) 
 def test_one_tells_the_whole_story_of_a_model_of_ones_own() -> None:
     sources = ["".join(cell["source"]) for cell in code_cells(ROOT / "docs/notebooks/own-hooked-transformer.ipynb")]
     code = "\n".join(sources)
-    assert all(step in code for step in ("HookedTransformer(", "optimiser.step()", "open_series(", "analyse(", "plot."))
+    assert all(
+        step in code
+        for step in ("HookedTransformer(", "optimiser.step()", "record(", "open_series(", "analyse(", "plot.")
+    )
 
 
 @pytest.mark.docs

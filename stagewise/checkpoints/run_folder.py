@@ -173,6 +173,11 @@ def read_run(folder: Path, name: str = RUN) -> dict[str, Any]:
     return record
 
 
+def is_recorded(folder: Path) -> bool:
+    """Whether a folder's table was written by the training itself: see `recording.record`."""
+    return (folder / ANALYSIS).exists() and bool(read_json(folder / ANALYSIS).get("recorded"))
+
+
 def read_record(folder: Path) -> dict[str, Any]:
     """Read the record of the measured run: run.json, or the analysis.json of checkpoints trained elsewhere."""
     is_elsewhere = not (folder / RUN).exists() and (folder / ANALYSIS).exists()

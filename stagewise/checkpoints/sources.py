@@ -143,7 +143,7 @@ def in_memory(given: Sequence[tuple[int, Any]], name: str) -> Source:
     """
     if others := [item for item in given if not (isinstance(item, tuple | list) and len(item) == 2)]:
         raise ValueError(f"a model in memory has a step: give [(step, model), ...]; got {type(others[0]).__name__}")
-    loads = [(names.whole(step), partial(_weights_of, model)) for step, model in given]
+    loads = [(names.whole(step), partial(weights_of, model)) for step, model in given]
     entries = [_loaded(f"item {number}", step, load) for number, (step, load) in enumerate(loads)]
     built = [model for _, model in given if not isinstance(model, Mapping)]
     if extras := sorted({name for model in built for name in models.extras(model)}):
@@ -165,7 +165,8 @@ def by_hand(name: str, steps: Iterable[int], load: Callable[[int], State]) -> So
     return Source(name, tuple(entries), ordered=True)
 
 
-def _weights_of(model: Any) -> State:
+def weights_of(model: Any) -> State:
+    """Copy the weights of a model in memory, or take those by name; ValueError where one cannot be read."""
     named = model if isinstance(model, Mapping) else models.weights(model)
     for name, weight in named.items():
         if kind := unusable(weight):

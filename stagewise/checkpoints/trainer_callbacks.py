@@ -92,8 +92,7 @@ def save_on_lightning(steps: Iterable[int], folder: str | Path, part: str | None
             """Save this step, unless it is saved already."""
             step = trainer.global_step
             if trainer.is_global_zero and step > self.saved:
-                model = part_of(pl_module, part)
-                write_folder(root / f"checkpoint-{step}", lambda partial: _save(model, partial, step))
+                save_checkpoint(part_of(pl_module, part), root, step)
             self.saved = step
 
     return SaveOn()
@@ -115,16 +114,20 @@ def lightning() -> Any:
     raise ImportError("there is no Lightning: `pip install 'stagewise[lightning]'`")
 
 
+def save_checkpoint(model: Any, folder: Path, step: int) -> None:
+    """Write the folder `checkpoint-N` of a step into another one, with whatever opens it again."""
+    write_folder(folder / f"checkpoint-{step}", lambda partial: _save(model, partial, step))
+
+
 def _save(model: Any, folder: Path, step: int) -> None:
-    """Write into a checkpoint's folder whatever opens it again."""
     from safetensors.torch import save_file, save_model
 
-    if hasattr(model, "save_pretrained"):
-        model.save_pretrained(folder)
-    elif hasattr(model, "hook_dict"):
+    if hasattr(model, "hook_dict"):  # also of a bridge, whose `save_pretrained` is that of the model inside
         save_file(models.weights(model), folder / WHOLE[0])
         architecture = models.described(model)
         (folder / CONFIG).write_text(json.dumps(architecture.huggingface or architecture.config), encoding="utf8")
+    elif hasattr(model, "save_pretrained"):
+        model.save_pretrained(folder)
     else:
         save_model(model, str(folder / WHOLE[0]))
     (folder / TRAINER).write_text(json.dumps({"global_step": step}), encoding="utf8")

@@ -86,12 +86,12 @@ def _look(
 ) -> _Look:
     """Measure the checkpoints that no earlier look has measured, or read the curves of a log again."""
     from stagewise.checkpoints.openers import is_log
-    from stagewise.checkpoints.run_folder import table_file
+    from stagewise.checkpoints.run_folder import is_recorded, table_file
 
     if not Path(source).exists():
         raise FileNotFoundError(f"there is no {source} yet")
-    if is_log(source):
-        runs = each_run([source], out, step_column)
+    if is_recorded(Path(source)) or is_log(source):
+        runs = [source] if is_recorded(Path(source)) else each_run([source], out, step_column)
         if len(runs) > 1:
             raise ValueError(f"{source} holds {len(runs)} runs: `stagewise report` shows several")
         folder = Path(runs[0])

@@ -1,3 +1,5 @@
+from ._earlier import parts_folder as parts_folder
+from ._measuring import Measurement as Measurement
 from ._provenance import analysis_record as analysis_record
 from ._provenance import made_anew as made_anew
 from ._provenance import provenance as provenance

@@ -71,7 +71,7 @@ def _git(*command: str, at: str) -> str:
 
 
 def analysis_record(
-    series: CheckpointSeries, identity: str, task: AbstractTask | None, batch: Batch, faults: Audit
+    series: CheckpointSeries, identity: str, task: AbstractTask | None, batch: Batch, faults: Audit | None = None
 ) -> dict[str, Any]:
     """Return the record of checkpoints that were trained elsewhere, in place of a run's."""
     own = {"type": "a batch of one's own", "sequences": len(batch), "positions": batch.tokens.shape[1]}
@@ -87,7 +87,7 @@ def analysis_record(
         },
         "recipe": {"architecture": _plain(series.architecture), "task": own if task is None else describe(task)},
         "causes": {} if series.source is None else of_log(series.source.log()),
-        "audit": faults.plain,
+        "audit": faults and faults.plain,
         "versions": versions(),
     }
 

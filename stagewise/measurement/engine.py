@@ -4,7 +4,7 @@ import concurrent.futures
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 import pandas as pd
 
@@ -19,7 +19,7 @@ from stagewise.measurement._provenance import PROBES, in_words, provenance
 from stagewise.measurement._rows import Table, check_batch, check_series
 from stagewise.models import Dtype, check_device, check_dtype
 from stagewise.probe import AbstractProbe
-from stagewise.table import declare, tidy
+from stagewise.table import Quantity, declare, tidy
 from stagewise.task import Batch
 
 
@@ -91,25 +91,53 @@ def measure(
             rows, earlier = temporary, Earlier()
             if folder is not None:
                 rows, earlier = parts_folder(Path(folder), one, probes, batch, resamples, by_hooks, dtype)
-            backward = any(list(probe.attributions(one.architecture)) for probe in probes)
-            predictions = predicted(probes, one.architecture)
-            held = one.architecture, backward, predictions
-            budget = memory or default_memory(device, enough(batch, *held), workers)
-            slices = slices_needed(batch, one.architecture, budget, backward, predictions)
             bars = progress and executor is None and workers == 1
-            plan = Plan(one.architecture, probes, batch.to(device), slices, by_hooks, dtype=dtype, progress=bars)
+            how: Any = {"by_hooks": by_hooks, "dtype": dtype, "progress": bars}
+            plan = planned(one, probes, batch, device, memory, workers, **how)
             measurement = Measurement(one, plan, rows, resamples, device, earlier)
             parts = measure_steps(measurement, workers, executor, progress)
-            written += [*parts, *_across(one, parts, probes, temporary)]
-        quantities = {type(probe).__name__: dict(probe.quantities) for probe in probes}
+            written += [*parts, *across(one, parts, probes, temporary)]
         if save is not None:
-            passes = passes_of(written)
-            ways = {PASSES: passes} if passes else {}
-            origin = {**provenance(batch, device, dtype), PROBES: in_words(probes), **ways}
-            write(Path(save), lambda partial: join_into(written, partial, quantities, origin))
+            save_table(written, Path(save), probes, batch, device, dtype)
         table = Table(join(written))
-        declare(table, quantities)
+        declare(table, _quantities(probes))
         return table
+
+
+def planned(
+    series: CheckpointSeries,
+    probes: Sequence[AbstractProbe],
+    batch: Batch,
+    device: str,
+    memory: int | None = None,
+    workers: int = 1,
+    **how: Any,
+) -> Plan:
+    """Return the settings by which each checkpoint is measured: the batch in slices that fit into the memory."""
+    backward = any(list(probe.attributions(series.architecture)) for probe in probes)
+    predictions = predicted(probes, series.architecture)
+    budget = memory or default_memory(device, enough(batch, series.architecture, backward, predictions), workers)
+    slices = slices_needed(batch, series.architecture, budget, backward, predictions)
+    return Plan(series.architecture, probes, batch.to(device), slices, **how)
+
+
+def save_table(
+    parts: Sequence[Path],
+    path: Path,
+    probes: Sequence[AbstractProbe],
+    batch: Batch,
+    device: str,
+    dtype: Dtype = "float32",
+) -> None:
+    """Write the rows of all parts as one Parquet file, with what decided them."""
+    passes = passes_of(parts)
+    ways = {PASSES: passes} if passes else {}
+    origin = {**provenance(batch, device, dtype), PROBES: in_words(probes), **ways}
+    write(path, lambda partial: join_into(parts, partial, _quantities(probes), origin))
+
+
+def _quantities(probes: Sequence[AbstractProbe]) -> dict[str, dict[str, Quantity]]:
+    return {type(probe).__name__: dict(probe.quantities) for probe in probes}
 
 
 def check(
@@ -157,7 +185,7 @@ def check_resources(**resources: Unpack[Resources]) -> None:
         raise ValueError(f"memory is a number of bytes, 1 for slices of one sequence, or None; got {memory}")
 
 
-def _across(
+def across(
     series: CheckpointSeries, parts: Sequence[Path], probes: Sequence[AbstractProbe], folder: Path
 ) -> Iterator[Path]:
     """Write the rows that probes compute from all the checkpoints of one series together."""

@@ -16,7 +16,9 @@ from ._lean_reading import rotary_hooks as rotary_hooks
 from ._lean_reading import shown_hooks as shown_hooks
 from ._lean_weights import LeanWeights as LeanWeights
 from ._model import Model as Model
+from ._model import bare as bare
 from ._model import extras as extras
+from ._model import is_compiled as is_compiled
 from ._native import is_native as is_native
 from ._numbers import Dtype as Dtype
 from ._numbers import check_device as check_device

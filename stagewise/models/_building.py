@@ -17,7 +17,7 @@ from stagewise.models import _huggingface as huggingface
 from stagewise.models import _native as native
 from stagewise.models._bridge_loading import is_bridge, wrapped
 from stagewise.models._config_fields import OF_NATIVE_WITHOUT_EFFECT, asked_beside
-from stagewise.models._model import Bridge, Model, uncompiled
+from stagewise.models._model import Bridge, Model, bare
 from stagewise.models._native import accept_vectors, native_accepts_vectors
 from stagewise.models._numbers import check_device
 from stagewise.models._weights import parameters, put, shapes
@@ -140,7 +140,7 @@ def _native(config: Mapping[str, Any]) -> Bridge:
 
 def described(model: Any) -> Architecture:
     """Return the architecture of a model in memory: a HookedTransformer, a bridge, or a Hugging Face model."""
-    model = uncompiled(model)
+    model = bare(model)
     if native.is_native(model):
         return Architecture(native.described(model.cfg))
     if hasattr(model, "hook_dict") and not is_bridge(model):

@@ -79,9 +79,17 @@ class Bridge(Model, Protocol):
         """Copy the weights of a state dict."""
 
 
-def uncompiled(model: Any) -> Any:
-    """Return the model that `torch.compile` wraps; any other as it is."""
-    return getattr(model, "_orig_mod", model)
+def bare(model: Any) -> Any:
+    """Return the model that `torch.compile` or DistributedDataParallel wraps; any other as it is."""
+    parallel = isinstance(model, nn.DataParallel | nn.parallel.DistributedDataParallel)
+    inner = model.module if parallel else getattr(model, "_orig_mod", None)
+    return model if inner is None else bare(inner)
+
+
+def is_compiled(model: Any) -> bool:
+    """Whether torch compiles it: wrapped, in its place, or a part of it."""
+    modules = model.modules() if isinstance(model, nn.Module) else ()
+    return any(hasattr(each, "_orig_mod") or each._compiled_call_impl is not None for each in modules)
 
 
 _LIBRARIES = ("torch", "transformers", "transformer_lens", "accelerate")

@@ -9,7 +9,7 @@ from stagewise.models import _held_attention as held_attention
 from stagewise.models import _huggingface as huggingface
 from stagewise.models import _native as native
 from stagewise.models._bridge_loading import is_bridge, load_bridge, whole_state
-from stagewise.models._model import Model, uncompiled
+from stagewise.models._model import Model, bare
 from stagewise.table import Head
 
 CONSTANTS = (".mask", ".IGNORE", ".rotary_sin", ".rotary_cos")
@@ -75,7 +75,7 @@ def _make_alike(
 
 def weights(model: Model | nn.Module) -> dict[str, Tensor]:
     """Copy parameters, held keys and saved buffers, without constant masks; a Hugging Face model's by its own names."""
-    model = uncompiled(model)
+    model = bare(model)
     if is_bridge(model) and not native.is_native(model):
         return {name: _copy(weight) for name, weight in whole_state(model).items()}
     if native.is_native(model):
