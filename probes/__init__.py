@@ -7,6 +7,8 @@ from stagewise.probes.accuracy import Accuracy as Accuracy
 from stagewise.probes.attention_distance import AttentionDistance as AttentionDistance
 from stagewise.probes.attention_entropy import AttentionEntropy as AttentionEntropy
 from stagewise.probes.attention_to import AttentionTo as AttentionTo
+from stagewise.probes.behaviour_curve import BehaviourCurve as BehaviourCurve
+from stagewise.probes.behaviour_heads import BehaviourHeads as BehaviourHeads
 from stagewise.probes.composition import Composition as Composition
 from stagewise.probes.copying import Copying as Copying
 from stagewise.probes.direct_logit_attribution import DirectLogitAttribution as DirectLogitAttribution

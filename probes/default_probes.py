@@ -8,6 +8,7 @@ import torch
 
 from stagewise import probes
 from stagewise.architecture import Architecture
+from stagewise.batch import Prompts
 from stagewise.probe import AbstractProbe
 from stagewise.task import AbstractTask, Batch
 
@@ -57,13 +58,18 @@ def default_probes(architecture: Architecture, batch: Batch, task: AbstractTask 
     Every task gets head-specialisation scores, the KL to restricted contexts, head ablations with their controls, and
     clusters of attention patterns, whatever the size of the model; the others are there where the batch holds what they
     read. A model of many heads is ablated by the mean alone, with the estimates from gradients beside, and its maps are
-    those of the first positions. On one sequence alone, which is its own mean, heads are ablated by zero.
+    those of the first positions. On one sequence alone, which is its own mean, heads are ablated by zero. Prompts with
+    answers get their behaviour's curve, the effects of heads on it, and what these attend to.
 
     Args:
         architecture: of the models.
         batch: the probe batch.
         task: what the batch was drawn from, for the contexts and the value features that it names.
     """
+    if isinstance(batch, Prompts):
+        patches = ("noising", "denoising", *(["neutral"] if "neutral" in batch.others else []))
+        heads = [] if batch.summed else [probes.BehaviourHeads(tuple(batch.places), patches)]
+        return [probes.Loss(), probes.BehaviourCurve(), *heads, probes.AttentionTo()]
     chosen: list[AbstractProbe] = [probes.Loss(), *_of_predictions(batch)]
     chosen += [probes.AttentionEntropy(), probes.AttentionDistance()]
     if batch.relations:

@@ -150,6 +150,7 @@ class _Choices(_MeasureChoices, total=False):
     relations: Sequence[str]
     text: Texts | None
     tokenizer: str | None
+    pairs: str | Path | None
 
 
 @overload
@@ -187,6 +188,7 @@ def analyse(source: Any, folder: str | Path | None = None, **choices: Unpack[_Ch
         text: a file of text to measure on in place of repeated tokens, or several: `tasks.text.text_task`.
         tokenizer: of the text: a tokenizer.json, a folder that holds one, or a repository of the hub that does; None
             takes the one beside the checkpoints.
+        pairs: a file of prompts with a right and a wrong answer, whose behaviour is measured: `text.pairs.read_pairs`.
         probes: what to measure, or a function that chooses as `default_probes` does, which None takes.
         extra_probes: what to measure in addition.
         executor: its workers measure the checkpoints, as in `measure`; None takes processes here.
@@ -203,7 +205,8 @@ def analyse(source: Any, folder: str | Path | None = None, **choices: Unpack[_Ch
         return _analyse_seeds(series, folder, choices)
     folder = folder_of(series) if folder is None else Path(folder)
     tokens, relations = choices.pop("tokens", None), choices.pop("relations", ())
-    task = own_task(series, tokens, relations, choices.pop("text", None), choices.pop("tokenizer", None))
+    text, tokenizer, pairs = choices.pop("text", None), choices.pop("tokenizer", None), choices.pop("pairs", None)
+    task = own_task(series, tokens, relations, text, tokenizer, pairs)
     choices["task"] = task or choices.get("task")
     executor = choices.pop("executor", None)
     with several(1 if executor else choices.get("workers", 1)) as pool:

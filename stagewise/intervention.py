@@ -39,6 +39,24 @@ class AblateHead(_AbstractRequest):
     kind: Literal["zero", "mean", "resample", "pattern", "values"] = "zero"
 
 
+Patch = Literal["patch", "neutral", "zero", "mean"]
+"""What a head's output is replaced by in prompts."""
+
+
+@dataclasses.dataclass(frozen=True)
+class PatchHead(AblateHead):
+    """One head's output z replaced at a labelled position of prompts, or at all: by that in another prompt.
+
+    Args:
+        kind: "patch" takes z of the corrupted prompt where the prompt runs, and of the prompt where the corrupted one
+            does; "neutral" that of the neutral prompt; "zero" and "mean" (over prompts of one length) are ablations.
+        place: the label of the position; empty for all positions.
+    """
+
+    kind: Patch = "patch"  # type: ignore[assignment]  # of prompts alone
+    place: str = ""
+
+
 @dataclasses.dataclass(frozen=True)
 class AblateMLP(_AbstractRequest):
     """One layer's MLP, whose output is replaced by zero, or by its batch mean at each position."""
@@ -113,11 +131,19 @@ class AttributeEdges(_AbstractRequest):
     exact: bool = False
 
 
+@dataclasses.dataclass(frozen=True)
+class AttributePatches(_AbstractRequest):
+    """The change of prompts' logit difference when each head's z is patched as by `PatchHead`, from one gradient."""
+
+    kind: Patch = "patch"
+    place: str = ""
+
+
 Ablation = AblateHead | AblateMLP
 """Interventions that replace an activation."""
 
 Intervention = RestrictContext | Ablation | PatchEdge
-Attribution = AttributeHeads | AttributeEdges
+Attribution = AttributeHeads | AttributeEdges | AttributePatches
 """Interventions that are estimated from gradients."""
 
 Edit = tuple[Intervention, ...]

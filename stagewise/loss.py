@@ -186,11 +186,13 @@ class EditedPass:
         loss: mean loss of the scored predictions, nats; of a regression half the squared error.
         kl: mean KL(clean || edited) of the scored predictions, nats; of a regression half the squared distance.
         run: runs the pass again and returns its predictions.
+        difference: the logit difference of prompts, nats; None of other batches.
     """
 
     loss: Float[Tensor, " batch"]
     kl: Float[Tensor, " batch"]
     run: Callable[[], Float[Tensor, "scored token"]]
+    difference: Float[Tensor, " batch"] | None = None
 
     @property
     def log_probs(self) -> Float[Tensor, "scored token"]:

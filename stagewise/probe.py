@@ -14,6 +14,7 @@ from torch import Tensor
 
 from stagewise.architecture import Architecture
 from stagewise.attention import AbstractReadout, Circuits, ScoredQueries, hooks_of, mass_by_query, offset_profile
+from stagewise.batch import END, Prompts
 from stagewise.intervention import Attribution, Edit
 from stagewise.loss import EditedPass as EditedPass
 from stagewise.loss import Effect as Effect
@@ -144,6 +145,7 @@ class View:
         circuits: its weights as circuits, for an `AbstractCircuitProbe`.
         attributed: the estimates that the probe lists in `attributions`, nats, each computed when it is asked for.
         find_readout: reads the final norm and unembedding, for a probe whose hooks are `residual_hooks_of`.
+        others: of prompts, the same checkpoint on those that go with them, as "corrupted", run when they are asked for.
     """
 
     step: int
@@ -156,6 +158,7 @@ class View:
     circuits: Circuits | None = None
     attributed: Mapping[Attribution, Float[Tensor, "batch layer head *edge"]] = dataclasses.field(default_factory=dict)
     find_readout: Callable[[], AbstractReadout] | None = None
+    others: Mapping[str, "View"] = dataclasses.field(default_factory=dict)
 
     @cached_property
     def readout(self) -> AbstractReadout:
@@ -163,6 +166,18 @@ class View:
         if self.find_readout is None:
             raise ValueError("a view made by hand has no model to read out: give it a readout, by `find_readout`")
         return self.find_readout()
+
+    @property
+    def prompts(self) -> Prompts:
+        """The batch as prompts with answers; any other one is refused."""
+        if not isinstance(self.batch, Prompts):
+            raise ValueError("the batch has no right and wrong answers: measure on --pairs FILE, or Batch.from_pairs")
+        return self.batch
+
+    @property
+    def answer_log_probs(self) -> Float[Tensor, "batch token"]:
+        """The log-probabilities (nats) that prompts end in."""
+        return self.log_probs[torch.arange(len(self.log_probs)), self.prompts.places[END]]
 
     @cached_property
     def loss(self) -> Float[Tensor, " batch"]:

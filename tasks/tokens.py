@@ -17,6 +17,7 @@ from stagewise.fields import Count, Natural, check_fields
 from stagewise.own_code import import_named, known, module_of
 from stagewise.presets import Preset, text_preset
 from stagewise.task import AbstractTask, Batch, check_number
+from stagewise.tasks.pairs import Pairs, pairs_task
 from stagewise.tasks.text import Text, Texts, text_task, tokenizer_of
 from stagewise.text import first_token
 from stagewise.text.token_relations import RELATIONS, token_relation
@@ -132,12 +133,22 @@ def own_task(
     relations: Sequence[str] = (),
     text: Texts | None = None,
     tokenizer: str | None = None,
-) -> Tokens | Text | None:
-    """Return the task of a file of tokens, or of a text, that the models of a series read; of neither, None."""
+    pairs: str | Path | None = None,
+    own: AbstractTask | None = None,
+    summed: bool | None = None,
+) -> Tokens | Text | Pairs | None:
+    """Return the task of a file of tokens, of pairs or of a text, that the models of a series read; of none, None.
+
+    `own` is the task that a run was trained on, whose words prompts may be written in; `summed` is that of `Pairs`.
+    """
     if tokens is not None and text:
         raise ValueError("give either tokens or a text, not both")
+    if pairs is not None and (tokens is not None or text):
+        raise ValueError("give either pairs, or tokens or a text, not both")
+    if pairs is not None:
+        return pairs_task(series, pairs, tokenizer, own, summed)
     if not text and tokenizer is not None:
-        raise ValueError(f"the tokenizer {tokenizer} was given without a text: give a text too")
+        raise ValueError(f"the tokenizer {tokenizer} was given without a text or pairs: give one too")
     if tokens is None and relations:
         raise ValueError(f"the relation {relations[0]} was given without tokens: give a file of tokens too")
     if tokens is not None and not isinstance(tokens, str | Path):

@@ -29,6 +29,7 @@ LAYERS: tuple[set[str], ...] = (
         "plan",
         "presets",
         "probe",
+        "batch",
         "recipe",
         "schedules",
         "task",

@@ -184,14 +184,30 @@ class DataOptions(SeriesOptions):
     ] = None
     tokenizer: Annotated[
         str | None,
-        Option(help="of the text: a tokenizer.json, its folder or owner/name[@revision]; the series' own if not given"),
+        Option(
+            help="of the text or pairs: a tokenizer.json, its folder or owner/name[@revision]; the series' own if none"
+        ),
+    ] = None
+    pairs: Annotated[
+        str | None,
+        Option(
+            help="a file of prompts with a right and a wrong answer, to measure a behaviour on: CSV, JSONL, datasets, "
+            "BLiMP's, or an lm-evaluation-harness task's of two choices"
+        ),
+    ] = None
+    whole_answers: Annotated[
+        bool | None,
+        Option(
+            "--whole-answers/--first-tokens",
+            help="of --pairs: compare summed log-probabilities of answers, or first tokens; by the format if not given",
+        ),
     ] = None
     own_task: OwnTask = None
 
     @property
     def given(self) -> bool:
         """Whether a run is measured on these data in place of those of its own task."""
-        return bool(self.text or self.tokens)
+        return bool(self.text or self.tokens or self.pairs)
 
 
 @dataclass(frozen=True)

@@ -183,13 +183,33 @@ def opened_source(
         return OpenedSource(series, folder, recipe, None)
     task_classes(data.own_task or ())  # which the record of a run may name
     series = open_series(source, **data.opening())
-    task = own_task(series, data.tokens, data.relation or (), data.text, data.tokenizer) or only_task(data.own_task)
+    trained_on = recipe_in(Path(source), tasks=data.own_task or ()).task if data.pairs and _is_run(source) else None
+    files = data.tokens, data.relation or (), data.text, data.tokenizer, data.pairs
+    task = own_task(series, *files, trained_on, data.whole_answers) or only_task(data.own_task)
     folder = out or folder_of(series)
     check_claim(folder, _identity(series))
     opened = OpenedSource(series, folder, None, task)
     if agree:
         _agree_to_open([opened], data)
     return opened
+
+
+def _is_run(source: str) -> bool:
+    from stagewise.checkpoints.run_folder import RUN
+
+    return Path(source, RUN).exists()
+
+
+def cost_of_pairs(source: str, data: DataOptions) -> str:
+    """Say how many passes a checkpoint takes on a file of prompts."""
+    from stagewise.probes.default_probes import default_probes
+
+    opened = opened_source(source, data, agree=False)
+    batch, architecture = opened.batch, opened.series.architecture
+    edits = {edit for probe in default_probes(architecture, batch) for edit in probe.edits(architecture)}
+    clean = 1 + len(getattr(batch, "others", ()))
+    most = f"up to {len(edits) * min(clean, 2)} with a head replaced"
+    return f"{data.pairs}: {len(batch)} prompts; a checkpoint takes {clean} clean passes, and {most}"
 
 
 def _agree_to_open(sources: Sequence[OpenedSource], data: DataOptions) -> None:

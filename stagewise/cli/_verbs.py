@@ -13,7 +13,7 @@ from stagewise.cli._commands import command
 from stagewise.cli._findings import show
 from stagewise.cli._groups import OpenGroup
 from stagewise.cli._names import TASKS, run_folder_named, task_classes
-from stagewise.cli._options import AsJson, Origin, OwnTask, SeriesOptions
+from stagewise.cli._options import AsJson, DataOptions, Origin, OwnTask, SeriesOptions
 from stagewise.cli._recipes import recipe_in, recipe_of
 from stagewise.plain_text import file_part
 
@@ -178,6 +178,9 @@ def audit(
     weights: Annotated[
         bool | None, typer.Option("--weights/--no-weights", help="read the weights too; from a hub only if asked for")
     ] = None,
+    pairs: Annotated[
+        str | None, typer.Option(help="a file of prompts, as `measure` takes it: say what a checkpoint costs on them")
+    ] = None,
     *,
     opening: SeriesOptions,
     own_task: OwnTask = None,
@@ -200,6 +203,8 @@ def audit(
         _sources.agree_to_cost([checkpoints], opening.yes)
     result = audit_source(checkpoints, weights=weights, architecture=opening.architecture)
     print(result.to_json() if as_json else result)
+    if pairs is not None and not as_json:
+        print(f"  {_sources.cost_of_pairs(source, DataOptions(**dataclasses.asdict(opening), pairs=pairs))}")
     if not as_json and (lacking := unmeasured_in_words(_sources.measured_folder(source))):
         print(f"  note: {lacking}")
     if not result.clean:

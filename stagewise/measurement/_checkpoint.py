@@ -15,9 +15,18 @@ from tqdm.auto import tqdm
 from stagewise import models
 from stagewise.architecture import Architecture
 from stagewise.attention import z_hook
+from stagewise.batch import Prompts
 from stagewise.intervention import AblateHead, Ablation, Attribution, Edit, PatchEdge, RestrictContext, ablations
 from stagewise.loss import Effect
-from stagewise.measurement._passes import SlicePasses, asks_for_passes, cut, predicted
+from stagewise.measurement._passes import (
+    OnDemand,
+    SlicePasses,
+    asks_for_passes,
+    cut,
+    mean_of_groups,
+    patching,
+    predicted,
+)
 from stagewise.measurement._rows import checked_readings, merge
 from stagewise.models import (
     Dtype,
@@ -136,6 +145,14 @@ def _equal(one: Reading, other: Reading) -> bool:
     return torch.allclose(values, others, rtol=0.0, atol=_ROUNDING * scale, equal_nan=True)
 
 
+def _beside(prompts: Prompts, name: str) -> Batch:
+    """Return prompts that go with others; corrupted ones are asked for the same answers at the same positions."""
+    other = prompts.others[name]
+    if name == "wrong":
+        return other
+    return dataclasses.replace(prompts, tokens=other.tokens, relations={}, others={})
+
+
 class _FurtherEffects:
     """Runs further edits, as `probe.Effects` says: each once on each sequence, whoever asks."""
 
@@ -250,7 +267,7 @@ class _Slices:
     def read(self, number: int, bar: "tqdm[Any] | None" = None) -> dict[str, list[Reading]]:
         """Return the readings of every probe on one slice."""
         start = time.perf_counter()
-        passes, view = self._passes(number)
+        passes, view = self._passes(self.parts[number], number)
         slow = time.perf_counter() - start >= SLOW
         if self.attributions and len(self.parts) == 1:
             self.passes_of_all = passes, view
@@ -264,13 +281,21 @@ class _Slices:
                 bar.update()
         return read
 
-    def _passes(self, number: int) -> tuple[SlicePasses, View]:
-        """Run the clean pass of one slice; return the passes that it is the start of, and what probes see."""
-        batch = self.parts[number]
+    def _passes(
+        self, batch: Batch, number: int, patched: Mapping[str, Tensor] | None = None
+    ) -> tuple[SlicePasses, View]:
+        """Run the clean pass of one slice, or of prompts that go with it, `patched` from it; return the passes from
+        there, and what probes see.
+        """
         log_probs, activations = self._clean(batch, self.hooks)
         if not self.way and (self.edits or self.attributions):
             self._choose_way(batch, log_probs, activations)
         replaced, mean_input = self._replacement(number, activations), self.mean.get(gradients.INPUT)
+        others: Mapping[str, View] = {}
+        if isinstance(batch, Prompts):
+            if patched is None:
+                others = OnDemand(batch.others, lambda name: self._passes(_beside(batch, name), number, activations)[1])
+            replaced = patching(replaced, batch, activations, others, patched)
         passes = SlicePasses(
             self.model, batch, log_probs, activations, replaced, self.lean, mean_input, self.plan.dtype
         )
@@ -285,6 +310,7 @@ class _Slices:
             edited=passes.edited(self.edits),
             attributed=passes.attributed(self.attributions),
             find_readout=passes.readout,
+            others=others,
         )
         return passes, view
 
@@ -308,7 +334,8 @@ class _Slices:
             self.lean = lean.agreeing_weights(self.model, activations, log_probs, regression=regression)
         self.way = HOOKS if self.lean is None else LEAN
         if self.lean is None:
-            kinds = {type(part) for edit in self.edits for part in edit if not isinstance(part, PatchEdge)}
+            parts = [part for edit in self.edits for part in edit if not isinstance(part, PatchEdge)]
+            kinds = {AblateHead if isinstance(part, AblateHead) else type(part) for part in parts}
             models.check_edits(self.model, kinds | ({AblateHead} if self.attributions else set()), batch.tokens)
 
     def effects(self, edits: Sequence[Edit], start: int, stop: int) -> Float[Tensor, "change_and_kl batch edit"]:
@@ -324,7 +351,7 @@ class _Slices:
         anew = _Slices(self.plan, [], [*before, *inside, *after], self.checkpoint, edits)
         found = list[Tensor]()
         for number in range(len(before), len(before) + len(inside)):
-            passes, view = anew._passes(number)
+            passes, view = anew._passes(anew.parts[number], number)
             loss, kl = passes.effects(edits)
             found.append(torch.stack([loss - view.loss[:, None], kl]))
         return torch.cat(found, 1)
@@ -345,7 +372,11 @@ class _Slices:
     def _replacement(self, number: int, clean: Mapping[str, Tensor]) -> Replacement:
         checked = self.plan.dtype != "float32"
         if len(self.parts) == 1:
-            return partial(replacement, clean=clean, checked=checked)
+            batch = self.parts[0]
+            grouped = isinstance(batch, Prompts) and batch.several_lengths
+            group = batch.group if isinstance(batch, Prompts) else torch.empty(0)
+            mean = OnDemand(clean, lambda name: mean_of_groups(clean[name], group)) if grouped else None
+            return partial(replacement, clean=clean, mean=mean, checked=checked)
 
         def replaced(part: Ablation) -> Tensor:
             if not isinstance(part, AblateHead) or part.kind != "resample":

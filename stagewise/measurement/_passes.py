@@ -10,12 +10,24 @@ from pathlib import Path
 from typing import TypeVar
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from stagewise import models
 from stagewise.architecture import Architecture
-from stagewise.intervention import AblateHead, AttributeEdges, Attribution, Edit, PatchEdge, first_layer
+from stagewise.attention import z_hook
+from stagewise.batch import END, Prompts
+from stagewise.intervention import (
+    AblateHead,
+    Ablation,
+    AttributeEdges,
+    AttributePatches,
+    Attribution,
+    Edit,
+    PatchEdge,
+    PatchHead,
+    first_layer,
+)
 from stagewise.loss import ScoredPredictions
 from stagewise.models import (
     Dtype,
@@ -30,7 +42,7 @@ from stagewise.models import (
     rotary_hooks,
 )
 from stagewise.models.lean import LeanPass
-from stagewise.probe import AbstractProbe, EditedPass
+from stagewise.probe import AbstractProbe, EditedPass, View
 from stagewise.task import Batch
 
 _ENOUGH = 5 * 2**25
@@ -106,7 +118,8 @@ def _bytes(batch: Batch, architecture: Architecture, backward: bool, predictions
     attention = 4 * architecture.n_layers * architecture.n_heads * length
     stream = ((_KEPT if backward else 3) * architecture.n_layers + 16) * int(config["d_model"])
     outputs = 4 * architecture.n_outputs if predictions else 0
-    return 4 * length * (outputs + attention + stream)
+    beside = len(batch.others) if isinstance(batch, Prompts) else 0
+    return (1 + beside) * 4 * length * (outputs + attention + stream)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -139,11 +152,13 @@ class SlicePasses:
             predictions, clean = models.clean_pass(self.model, tokens[:1], hooks, regression=regression)
         return readout(self.model, clean, predictions, regression=regression, tokens=tokens)
 
-    def attributed(self, requests: Iterable[Attribution]) -> "_OnDemand[Attribution, Tensor]":
+    def attributed(self, requests: Iterable[Attribution]) -> "OnDemand[Attribution, Tensor]":
         """Return the estimates from gradients, each computed when it is asked for, and once."""
         batch, weights = self.batch, self.weights
 
         def estimated(request: Attribution) -> Tensor:
+            if isinstance(request, AttributePatches):
+                return self._patches(request)
             inputs = self.activations[gradients.INPUT]
             mean = inputs.mean(0, keepdim=True) if self.mean_input is None else self.mean_input
             if isinstance(request, AttributeEdges):
@@ -157,17 +172,39 @@ class SlicePasses:
             compute = partial(compute, dtype=self.dtype)
             return gradients.attributed(request, self.activations, mean, self.replacement, compute)
 
-        return _OnDemand(requests, estimated)
+        return OnDemand(requests, estimated)
 
-    def edited(self, edits: Iterable[Edit]) -> "_OnDemand[Edit, EditedPass]":
+    def _patches(self, request: AttributePatches) -> Float[Tensor, "batch layer head"]:
+        """Return the estimated changes of the logit difference, nats, from its gradient by every head's output."""
+        layers = []
+        for layer, gradient in enumerate(self._answer_gradients):
+            z, heads = self.activations[z_hook(layer)], range(gradient.shape[2])
+            patched = (self.replacement(PatchHead(layer, head, request.kind, request.place)) for head in heads)
+            layers.append([((each - z[:, :, k]) * gradient[:, :, k]).sum((1, 2)) for k, each in enumerate(patched)])
+        return torch.stack([torch.stack(of_heads, 1) for of_heads in layers], 1)
+
+    @cached_property
+    def _answer_gradients(self) -> list[Tensor]:
+        assert isinstance(self.batch, Prompts)
+        batch, inputs, asked = self.batch, self.activations[gradients.INPUT].clone(), _Asked(self.batch)
+        if self.weights is None:
+            return gradients.by_model(self.model, batch.tokens, asked, batch.scored, dtype=self.dtype)
+        return gradients.by_lean_pass(self.model, self.weights, inputs, asked, batch.scored, dtype=self.dtype)
+
+    def edited(self, edits: Iterable[Edit]) -> "OnDemand[Edit, EditedPass]":
         """Return the edited passes, each run and reduced when it is asked for, and once."""
 
         def reduced(edit: Edit) -> EditedPass:
             with torch.inference_mode():
-                loss, kl = self._clean.compare(self._blocks(edit))
-            return EditedPass(loss, kl, partial(self._predictions, edit))
+                blocks = self._blocks(edit)
+                if not isinstance(self.batch, Prompts) or self.batch.summed:
+                    return EditedPass(*self._clean.compare(blocks), partial(self._predictions, edit))
+                logits = torch.cat(list(blocks))
+                loss, kl = self._clean.compare([logits])
+                difference = self.batch.difference(logits[self.batch.at(END)[self.batch.scored]])
+            return EditedPass(loss, kl, partial(self._predictions, edit), difference)
 
-        return _OnDemand(edits, reduced)
+        return OnDemand(edits, reduced)
 
     def effects(self, edits: Sequence[Edit]) -> Float[Tensor, "loss_and_kl batch edit"]:
         """Return the loss and the KL of edited passes, nats; on few sequences several heads of a layer are one pass."""
@@ -233,7 +270,53 @@ class SlicePasses:
             yield block
 
 
-class _OnDemand(Mapping[_Key, _Value]):
+@dataclasses.dataclass(frozen=True)
+class _Asked:
+    """The logit difference in the place of a loss, whose gradient is asked for."""
+
+    prompts: Prompts
+
+    def loss(self, logits: Float[Tensor, "scored token"]) -> Float[Tensor, " batch"]:
+        """Return the logit difference of each prompt, nats."""
+        return self.prompts.difference(logits[self.prompts.at(END)[self.prompts.scored]])
+
+
+def mean_of_groups(values: Float[Tensor, "batch *axes"], group: Int[Tensor, " batch"]) -> Float[Tensor, "batch *axes"]:
+    """Return each prompt's mean over the prompts of its length."""
+    sums = values.new_zeros(int(group.max()) + 1, *values.shape[1:]).index_add_(0, group, values)
+    counts = torch.bincount(group).view(-1, *[1] * (values.dim() - 1))
+    return (sums / counts)[group]
+
+
+def patching(
+    replacement: Replacement,
+    prompts: Prompts,
+    clean: Mapping[str, Tensor],
+    others: Mapping[str, View],
+    patched: Mapping[str, Tensor] | None,
+) -> Replacement:
+    """Return the replacement that knows the prompts that go with these, or those that these go with (`patched`)."""
+
+    def replaced(part: Ablation) -> Tensor:
+        if not isinstance(part, PatchHead):
+            return replacement(part)
+        if part.kind in ("zero", "mean"):
+            z = replacement(AblateHead(part.layer, part.head, part.kind))
+        else:
+            name = "corrupted" if part.kind == "patch" else part.kind
+            if patched is None and name not in others:
+                raise ValueError(f"the prompts have no {name} ones to patch heads from")
+            z = (others[name].activations if patched is None else patched)[z_hook(part.layer)][:, :, part.head]
+        return (
+            torch.where(prompts.at(part.place)[..., None], z, clean[z_hook(part.layer)][:, :, part.head])
+            if part.place
+            else z
+        )
+
+    return replaced
+
+
+class OnDemand(Mapping[_Key, _Value]):
     """Passes that a probe may ask for: edited ones, or estimates from gradients."""
 
     def __init__(self, requests: Iterable[_Key], run: Callable[[_Key], _Value]) -> None:

@@ -8,6 +8,7 @@ from typing import Any, TypedDict, Unpack
 
 import pandas as pd
 
+from stagewise.batch import Prompts
 from stagewise.checkpoints.run_folder import write
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.intervention import AttributeEdges, PatchEdge
@@ -117,7 +118,9 @@ def planned(
     backward = any(list(probe.attributions(series.architecture)) for probe in probes)
     predictions = predicted(probes, series.architecture)
     budget = memory or default_memory(device, enough(batch, series.architecture, backward, predictions), workers)
-    slices = slices_needed(batch, series.architecture, budget, backward, predictions)
+    # Means over prompts of one length are of the whole batch.
+    grouped = isinstance(batch, Prompts) and batch.several_lengths and not batch.summed
+    slices = 1 if grouped else slices_needed(batch, series.architecture, budget, backward, predictions)
     return Plan(series.architecture, probes, batch.to(device), slices, **how)
 
 

@@ -19,6 +19,7 @@ from stagewise.checkpoints.series import CheckpointSeries, open_series
 from stagewise.recipe import Recipe
 from stagewise.task import AbstractTask, Batch
 from stagewise.tasks import RepeatedTokens
+from stagewise.tasks.pairs import Pairs
 from stagewise.tasks.windows import window_positions, window_scored
 
 _OF_BASELINES = 5 * 10**7
@@ -26,6 +27,9 @@ _OF_BASELINES = 5 * 10**7
 
 _SEQUENCES = 64
 """Sequences of the probe batch of checkpoints that were trained elsewhere, which may be large."""
+
+_PROMPTS = 128
+"""Prompts of a behaviour."""
 
 _RUN_SEQUENCES = 400
 """Sequences of the probe batch of a run: 95 % intervals of a small model's loss are then about 0.05 nats wide."""
@@ -119,7 +123,10 @@ def series_batch(series: CheckpointSeries, task: AbstractTask | None = None) -> 
 
 def batch_of_series(series: CheckpointSeries, task: AbstractTask, sequences: int | None = None) -> ProbeBatch:
     """Return the batch of `series_batch`, or of so many sequences, and its notes."""
-    usual = _sequences(series.architecture, task.n_ctx, _SEQUENCES, _NUMBERS)
+    if isinstance(task, Pairs):  # one prediction a prompt
+        usual = _sequences(series.architecture, 1, _PROMPTS, _NUMBERS)
+    else:
+        usual = _sequences(series.architecture, task.n_ctx, _SEQUENCES, _NUMBERS)
     return _sampled_batch(task, usual if sequences is None else sequences, seed=0, asked=sequences is not None)
 
 

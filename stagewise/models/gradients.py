@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from einops import rearrange
@@ -46,6 +46,14 @@ _Edges = Float[Tensor, "batch layer head source_layer source copy"]
 """A number an edge; zero where the source is not in an earlier layer."""
 
 
+@runtime_checkable
+class Objective(Protocol):
+    """What gradients are of, as `ScoredPredictions` are of their loss."""
+
+    def loss(self, logits: Float[Tensor, "scored token"]) -> Float[Tensor, " batch"]:
+        """Return a number of each sequence, from its scored logits."""
+
+
 def hooks_for_attribution(model: Model) -> set[str]:
     """Name the activations of the clean pass that an attribution reads."""
     return {INPUT, *map(z_hook, range(model.cfg.n_layers))} | rotary_hooks(model)
@@ -76,7 +84,7 @@ def attributed(
 def by_model(
     model: Model,
     tokens: Int[Tensor, "batch pos"] | Float[Tensor, "batch pos feature"],
-    clean: ScoredPredictions,
+    clean: Objective,
     scored: Tensor,
     x: Float[Tensor, "batch pos model"] | None = None,
     *,
@@ -110,7 +118,7 @@ def by_lean_pass(
     model: Model,
     weights: LeanWeights,
     inputs: Float[Tensor, "batch pos model"],
-    clean: ScoredPredictions,
+    clean: Objective,
     scored: Tensor,
     x: Float[Tensor, "batch pos model"] | None = None,
     *,

@@ -40,6 +40,14 @@ def first_token(tokenizer: str) -> int | None:
     return None
 
 
+def unknown_token(tokenizer: str) -> int | None:
+    """Return the token of what a tokenizer has no token for, None where it has one for everything."""
+    read = _read(str(_tokenizer_file(tokenizer)))
+    model: dict[str, Any] = json.loads(read.to_str())["model"]
+    number: int | None = model.get("unk_id") if model.get("unk_token") is None else read.token_to_id(model["unk_token"])
+    return number
+
+
 def vocabulary_size(tokenizer: str) -> int:
     """Return how many tokens a tokenizer has, the added ones too; errors as of `encode`."""
     size: int = _read(str(_tokenizer_file(tokenizer))).get_vocab_size(with_added_tokens=True)

@@ -19,6 +19,9 @@ TASKS: dict[str, AbstractTask] = {
     "Markov chain": MarkovChain(D_VOCAB, spans=(2, 2), length=3),
 }
 SIZES = {"n_layers": 2, "n_heads": 3, "d_model": 12, "d_head": 4, "d_mlp": 8, "act_fn": "relu", "d_vocab": D_VOCAB}
+OF_PROMPTS = {"BehaviourCurve", "BehaviourHeads"}
+"""Probes of batches with answers, which these are not: they are held against TransformerLens in their tests."""
+
 FEATURES = {"copy": torch.eye(D_VOCAB), "next": torch.eye(D_VOCAB).roll(1, 0)}
 
 
@@ -31,7 +34,7 @@ def _series(task: AbstractTask) -> CheckpointSeries:
 def _catalogue() -> list[AbstractProbe]:
     kinds = [kind for kind in vars(probes).values() if isinstance(kind, type) and issubclass(kind, AbstractProbe)]
     given: dict[str, dict[str, Any]] = {"ValueAlignment": {"features": FEATURES}}
-    return [kind(**given.get(kind.__name__, {})) for kind in kinds]
+    return [kind(**given.get(kind.__name__, {})) for kind in kinds if kind.__name__ not in OF_PROMPTS]
 
 
 def _summed(table: pd.DataFrame) -> dict[str, list[float]]:

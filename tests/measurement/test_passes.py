@@ -12,8 +12,8 @@ from stagewise.intervention import AblateHead, Edit, PatchEdge
 from stagewise.measurement import _passes as passes
 from stagewise.measurement._passes import (
     _ENOUGH,
+    OnDemand,
     SlicePasses,
-    _OnDemand,
     cut,
     default_memory,
     enough,
@@ -83,7 +83,7 @@ def test_a_pass_is_run_once_and_only_when_it_is_asked_for() -> None:
         run.append(edit)
         return EditedPass(torch.zeros(1), torch.zeros(1), lambda: torch.zeros(1, 1))
 
-    passes = _OnDemand(dict.fromkeys(edits), reduced)
+    passes = OnDemand(dict.fromkeys(edits), reduced)
     assert list(passes) == [first, second]
     assert passes[second] is passes[second]
     assert run == [second]

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from stagewise import models, probes
 from stagewise.architecture import Architecture
+from stagewise.batch import Prompts
 from stagewise.checkpoints.series import CheckpointSeries, State
 from stagewise.init import GaussianInit
 from stagewise.intervention import Attribution, Edit
@@ -151,7 +152,19 @@ def assert_same(one: pd.DataFrame, other: pd.DataFrame, without: tuple[str, ...]
 
 @pytest.fixture(scope="module", params=TASKS)
 def batch(request: pytest.FixtureRequest) -> Batch:
-    return TASKS[request.param].probe_batch(SEQUENCES, seed=0)
+    return with_answers(TASKS[request.param].probe_batch(SEQUENCES, seed=0))
+
+
+def with_answers(batch: Batch) -> Prompts:
+    """The sequences as prompts too, whose last target is right and another token wrong."""
+    end = torch.full((SEQUENCES,), batch.tokens.shape[1] - 1)
+    right = batch.targets[:, -1:]
+    return Prompts(
+        batch.tokens, batch.targets, batch.scored, batch.relations, batch.references, batch.nested, batch.contexts,
+        right=right, wrong=(right + 1) % D_VOCAB, places={"END": end}, group=torch.zeros_like(end),
+        commonest=torch.ones(SEQUENCES),
+        others={"corrupted": dataclasses.replace(batch, tokens=batch.tokens.roll(1, 1))},
+    )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -280,7 +293,7 @@ def test_a_head_under_another_name_would_be_seen(together: pd.DataFrame) -> None
 
 def test_the_numbers_of_a_sequence_are_its_own(batch: Batch, catalogue: dict[str, AbstractProbe]) -> None:
     # Means, and another sequence's output, are of the whole batch; edges are between means and what is there.
-    own = {name: probe for name, probe in catalogue.items() if name != "EdgeAttribution"}
+    own = {name: probe for name, probe in catalogue.items() if name not in ("EdgeAttribution", "BehaviourHeads")}
     own |= {"HeadAblation": HeadAblation(kinds=("zero",)), "HeadAttribution": HeadAttribution("zero")}
     own |= {"MLPAblation": MLPAblation(kinds=("zero",))}
     rows = torch.tensor([4, 1])
