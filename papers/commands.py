@@ -15,7 +15,10 @@ Data = Annotated[str | None, typer.Option(help="folder of WikiText-2 or WikiText
 def run_incremental(
     figure: Annotated[
         str | None,
-        typer.Option(help="the paper's 1 to 19, 4L, 4R, B; or heads, blocks, generalisation, theorems"),
+        typer.Option(
+            help="the paper's 1 to 19, 4L, 4R, B; or heads, blocks, generalisation, regression, settings, theorems, "
+            "widths"
+        ),
     ] = None,
     every: Annotated[
         bool, typer.Option("--all", help="all figures, one after another; resumes where it stopped")
@@ -57,7 +60,7 @@ def run_incremental(
 
 
 def run_scan_and_snap(
-    figure: Annotated[str, typer.Option(help="the paper's figure: 3 to 12, or theorems")] = "6",
+    figure: Annotated[str, typer.Option(help="the paper's figure: 3 to 12, or theorems, tokens, orders")] = "6",
     folder: Annotated[
         Path | None, typer.Option(help="where to write; runs/scan-and-snap/figure-N if not given")
     ] = None,

@@ -20,7 +20,7 @@ from stagewise import plot, probes, tasks
 from stagewise.cli.app import app
 from stagewise.papers.emergence import figures as emergence
 from stagewise.papers.incremental import recipes
-from stagewise.papers.incremental.command import FLOWS, GENERALISATION
+from stagewise.papers.incremental.command import FLOWS, OTHERS
 from stagewise.papers.scan_and_snap import figures as snap
 from stagewise.probes import default_probes
 
@@ -190,7 +190,7 @@ def test_the_page_of_probes_names_the_default_ones() -> None:
 
 def test_the_gallery_has_every_figure_that_a_command_makes() -> None:
     page = (ROOT / "docs" / "gallery.md").read_text(encoding="utf8")
-    incremental = [*recipes.FIGURES, *FLOWS, GENERALISATION]
+    incremental = [*recipes.FIGURES, *FLOWS, *OTHERS]
     made = {"incremental": incremental, "emergence": emergence.FIGURES, "scan-and-snap": snap.FIGURES}
     for paper, figures in made.items():
         chapter = page[page.index(f"stagewise run {paper} ") :]

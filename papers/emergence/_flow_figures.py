@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pandas as pd
+from scipy.optimize import brentq
 
 from stagewise.papers.emergence._grids import FigureRequest
 from stagewise.papers.emergence._panels import finish, panels
@@ -103,7 +104,9 @@ def figure_8(request: FigureRequest) -> Result:
         number("smallest Hessian eigenvalue", "negative, at the drop", eigenvalues.min().item()),
         number("eigenvalues at the start", "± 1 / (sqrt(d) T) = 2.44e-4", _pair(eigenvalues[0])),
         number("largest eigenvalue at the end (1 / d = 0.0156)", "1 / d", eigenvalues[-1, -1].item()),
-        number("w over its equilibrium at twice the plateau", "1", _late(path, end)),
+        *(number(f"w over its equilibrium at {n} plateaus", "1 late", _late(path, n * end)) for n in (1, 1.1, 1.5)),
+        number("w over its equilibrium at twice the plateau", "1", _late(path, 2 * end)),
+        number("equilibrium by its formula over where w' = 0, where they differ most", "1", f"{_worst(flow):.6f}"),
     ]
     return Result(figure, table_of(rows))
 
@@ -150,9 +153,17 @@ def _last_ratio(linear: pd.DataFrame, path: pd.DataFrame, end: float) -> str:
     return f"{linear['w'][at] / path['w'][at]:.2f}"
 
 
-def _late(path: pd.DataFrame, end: float) -> str:
-    at = int(np.searchsorted(path["time"], 2 * end))
+def _late(path: pd.DataFrame, time: float) -> str:
+    at = int(np.searchsorted(path["time"], time))
     return f"{path['w'][at] / path['equilibrium'][at]:.3f}"
+
+
+def _worst(flow: SparseAttention) -> float:
+    """Return w_inf of the formula over the w that its own equation leaves where it is, over attentions from 1 / T."""
+    gaps = np.linspace(0, 14, 30)
+    zeros = [brentq(lambda w, gap=gap: flow.velocity((w, gap))[0], 0, 1e4) for gap in gaps]
+    ratios = np.array([flow.equilibrium(flow.attention((0.0, gap))) for gap in gaps]) / zeros
+    return float(ratios[np.abs(ratios - 1).argmax()])
 
 
 def _pair(eigenvalues: np.ndarray) -> str:

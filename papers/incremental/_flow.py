@@ -8,7 +8,7 @@ from stagewise.papers.published import Result, bounds, mean_over, number, table_
 from stagewise.papers.theory.competitive import competitive_fixed_point, leftover_mass, plateau_losses
 from stagewise.papers.theory.dynamics import solve, states_at
 from stagewise.papers.theory.separation import CLOSE, cooperative_end, separation
-from stagewise.papers.theory.tensor_factorisation import TensorFactorisation, half_times
+from stagewise.papers.theory.tensor_factorisation import Heads, TensorFactorisation, half_times
 from stagewise.papers.theory.trajectories import first_time
 from stagewise.plot.axes import ordered_colours
 
@@ -120,21 +120,50 @@ def figure_theorems(until: int = 400) -> Result:
     return Result(figure, table_of(rows))
 
 
-def sampled_rows(n: int = 20_000, d: int = 4) -> list[dict[str, str]]:
-    """Return Proposition 1: the regression's loss on sampled inputs over that of the tensor, for heads drawn at random.
+def sampled_rows(n: int = 20_000, d: int = 4, noise: float = 1.0) -> list[dict[str, str]]:
+    """Return Proposition 1: the regression on sampled inputs beside the tensor, for heads drawn at random.
 
-    The features are random orthonormal d x d matrices, the inputs N(0, I) at each position.
+    The features are random orthonormal d x d matrices, the inputs N(0, I) at each position. With noise on the answers
+    the loss has its variance's half beside the tensor's, and the expected descent is that of the flow all the same:
+
+        <sampled descent, velocity> / |velocity|^2
+
+    is 1 in the mean over samples, for values and logits of the natural flow together.
     """
     theory, generator = TensorFactorisation(n_positions=8), np.random.default_rng(0)
     flat, _ = np.linalg.qr(generator.standard_normal((d * d, len(theory.widths))))
     features = flat.T.reshape(-1, d, d)
-    heads = theory.heads(generator.standard_normal(theory.initial_state().shape))
+    state = generator.standard_normal(theory.initial_state().shape)
+    heads, loss = theory.heads(state), float(theory.loss(theory.heads(state)))
     inputs = generator.standard_normal((n, theory.n_positions, d))
     errors = np.einsum("kp,koi,npi->no", theory.residual(heads), features, inputs)
-    losses = 0.5 * (errors**2).sum(-1) / float(theory.loss(heads))
-    mean, lo, hi = mean_over(losses)
-    what = "Proposition 1: sampled loss of the regression over the tensor's"
-    return [number(what, "1", f"{mean:.3f}", bounds(lo, hi), f"{n} samples")]
+    noisy = errors + noise * generator.standard_normal(errors.shape)
+    descent = _sampled_descent(heads, features, inputs, noisy)
+    velocity = theory.velocity(state)
+    with_noise, of_noise = f"Proposition 1 with noise {noise:g} on the answers", 0.5 * noise**2 * d
+    along = descent @ velocity / (velocity @ velocity)
+    return [
+        _over_samples(
+            "Proposition 1: sampled loss of the regression over the tensor's", 0.5 * (errors**2).sum(-1) / loss
+        ),
+        _over_samples(f"{with_noise}: sampled loss less its own, over", (0.5 * (noisy**2).sum(-1) - of_noise) / loss),
+        _over_samples(f"{with_noise}: sampled descent along the flow's", along),
+    ]
+
+
+def _sampled_descent(heads: Heads, features: np.ndarray, inputs: np.ndarray, errors: np.ndarray) -> np.ndarray:
+    """Return minus each sample's gradient by values and natural logits, as a state: <e x_i, .> in place of R_ki."""
+    residual = np.einsum("no,koi,npi->nkp", errors, features, inputs)
+    values, logits = (
+        np.einsum("nkp,hp->nhk", residual, heads.attention),
+        np.einsum("nkp,hk->nhp", residual, heads.values),
+    )
+    return np.concatenate([values.reshape(len(errors), -1), logits.reshape(len(errors), -1)], axis=1)
+
+
+def _over_samples(what: str, values: np.ndarray) -> dict[str, str]:
+    mean, lo, hi = mean_over(values)
+    return number(what, "1", f"{mean:.3f}", bounds(lo, hi), f"{len(values)} samples")
 
 
 def competitive_rows(until: int) -> list[dict[str, str]]:

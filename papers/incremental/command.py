@@ -7,27 +7,41 @@ from typing import Any
 from stagewise.papers.incremental._figures import draw, measured_runs
 from stagewise.papers.incremental._flow import figure_10, figure_theorems
 from stagewise.papers.incremental._generalisation import figure_generalisation
+from stagewise.papers.incremental._later_stages import figure_regression
 from stagewise.papers.incremental._numbers import figure_numbers
 from stagewise.papers.incremental._runs import run_figure
+from stagewise.papers.incremental._settings import figure_settings
+from stagewise.papers.incremental._widths import figure_widths
 from stagewise.papers.incremental.recipes import FIGURES, runs
 from stagewise.papers.published import Result, say_cost, show, table_of
 
-FLOWS: dict[str, Callable[[], Result]] = {"10": figure_10, "theorems": figure_theorems}
-"""The figures of the theory, which train nothing."""
+FLOWS: dict[str, Callable[[], Result]] = {
+    "10": figure_10,
+    "theorems": figure_theorems,
+    "widths": figure_widths,
+    "settings": figure_settings,
+}
+"""The figures that train nothing: of the theory, and the released settings beside the recipes'."""
 
-GENERALISATION = "generalisation"
-"""Longer sequences and other chains, which the paper describes in no figure."""
+GENERALISATION, REGRESSION = "generalisation", "regression"
+"""Longer sequences and other chains, and the flow beside a transformer, which the paper describes in no figure."""
+
+OTHERS: dict[str, Callable[..., Result]] = {
+    GENERALISATION: figure_generalisation,
+    REGRESSION: lambda folder, setting, seeds, **how: figure_regression(folder, seeds, **how),
+}
 
 COSTS: dict[str, dict[str, str]] = {
     "small": {
         **dict.fromkeys(("1", "6", "7", "8", "9", "13", "14", "16", "17", "B"), "two minutes"),
-        **dict.fromkeys(("2", "5", "11", "15"), "five minutes"),
+        **dict.fromkeys(("2", "5", "11", "15", REGRESSION), "five minutes"),
         **dict.fromkeys(("3", "4L", "4R", "12", "18", "19", "heads", "blocks", GENERALISATION), "ten minutes"),
     },
     "paper": {
         **dict.fromkeys(("6", "7", "13", "14", "B"), "ten minutes"),
         **dict.fromkeys(("16", "17"), "a quarter of an hour"),
         **dict.fromkeys(("1", "4L", "4R", "15"), "half an hour"),
+        REGRESSION: "five minutes",
         **dict.fromkeys(("2", "3", "5", "8", "9", "11", "blocks"), "one to two hours"),
         **dict.fromkeys(("12", "18", "19", GENERALISATION), "many hours"),
     },
@@ -50,7 +64,7 @@ def make(
 
     Args:
         figure: one of FIGURES, or of FLOWS: "10", or "theorems", Proposition 1 and Theorems 1, 3, 4; "4l" is "4L"; or
-            "generalisation".
+            "generalisation" or "regression".
         folder: where the runs go, which the figures of a setting share; None takes runs/incremental/SETTING.
         setting: "small" or "paper".
         seeds: of everything; None takes those of `recipes.seeds_of`.
@@ -63,7 +77,7 @@ def make(
         ValueError: there is no such figure or setting, a figure without such a transformer is asked for with `block`,
             or a run folder belongs to another recipe.
     """
-    known = {name.lower(): name for name in (*FIGURES, *FLOWS, GENERALISATION)}
+    known = {name.lower(): name for name in (*FIGURES, *FLOWS, *OTHERS)}
     if figure.lower() not in known:
         raise ValueError(f"there is no figure {figure} here; there are {', '.join(known.values())}")
     figure, folder = known[figure.lower()], folder or Path("runs/incremental") / setting
@@ -73,9 +87,9 @@ def make(
         say_cost(figure, "seconds" if figure in FLOWS else COSTS.get(setting, {}).get(figure))
     if figure in FLOWS:
         result = FLOWS[figure]()
-    elif figure == GENERALISATION:
+    elif figure in OTHERS:
         chosen = range(3) if seeds is None else seeds
-        result = figure_generalisation(folder, setting, chosen, workers=workers, progress=progress)
+        result = OTHERS[figure](folder, setting, chosen, workers=workers, progress=progress)
     else:
         how: Any = {"restricted": restricted, "block": block, "workers": workers, "progress": progress}
         summary = run_figure(figure, folder, setting, seeds, **how)

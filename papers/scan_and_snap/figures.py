@@ -6,6 +6,7 @@ from typing import Any
 
 from stagewise.papers.published import Result, say_cost, show
 from stagewise.papers.scan_and_snap import _synthetic as experiment
+from stagewise.papers.scan_and_snap._orders import figure_orders
 from stagewise.papers.scan_and_snap._syn_medium_figures import figure_6, figure_recall
 from stagewise.papers.scan_and_snap._syn_small_figures import figure_4, figure_5
 from stagewise.papers.scan_and_snap._theory_figures import figure_3, figure_8, figure_9, figure_theorems
@@ -13,7 +14,7 @@ from stagewise.papers.scan_and_snap._tokens import figure_tokens
 from stagewise.papers.scan_and_snap.figure_7 import figure_7
 from stagewise.papers.scan_and_snap.figure_10 import figure_10
 
-FIGURES = ("3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "theorems", "tokens")
+FIGURES = ("3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "theorems", "tokens", "orders")
 
 _SEEDED = {"5": 1, "6": 2, "7": 1, "10": 1, "11": 2, "12": 2}
 """The least number of seeds of the figures that take any."""
@@ -25,7 +26,7 @@ _STEPS = {"small": 300, "paper": 1500}
 """Minibatches of figure 7: three minutes of one core a seed, or fifteen."""
 
 COSTS = {
-    **dict.fromkeys(("3", "4", "5", "8", "9", "theorems"), "seconds"),
+    **dict.fromkeys(("3", "4", "5", "8", "9", "theorems", "orders"), "seconds"),
     **dict.fromkeys(("6", "11", "12", "tokens"), "a minute"),
     **dict.fromkeys(("7", "10"), "ten minutes"),
 }
@@ -50,9 +51,11 @@ def draw(
 
     Args:
         figure: one of FIGURES: "3" to "12", or "theorems" for Theorems 1 to 4, Lemmas 1 and 2, Remark 1, or
-            "tokens" for Corollaries 1 and 2, priors and the size of the data.
+            "tokens" for Corollaries 1 and 2, priors and the size of the data, or "orders" for the constants of Theorem
+            1 and for Assumption 2.
         folder: where to write: `figure-N.png`, `.svg` and `.csv`, and the tables of the figure.
-        seeds: how many, for figures 5 (20 by default), 6, 11, 12 (10), 7 (3) and 10 (3, or 5 at the paper's size).
+        seeds: how many, for figures 5 (20 by default), 6, 11, 12 (10), 7 (3), 10 (3, or 5 at the paper's
+            size).
         fresh: figures 6, 11 and 12 with new seeds in place of the published ones.
         data: the folder of text of figures 7 and 10; see `WikiText`.
         steps: minibatches of figures 7 and 10 in place of the setting's.
@@ -85,6 +88,7 @@ def draw(
         "12": lambda: figure_recall(folder, (5, 10), seeds=chosen, published=not fresh, progress=progress),
         "theorems": figure_theorems,
         "tokens": figure_tokens,
+        "orders": figure_orders,
     }
     result = makers[figure]()
     show(result, folder / f"figure-{figure}")

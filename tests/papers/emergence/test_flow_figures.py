@@ -40,6 +40,13 @@ def test_the_loss_is_sharpest_at_the_drop() -> None:
     assert float(ours(figure_8, "largest eigenvalue at the end")) == pytest.approx(1 / 64, rel=0.03)
 
 
+def test_weights_come_to_the_equilibrium_of_their_attention() -> None:
+    shares = [float(ours(figure_8, f"w over its equilibrium at {n}")) for n in ("1 pl", "1.1", "1.5", "twice")]
+    assert shares[0] < 0.7
+    assert shares[-1] == pytest.approx(1, abs=2e-3)
+    assert float(ours(figure_8, "equilibrium by its formula")) == pytest.approx(1, abs=1e-6)
+
+
 def test_the_special_vector_shortens_the_plateau_as_the_linearised_flow_says() -> None:
     numbers = figure_10(REQUEST).numbers
     rows = numbers[numbers["quantity"].str.startswith("speed-up")]

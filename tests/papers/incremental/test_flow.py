@@ -5,6 +5,7 @@ import pytest
 
 from stagewise.papers.incremental._flow import (
     NOISES,
+    _sampled_descent,
     competitive_rows,
     figure_10,
     figure_theorems,
@@ -51,12 +52,25 @@ def test_the_closer_heads_start_the_later_they_part() -> None:
     assert np.isfinite(times).all()
 
 
-def test_the_sampled_regression_has_the_loss_of_the_tensor() -> None:
-    (row,) = sampled_rows()
-    lo, hi = (float(end) for end in row["interval"].strip("[]").split(", "))
-    assert lo <= 1.001
-    assert hi >= 0.999
-    assert hi - lo < 0.04
+def test_the_sampled_regression_has_the_loss_of_the_tensor_and_its_descent_with_noise_too() -> None:
+    rows = sampled_rows()
+    assert len(rows) == 3
+    for row in rows:
+        lo, hi = (float(end) for end in row["interval"].strip("[]").split(", "))
+        assert lo <= 1.001
+        assert hi >= 0.999
+        assert hi - lo < 0.04
+
+
+def test_without_noise_the_mean_descent_of_one_sample_of_each_input_is_the_flows() -> None:
+    """Inputs e_p at one position and feature each, over all of them, are white: the mean is exact."""
+    theory, d = TensorFactorisation(n_positions=4), 2
+    features = np.linalg.qr(np.random.default_rng(1).standard_normal((d * d, 3)))[0].T.reshape(3, d, d)
+    state = np.random.default_rng(2).standard_normal(theory.initial_state().shape)
+    heads = theory.heads(state)
+    inputs = np.sqrt(4 * d) * np.eye(4 * d).reshape(4 * d, 4, d)
+    errors = np.einsum("kp,koi,npi->no", theory.residual(heads), features, inputs)
+    np.testing.assert_allclose(_sampled_descent(heads, features, inputs, errors).mean(0), theory.velocity(state))
 
 
 def test_heads_that_start_equal_end_at_the_competitive_fixed_point() -> None:
