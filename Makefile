@@ -1,5 +1,6 @@
+# make induction: when two layers learn to copy, the first block of the README.
 # make demo: train, probe every checkpoint, find the stages, write the report.   make test: the tests.
-# Both set up .venv first; a second call re-uses it.
+# All set up .venv first; a second call re-uses it.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 READY := .venv/.ready
@@ -21,7 +22,10 @@ NUMERICAL_TESTS := $(wildcard $(addprefix tests/, papers/theory models probes me
 	test_attention.py test_init.py test_intervention.py test_loss.py test_training*.py \
 	papers/incremental/test_flow.py)) stagewise
 
-.PHONY: demo test test-tl4 test-floors test-processors slow golden bench torture calibrate answers records series papers prose findings check format docs release
+.PHONY: induction demo test test-tl4 test-floors test-processors slow golden bench torture calibrate answers records series papers prose findings check format docs release
+induction: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/python examples/induction_heads.py
+
 demo: $(READY)
 	$(BIN)/stagewise run markov --workers 2
 

@@ -32,11 +32,11 @@ from stagewise.probes.default_probes import Probes, chosen_probes
 from stagewise.reporting import Analysis, write_batch
 from stagewise.reporting.attention_view import write_example
 from stagewise.reporting.page import report
-from stagewise.saved_findings import familiarity_in, load_stages
+from stagewise.saved_findings import alarms_in, familiarity_in, load_stages
 from stagewise.table import KEYS, VALUES, head_label
 from stagewise.task import Batch
 from stagewise.tasks import RepeatedTokens
-from stagewise.words import count
+from stagewise.words import alarms_in_words, count
 
 _Log = Callable[[dict[str, float]], Any]
 """A function that takes numbers by name: `trainer.log` of transformers' Trainer, `wandb.log`."""
@@ -237,6 +237,11 @@ class Recorder:
         """Find the stages so far; None as `load_stages`."""
         self.save()
         return load_stages(self.folder)
+
+    def alarms(self, expected: Mapping[str, int] | None = None) -> list[str]:
+        """Return what asks for a person so far, in words: see `findings.alarms.alarms_of`."""
+        self.save()
+        return alarms_in_words(alarms_in(self.folder, expected))
 
     def report(self) -> Analysis:
         """Find the stages so far and write report.html into the folder."""

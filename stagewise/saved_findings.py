@@ -3,6 +3,7 @@
 import concurrent.futures
 import os
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -11,6 +12,7 @@ import pandas as pd
 from stagewise.checkpoints import TableFile, causes_of, is_intact, read_json
 from stagewise.checkpoints.run_folder import ANALYSIS, read_record, remove_leftovers, table_file, write_json
 from stagewise.findings import OUTPUTS, PATTERNS, digest, has_patterns, names_of
+from stagewise.findings.alarms import Alarm, alarms_of
 from stagewise.findings.batch_familiarity import LOSSES, BatchFamiliarity, familiarity_of_run
 from stagewise.findings.lineage import Lineage, find_lineage
 from stagewise.findings.replicates import Replicates
@@ -25,7 +27,7 @@ STAGES, LINEAGE = "tables/stages.json", "tables/lineage.json"
 REPLICATES = "replicates.json"
 """Where the findings over seeds are, in the folder of a report on several runs."""
 
-VERSION = 11
+VERSION = 10
 """Version of what is found in a table: raise it with every change of statistics or findings that changes a result.
 
 Findings that another version saved are found anew. `make golden` refuses to write changed findings under one number.
@@ -153,6 +155,12 @@ def load_findings(
     future = None if executor is None else executor.submit(load_lineage, file)
     stages = load_stages(file, executor=executor)
     return stages, load_lineage(file) if future is None else future.result()
+
+
+def alarms_in(folder: Path, expected: Mapping[str, int] | None = None) -> list[Alarm]:
+    """Return the alarms of a measured folder so far: see `findings.alarms.alarms_of`."""
+    file = table_file(folder)
+    return alarms_of(file.read(evidence(file.outline)), load_stages(folder), expected)
 
 
 def familiarity_in(folder: Path) -> BatchFamiliarity | None:

@@ -188,8 +188,8 @@ def test_the_page_of_probes_names_the_default_ones() -> None:
     assert named == catalogue & set(re.findall(r"probes\.(\w+)\(", inspect.getsource(default_probes)))
 
 
-def test_the_gallery_has_every_figure_that_a_command_makes() -> None:
-    page = (ROOT / "docs" / "gallery.md").read_text(encoding="utf8")
+def test_the_page_of_papers_has_every_figure_that_a_command_makes() -> None:
+    page = (ROOT / "docs" / "paper-figures.md").read_text(encoding="utf8")
     incremental = [*recipes.FIGURES, *FLOWS, *OTHERS]
     made = {"incremental": incremental, "emergence": emergence.FIGURES, "scan-and-snap": snap.FIGURES}
     for paper, figures in made.items():

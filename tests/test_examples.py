@@ -51,6 +51,12 @@ def test_the_markov_examples_draw_their_figures_of_one_run(tmp_path: Path, monke
         monkeypatch.setattr("stagewise.analysis.report", lambda folder, **_: folder / "report.html")  # once is enough
 
 
+def test_induction_heads_are_recorded_and_drawn(tmp_path: Path) -> None:
+    figure = example("induction_heads")(tmp_path / "run", steps=30)
+    assert figure.read_bytes().startswith(b"\x89PNG")
+    assert open_series(tmp_path / "run").steps == (0, 10, 20, 30)
+
+
 @pytest.mark.slow  # four to seven small runs
 @pytest.mark.parametrize("given", [False, True])
 def test_the_heads_that_stages_need_are_drawn(given: bool, tmp_path: Path) -> None:

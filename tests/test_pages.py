@@ -10,6 +10,7 @@ import importlib.util
 import json
 import math
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
@@ -53,6 +54,9 @@ SMALL = {
     "cause certify": ["--from", "16", "--dry-run"],
 }
 """Command, or command and task -> options that make it small; those of the page stay."""
+
+EXAMPLES = {"examples/induction_heads.py": {"steps": 40}}
+"""Example -> arguments of its `main` that make it small."""
 
 LATE = "late"
 """The run with a transition, in the place of the pages."""
@@ -176,6 +180,9 @@ def call(words: list[str]) -> None:
         assert result.exit_code == 0, f"{shlex.join(words)}: {result.output}"
     elif program == "make":
         subprocess.run(["make", "--dry-run", *rest], cwd=ROOT, check=True, capture_output=True)
+    elif rest[:1] and rest[0] in EXAMPLES:
+        folder = Path("runs", Path(rest[0]).stem.replace("_", "-"))
+        runpy.run_path(str(ROOT / rest[0]))["main"](folder, **EXAMPLES[rest[0]])
     elif program.endswith("python"):
         assert importlib.util.find_spec(rest[1]) if rest[0] == "-m" else any((ROOT / word).exists() for word in rest)
     else:

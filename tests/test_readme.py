@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+import runpy
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
@@ -51,6 +52,27 @@ def test_the_python_example_runs_as_it_stands_and_prints_three_stages(
     others = table[table["probe"] != "KLToReference"]
     stages = find_stages(pd.concat([kl, others], ignore_index=True))
     assert str(stages).splitlines() == [line.replace("A*_1", "after 1") for line in lines]
+
+
+@pytest.mark.docs
+def test_the_first_block_prints_the_line_that_stands_under_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Other processors round other sums, after which another head of layer 1 may be first."""
+    text, makefile = README.read_text(encoding="utf8"), (ROOT / "Makefile").read_text(encoding="utf8")
+    fences = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    (target,) = re.findall(r"^make (\w+)", next(code for language, code in fences if language == "bash"))
+    (example,) = re.findall(rf"^{target}: .*\n\t.*\$\(BIN\)/python (.*)$", makefile, re.MULTILINE)
+    assert f"`python {example}`" in text
+    monkeypatch.chdir(tmp_path)
+    picture = runpy.run_path(str(ROOT / example))["main"](tmp_path / "run")
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    said = capsys.readouterr().out.splitlines()[0]
+    expected = next(code for language, code in fences if not language).splitlines()[0]
+    assert re.sub(r"L1H\d|\d+", "#", said) == re.sub(r"L1H\d|\d+", "#", expected)
+    lo, hi = map(int, re.findall(r"\[(\d+), (\d+)\]", expected)[0])
+    (half,) = map(int, re.findall(r"Half-way at step (\d+)", said))
+    assert lo <= half <= hi
 
 
 PRINTED = 0.01

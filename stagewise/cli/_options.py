@@ -310,6 +310,14 @@ def read_causes(texts: Sequence[str] | None) -> dict[str, int | tuple[int, int]]
     return causes
 
 
+def read_expected(texts: Sequence[str] | None) -> dict[str, int]:
+    """Return the steps by which events are expected, from texts as "induction=2000"."""
+    matches = {text: re.fullmatch(r"(.+)=(\d+)", text) for text in texts or ()}
+    if wrong := [text for text, match in matches.items() if match is None]:
+        raise ValueError(f'--expect takes EVENT=STEP, as "induction=2000"; got {wrong[0]!r}')
+    return {match[1]: int(match[2]) for match in matches.values() if match}
+
+
 def read_names(text: str | None) -> tuple[str, ...]:
     """Return the names of a list; none of no list."""
     return () if text is None else tuple(name.strip() for name in text.split(","))

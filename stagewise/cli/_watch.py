@@ -1,20 +1,25 @@
 """`stagewise watch`: a training followed while it writes its checkpoints or its log."""
 
 import contextlib
+import json
 import re
 import sys
+import urllib.request
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from time import sleep
+from time import monotonic, sleep
 from typing import Annotated, NamedTuple
 
-from typer import Option
+from typer import Exit, Option
 
 from stagewise.cli import _options as options
 from stagewise.cli._commands import one_thread
 from stagewise.cli._names import check_probes
 from stagewise.cli._sources import each_run, measure_each, opened_source
+
+ALARM = 3
+"""Status of a watch that an alarm ends."""
 
 
 class _Look(NamedTuple):
@@ -33,6 +38,15 @@ def watch(
     once: Annotated[bool, Option("--once", help="look once, for scripts")] = False,
     out: options.Out = None,
     step_column: options.StepsColumn = None,
+    alarm: Annotated[
+        bool, Option("--alarm", help=f"end with status {ALARM} at nan, a loss that rises, a head that dies")
+    ] = False,
+    expect: Annotated[
+        list[str] | None,
+        Option(help='with --alarm, an event and the step it must come by, as "induction=2000"; may be repeated'),
+    ] = None,
+    stall: Annotated[float | None, Option(help="with --alarm, seconds without a new step")] = None,
+    webhook: Annotated[str | None, Option(help="with --alarm, an address that gets the line as JSON by POST")] = None,
     data: options.DataOptions,
     measurement: options.Measurement,
 ) -> None:
@@ -41,8 +55,13 @@ def watch(
     New checkpoints are measured, new transitions told. The page loads itself again until the training ends. A file
     that is still being written is looked at again. An interrupted watch goes on where it was.
     """
+    if not alarm and (expect or stall or webhook):
+        raise ValueError("--expect, --stall and --webhook are of --alarm: give it too")
+    if webhook is not None and not re.match("https?://", webhook):
+        raise ValueError(f"--webhook is an address, as http://127.0.0.1:8000/alarm; got {webhook!r}")
+    expected = options.read_expected(expect)
     check_probes((*(measurement.only or ()), *(measurement.without or ())))  # which no later look would mend
-    last, told, waited = -1, "", ""
+    last, told, waited, since = -1, "", "", monotonic()
     noted = set[str]()
     while True:
         try:
@@ -57,10 +76,37 @@ def watch(
         else:
             ended = look.last >= (look.end if until is None else until)
             if look.last > last:
-                last, told = look.last, _tell(look, told, None if ended or once else every)
+                last, told, since = look.last, _tell(look, told, None if ended or once else every), monotonic()
+                if alarm:
+                    _alarm(source, _alarms(look.folder, expected), webhook)
             if ended or once:
                 return
+        if alarm and stall is not None and monotonic() - since > stall:
+            _alarm(source, [f"no new step for {stall:g} seconds, the last one is {last}"], webhook)
         sleep(every)
+
+
+def _alarms(folder: Path, expected: Mapping[str, int]) -> list[str]:
+    from stagewise.saved_findings import alarms_in
+    from stagewise.words import alarms_in_words
+
+    return alarms_in_words(alarms_in(folder, expected))
+
+
+def _alarm(source: str, lines: Sequence[str], webhook: str | None) -> None:
+    """Print the alarms, if there are any, send them, and end."""
+    if not lines:
+        return
+    for line in lines:
+        print(f"alarm: {line}", flush=True)
+    if webhook is not None:
+        body = json.dumps({"source": source, "alarms": lines, "text": f"{source}: {'; '.join(lines)}"}).encode()
+        request = urllib.request.Request(webhook, body, {"Content-Type": "application/json"})
+        try:
+            urllib.request.urlopen(request, timeout=30).close()
+        except (OSError, ValueError) as reason:
+            print(f"{webhook} did not take the alarm: {reason}", file=sys.stderr)
+    raise Exit(ALARM)
 
 
 @contextlib.contextmanager

@@ -13,6 +13,7 @@ from stagewise.findings._frames import typed
 from stagewise.findings.onsets import models_of
 from stagewise.findings.scores import Curve, of_whole_model
 from stagewise.statistics import OnsetVerdict, crossing_step, noise, running_median, signals, turning_point
+from stagewise.table import Role
 
 EPISODES = {
     **{"kind": "str", "probe": "str", "quantity": "str", "beside": "str"},
@@ -48,6 +49,9 @@ LAGS = 3.0
 TRAIN = {"train", "training", "trl"}
 HELD_OUT = {"val", "valid", "validation", "test", "eval", "dev", "held", "heldout", "holdout", "tel"}
 """Words in the names of curves by which the data tell apart that a model is trained on, and those that it is not."""
+
+LOSSES = {"loss", "nll", "ppl", "perplexity"}
+"""Words in the names of losses."""
 
 LEVELS = {
     **{"stage": "int64", "probe": "str", "quantity": "str"},
@@ -188,7 +192,7 @@ def _words(name: str) -> set[str]:
 
 def _of_held_out(train: Curve | None, held_out: Curve) -> Iterator[dict[str, Any]]:
     if held_out.can_be_judged and (train is None or train.can_be_judged):
-        yield from _overfitting(train, held_out)
+        yield from overfitting(train, held_out)
         yield from _grokking(train, held_out) if train else ()
 
 
@@ -198,7 +202,13 @@ def _is_loss(curve: Curve) -> bool:
     return bool(words & HELD_OUT) and (curve.log or "loss" in words)
 
 
-def _overfitting(train: Curve | None, held_out: Curve) -> Iterator[dict[str, Any]]:
+def is_training_loss(curve: Curve) -> bool:
+    """Whether a curve is a loss by its name or its role, and not by its name on held-out data."""
+    words, roles = _words(curve.quantity), (Role.LOSS, Role.SQUARED_ERROR)
+    return not words & HELD_OUT and (bool(words & LOSSES) or curve.declared.role in roles)
+
+
+def overfitting(train: Curve | None, held_out: Curve) -> Iterator[dict[str, Any]]:
     """Yield that a held-out loss turns up while the training loss goes on falling, if there is one."""
     if train and "down" not in (held_out.declared.progress, train.declared.progress):
         return

@@ -1,3 +1,4 @@
+from ._alarms import alarms_in_words as alarms_in_words
 from ._answer import answer as answer
 from ._answer import each_transition as each_transition
 from ._answer import headline as headline

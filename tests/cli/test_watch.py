@@ -8,8 +8,10 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import urllib.request
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -223,3 +225,83 @@ def test_in_a_browser_the_page_follows_a_training_to_its_end(training: str, tmp_
     assert len(shown) > 1
     assert f"step {last}" in shown[-1][1]
     assert re.sub(r"^step \d+: ", "", told).split(". ")[0] in shown[-1][1]
+
+
+@pytest.fixture
+def webhook() -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """An address on this machine, and what was posted to it."""
+    posted = list[dict[str, Any]]()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            posted.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/alarm", posted
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def logged(rows: int, loss: np.ndarray) -> None:
+    pd.DataFrame({"step": np.arange(0, 2000, 20), "loss": loss}).iloc[:rows].to_csv("log.csv", index=False)
+
+
+def test_an_alarm_ends_the_watch_with_its_status_a_line_and_a_post(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, webhook: tuple[str, list[dict[str, Any]]]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    address, posted = webhook
+    steps = np.arange(0, 2000, 20)
+    loss = 1 + 3 * (1 + steps / 50.0) ** -0.7 + 0.01 * np.random.default_rng(0).standard_normal(len(steps))
+    loss[steps >= 1200] = np.nan
+    logged(50, loss)
+    monkeypatch.setattr("stagewise.cli._watch.sleep", lambda _: logged(70, loss))
+    result = CliRunner().invoke(app, ["watch", "log.csv", "--alarm", "--webhook", address, "--quiet"])
+    assert result.exit_code == 3, result.output
+    line = "loss is not finite from step 1200 on"
+    assert result.output.splitlines()[-1] == f"alarm: {line}"
+    assert posted == [{"source": "log.csv", "alarms": [line], "text": f"log.csv: {line}"}]
+    assert CliRunner().invoke(app, ["watch", "log.csv", "--once", "--quiet"]).exit_code == 0
+
+
+def test_an_event_that_does_not_come_and_a_training_that_stops_are_alarms(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    logged(100, 1 + 3 * (1 + np.arange(0, 2000, 20) / 50.0) ** -0.7)
+    monkeypatch.setattr("stagewise.cli._watch.sleep", lambda _: None)
+    clock = iter(range(0, 1000, 50))
+    monkeypatch.setattr("stagewise.cli._watch.monotonic", lambda: next(clock))
+    ask = functools.partial(CliRunner().invoke, app)
+    result = ask(
+        ["watch", "log.csv", "--alarm", "--expect", "induction=1500", "--quiet", "--webhook", "http://[::1]:9/"]
+    )
+    assert (result.exit_code, "alarm: no onset of induction by step 1500" in result.output) == (3, True)
+    assert "http://[::1]:9/ did not take the alarm" in result.output
+    result = ask(["watch", "log.csv", "--alarm", "--stall", "120", "--quiet"])
+    assert (result.exit_code, result.output.splitlines()[-1]) == (
+        3,
+        "alarm: no new step for 120 seconds, the last one is 1980",
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (["--stall", "3"], "are of --alarm: give it too"),
+        (["--alarm", "--expect", "induction"], '--expect takes EVENT=STEP, as "induction=2000"'),
+        (["--alarm", "--webhook", "file:///etc/passwd"], "--webhook is an address"),
+    ],
+)
+def test_options_of_an_alarm_are_refused_before_the_first_look(options: list[str], reason: str) -> None:
+    result = CliRunner().invoke(app, ["watch", "nowhere", *options])
+    assert result.exit_code == 2
+    assert reason in " ".join(result.output.split())
