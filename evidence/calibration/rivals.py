@@ -42,7 +42,7 @@ def levels(u: np.ndarray, curve: np.ndarray) -> Times:
         left = sum(((part - part.mean()) ** 2).sum() for part in np.split(curve, ends + 1))
         return float(n * np.log(left / n + 1e-12) + 2 * len(ends) * np.log(n))
 
-    ends = min((best_levels(curve, number)[0].astype(int) for number in range(MOST + 1)), key=cost)
+    ends = min((np.zeros(0, int), *(gaps for gaps, _ in best_levels(curve, MOST))), key=cost)
     return np.stack([(u[ends] + u[ends + 1]) / 2, u[ends], u[ends + 1]], axis=1)
 
 

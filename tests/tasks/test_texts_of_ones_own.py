@@ -154,7 +154,7 @@ def test_without_a_tokenizer_it_says_what_was_looked_for(checkpoints: Path, text
     assert code == 2
     assert f"no tokenizer: {tmp_path} holds no tokenizer.json. Give a tokenizer.json, a folder" in printed
     code, printed = call("measure", checkpoints, "--tokenizer", tmp_path, "--out", out)
-    assert (code, "was given without a text: give a text too" in printed) == (2, True)
+    assert (code, "was given without a text or pairs: give one too" in printed) == (2, True)
     assert not out.exists()
 
 

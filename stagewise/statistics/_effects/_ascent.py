@@ -1,7 +1,7 @@
 """Coordinate ascent over the effects of many fits at once: each the posterior of one shape, given the others.
 
 Wang, Sarkar, Carbonetto and Stephens (2020), JRSS-B 82, 1273: iterative Bayesian stepwise selection. Here the noise is
-correlated (curves and atoms are whitened), changes share a prior of their widths, and their sizes may be alike.
+correlated, changes share a prior of their widths, and their sizes may be alike.
 """
 
 import dataclasses
@@ -11,12 +11,6 @@ from scipy.special import gammaln
 
 from stagewise.statistics._effects._fits import Fits, Problem, by_parts
 
-SETTLED = 0.02
-"""Nats by which a sweep must raise the evidence of some fit to be followed by another."""
-
-SMALLEST = 0.05
-"""Least prior deviation of the sizes of changes."""
-
 
 def ascended(problem: Problem, fits: Fits, sweeps: int) -> Fits:
     """Return fits after some sweeps over their effects."""
@@ -24,20 +18,21 @@ def ascended(problem: Problem, fits: Fits, sweeps: int) -> Fits:
 
 
 class _Ascent:
-    """Fits, whitened: `parts` are the products of the atoms with each effect's mean, `total` their sum."""
+    """Fits: `parts` are the products of the atoms with each effect's mean, `total` their sum."""
 
     def __init__(self, problem: Problem, fits: Fits) -> None:
         s, of, atoms = problem.settings, problem.covariances, problem.atoms
         self.problem, self.fits, self.s, self.of, self.few = problem, fits, s, of, fits.changes
         self.effects = fits.shape.shape[1]
         columns, curves = atoms.columns[fits.atoms], problem.curves[fits.curve][:, None]
-        within = of.inverse(fits.setting, curves)
-        self.own, self.along = (within * curves).sum((1, 2)), np.matmul(within, columns.transpose(0, 2, 1))[:, 0]
-        self.products = of.products(fits.setting, columns)
+        pairs = zip(fits.setting.tolist(), fits.atoms, strict=True)
+        within = np.stack([of.within(atoms.columns, setting)[0][chosen] for setting, chosen in pairs])
+        self.own, self.along = of.products(fits.setting, curves)[:, 0, 0], _product(within, curves[:, 0])
+        self.products = within @ columns.transpose(0, 2, 1)
         self.norms = np.diagonal(self.products, axis1=1, axis2=2)
         is_change, prior = fits.atoms >= atoms.first_change, atoms.prior[fits.atoms]
         self.prior = [np.where(here, prior, -np.inf) for here in (~is_change, is_change)]
-        self.family, self.reach = atoms.of_family[fits.atoms], problem.reach[fits.curve]
+        self.family, self.reach = atoms.of_family[fits.atoms].astype(float), problem.reach[fits.curve]
         self.shape, self.size = fits.shape.copy(), fits.size.copy()
         self.parts = [_product(self.products, mean) for mean in (self.shape * self.size).transpose(1, 0, 2)]
         self.total = np.sum(self.parts, axis=0)
@@ -48,19 +43,15 @@ class _Ascent:
 
     def run(self, sweeps: int) -> Fits:
         """Return the fits after some sweeps."""
-        evidence = np.zeros(len(self.fits))
         for _ in range(sweeps):
             prepared = [self._prepared(np.zeros_like(self.mean), self.reach, self.prior[0])]
             if self.few:
                 prepared.append(self._prepared(self.mean, self.variance, self.prior[1]))
             for e in range(self.effects):
                 self._update(e, *prepared[e < self.few])
-            rest = self._set_noise(self.spread.sum(1))
-            before, evidence = evidence, self._evidence(rest)
+            evidence = self._evidence(self._set_noise(self.spread.sum(1)))
             free = (self.squares[:, : self.few].sum(1) + self.s.size**2) / (self.few + 1)
-            self._set_prior(free.clip(SMALLEST**2, 1))
-            if np.all(np.abs(evidence - before) < SETTLED):
-                break
+            self._set_prior(np.minimum(free, 1))
         return dataclasses.replace(
             self.fits, shape=self.shape, size=self.size, variance=self.variance, noise=self.noise, evidence=evidence,
             gains=self.gains,

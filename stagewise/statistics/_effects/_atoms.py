@@ -4,6 +4,8 @@ import dataclasses
 import enum
 import functools
 import itertools
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,9 +14,6 @@ from stagewise.statistics._effects._settings import EffectSettings
 
 PARTS = np.array(c.PARTS)
 """The parts of the way whose times are told, as an array."""
-
-AT_ONCE = 0.6
-"""Part of its change that a gradual shape makes within the first gap, at most."""
 
 OVERLAP = 1.15
 """Width of the cell to which a place is known over the distance of places: a time at the border of two cells is in the
@@ -63,56 +62,37 @@ class Atoms:
         return np.flatnonzero(self.family == 0)
 
 
-class _Rows:
-    """Atoms in the making."""
+class _Row(NamedTuple):
+    """An atom in the making: its weight is its prior beside others of its family, or of its kind."""
 
-    def __init__(self, number: int) -> None:
-        self.rows: list[tuple[np.ndarray, Kind, int, np.ndarray, np.ndarray, float]] = []
-        self.number = number
-
-    def add(
-        self, values: np.ndarray, kind: Kind, weight: float = 1.0, family: int = -1,
-        times: np.ndarray | None = None, cell: np.ndarray | None = None,
-    ) -> None:  # fmt: skip
-        """Add one, in units of its change; a shape that changes by nothing is left out."""
-        change = float(np.ptp(values))
-        if kind in (Kind.CHANGE, Kind.GRADUAL):
-            if change < 1e-3:
-                return
-            # What is nearly done by the second checkpoint cannot be told from a jump within the first gap.
-            if kind == Kind.GRADUAL and abs(values[1] - values[0]) > AT_ONCE * change:
-                return
-            values = values / change
-        self.rows.append(
-            (
-                values,
-                kind,
-                family,
-                np.full(3, np.nan) if times is None else times,
-                np.zeros(3) if cell is None else cell,
-                weight,
-            )
-        )
+    values: np.ndarray
+    kind: Kind
+    weight: float = 1.0
+    family: int = -1
+    times: np.ndarray = np.full(len(PARTS), np.nan)
+    cell: np.ndarray = np.zeros(len(PARTS))
 
 
 @functools.lru_cache(maxsize=8)
 def atoms_of(steps: tuple[float, ...], settings: EffectSettings) -> Atoms:
     """Return the atoms of a run's checkpoints."""
     t = np.asarray(steps)
-    rows = _Rows(len(t))
-    rows.add(np.zeros(len(t)), Kind.NONE)
-    _add_excursions(rows, settings)
-    _add_gradual(rows, t, settings)
-    others = len(rows.rows)
-    _add_changes(rows, np.log1p(t), settings)
-    values, kinds, families, times, cells, weights = zip(*rows.rows, strict=True)
-    kind, family, prior = np.array(kinds), np.array(families), np.array(weights)
-    groups = [family == number for number in np.unique(family[others:])]
-    groups += [kind == each for each in (Kind.NONE, Kind.GRADUAL, Kind.EXCURSION)]
+    # What is nearly done by the second checkpoint cannot be told from a jump within the first gap.
+    gradual = [one for one in _gradual(t, settings) if abs(one.values[1] - one.values[0]) <= settings.at_once]
+    none = [_Row(np.zeros(len(t)), Kind.NONE), *_excursions(len(t), settings), *gradual]
+    rows = [*none, *_changes(np.log1p(t), settings)]
+    values, kinds, weights, families, times, cells = map(np.array, zip(*rows, strict=True))
+    groups = [families == number for number in np.unique(families[len(none) :])]
+    groups += [kinds == each for each in (Kind.NONE, Kind.GRADUAL, Kind.EXCURSION)]
     shares = [1.0] * (len(groups) - 3) + [*settings.shares]
     for group, share in zip(groups, shares, strict=True):
-        prior[group] = np.log(share * prior[group] / prior[group].sum())
-    return Atoms(np.array(values), kind, family, np.array(times), np.array(cells), prior, others)
+        weights[group] = np.log(share * weights[group] / weights[group].sum())
+    return Atoms(values, kinds, families, times, cells, weights, len(none))
+
+
+def scaled(values: np.ndarray) -> np.ndarray:
+    """Return a shape in units of what it changes over the checkpoints."""
+    return np.asarray(values / np.ptp(values))
 
 
 def sigmoid(u: np.ndarray, middle: np.ndarray | float, width: np.ndarray | float) -> np.ndarray:
@@ -120,34 +100,34 @@ def sigmoid(u: np.ndarray, middle: np.ndarray | float, width: np.ndarray | float
     return np.asarray(0.5 * (1 + np.tanh((u - middle) / (2 * width))))
 
 
-def _add_changes(rows: _Rows, u: np.ndarray, s: EffectSettings) -> None:
-    """Add a jump in every gap, sigmoids of a ladder of widths, and abrupt onsets with a tail."""
+def _changes(u: np.ndarray, s: EffectSettings) -> Iterator[_Row]:
+    """Yield a jump in every gap, sigmoids of a ladder of widths, and abrupt onsets with a tail."""
     gaps, middles, way = np.diff(u), (u[1:] + u[:-1]) / 2, np.log(PARTS / (1 - PARTS))
-    widths = s.widest * 0.5 ** (np.arange(s.narrower * s.octave + 1) / s.octave)
     for k, (gap, middle) in enumerate(zip(gaps, middles, strict=True)):
-        rows.add((np.arange(len(u)) > k).astype(float), Kind.CHANGE, 1.0, 0, np.full(3, middle), np.full(3, gap))
-        for number, width in enumerate(widths):
+        yield _Row((np.arange(len(u)) > k).astype(float), Kind.CHANGE, 1.0, 0, np.full(3, middle), np.full(3, gap))
+        for width in s.widths:
             cell = s.apart * width
             if width < s.narrowest * gap or _is_crowded(middles, k, gap, cell):
                 continue
             # A narrow one at a checkpoint has a value of its own there; between two, none has its half at one.
             places = [middle, u[k + 1]] if gap > cell and k < len(gaps) - 1 else [middle]
-            share = max(gap, cell) / len(places)
+            share, family = max(gap, cell) / len(places), 2 + int(np.log2(s.widths[0] / width) + 1e-9)
+            cell_of = OVERLAP * np.hypot(share, OF_WIDTH * width * way)
             for place in places:
-                if sigmoid(u[-1:], place, width) < s.cut:
-                    continue
-                cell_of = OVERLAP * np.hypot(share, OF_WIDTH * width * way)
-                family = 2 + number // s.octave
-                rows.add(sigmoid(u, place, width), Kind.CHANGE, share, family, place + width * way, cell_of)
-        for tail in s.tails if k >= s.begun else ():
+                if sigmoid(u[-1:], place, width) >= s.cut:
+                    yield _Row(
+                        scaled(sigmoid(u, place, width)), Kind.CHANGE, share, family, place + width * way, cell_of
+                    )
+        for tail in s.tails if k >= s.brief else ():
             cell, since = s.apart / 4 / tail, -np.log1p(-PARTS) / tail
             if _is_crowded(middles, k, gap, cell):
                 continue
             places = [u[k], middle] if gap > cell else [u[k]]
             share = max(gap, cell) / len(places)
+            cell_of = OVERLAP * np.hypot(share, OF_TAIL * since)
             for place in places:
                 onset = -np.expm1(-tail * np.clip(u - place, 0, None))
-                rows.add(onset, Kind.CHANGE, share / gap, 1, place + since, OVERLAP * np.hypot(share, OF_TAIL * since))
+                yield _Row(scaled(onset), Kind.CHANGE, share / gap, 1, place + since, cell_of)
 
 
 def _is_crowded(middles: np.ndarray, k: int, gap: float, cell: float) -> bool:
@@ -155,35 +135,36 @@ def _is_crowded(middles: np.ndarray, k: int, gap: float, cell: float) -> bool:
     return bool(gap < cell and k and int(middles[k] / cell) == int(middles[k - 1] / cell))
 
 
-def _add_excursions(rows: _Rows, s: EffectSettings) -> None:
-    """Add deviations of a few neighbouring checkpoints with others before and after, and of the last checkpoint."""
-    for start, length in itertools.product(range(1, rows.number), range(1, s.longest_excursion + 1)):
-        place = np.arange(rows.number)
-        if start + length < rows.number:
-            rows.add(((place >= start) & (place < start + length)).astype(float), Kind.EXCURSION)
+def _excursions(number: int, s: EffectSettings) -> Iterator[_Row]:
+    """Yield deviations of a few neighbouring checkpoints with others before and after, and of the last checkpoint."""
+    place = np.arange(number)
+    for start, length in itertools.product(range(1, number), range(1, s.brief + 1)):
+        if start + length < number:
+            yield _Row(((place >= start) & (place < start + length)).astype(float), Kind.EXCURSION)
     # One that begins at the last checkpoint may be of any length.
-    rows.add((np.arange(rows.number) == rows.number - 1).astype(float), Kind.EXCURSION, float(s.longest_excursion))
+    yield _Row((place == number - 1).astype(float), Kind.EXCURSION, float(s.brief))
 
 
-def _add_gradual(rows: _Rows, t: np.ndarray, s: EffectSettings) -> None:
-    """Add power laws, exponentials, logarithms and wide sigmoids: one family of each time scale."""
+def _gradual(t: np.ndarray, s: EffectSettings) -> Iterator[_Row]:
+    """Yield power laws, exponentials, logarithms and wide sigmoids: one family of each time scale."""
     since, u = t - t[0], np.log1p(t)
+    decays, growths = ([power for power in s.powers if power * sign > 0] for sign in (-1, 1))
     last, first = since[-1], max(since[1], since[-1] / 3000)
     for scale in _scales(first / 2, 2 * last, s.finer):
-        rows.add(np.exp(-since / scale), Kind.GRADUAL)
+        yield _Row(scaled(np.exp(-since / scale)), Kind.GRADUAL)
     for scale in _scales(max(1.0, first / 32), last, s.finer**2):
-        rows.add(np.log1p(since / scale), Kind.GRADUAL, 0.5)
-        for decay in s.decays:
-            rows.add((1 + since / scale) ** -decay, Kind.GRADUAL, 2 / len(s.decays))
-    for power in s.powers:
-        rows.add((since / last) ** power, Kind.GRADUAL)
-    for width in s.gradual:
+        yield _Row(scaled(np.log1p(since / scale)), Kind.GRADUAL, 0.5)
+        for power in decays:
+            yield _Row(scaled((1 + since / scale) ** power), Kind.GRADUAL, 2 / len(decays))
+    for power in growths:
+        yield _Row((since / last) ** power, Kind.GRADUAL)
+    for width in s.widths[0] * 2 ** (np.arange(1, 4) / 2):
         for middle in np.arange(u[0] + width, u[-1], width):
-            rows.add(sigmoid(u, middle, width), Kind.GRADUAL, 0.5)
+            yield _Row(scaled(sigmoid(u, middle, width)), Kind.GRADUAL, 0.5)
     for duration in s.slow:
         for start in np.arange(-duration / 2, 1 - duration / 2 + 1e-9, duration / 4):
             part = ((since / last - start) / duration).clip(0, 1)
-            rows.add((1 - np.cos(np.pi * part)) / 2, Kind.GRADUAL, 0.5)
+            yield _Row(scaled((1 - np.cos(np.pi * part)) / 2), Kind.GRADUAL, 0.5)
 
 
 def _scales(first: float, last: float, ratio: float) -> np.ndarray:

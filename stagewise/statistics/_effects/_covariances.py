@@ -8,15 +8,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stagewise.statistics._effects._noises import Correlated, Given
 from stagewise.statistics._effects._settings import EffectSettings
 
 NEGLIGIBLE = 1e-9
 """Eigenvalue of a smooth process below which it is left out: at the largest ratio a thousandth of the noise."""
 
-
-FINER, LONE = 0.5, 3
-"""Part of the third largest gap so far below which a gap between checkpoints is finer than the schedule."""
+KEPT = 64
+"""Settings whose products with all shapes are kept: some megabytes each."""
 
 
 class Setting(NamedTuple):
@@ -38,51 +36,69 @@ class Setting(NamedTuple):
 class Covariances:
     """All settings: each the inverse of a noise, less what its smooth process, offset and known columns explain.
 
-    That is W'W - Z'Z: W whitens the noise `of` the setting, Z is what is `explained`, [setting, rank, step]. `surprise`
-    is half of the log determinant, less the log prior; `freedom` the degrees that are left. Where errors are given, the
-    scale of the covariance is known, and `scaled` is false.
+    That is N - Z'Z: N is one of the `inverses` of the covariances of `noises`, [noise, step, step], that `of` the
+    setting; Z is what is `explained`, [setting, rank, step]. `surprise` is half of the log determinant, less the log
+    prior; `freedom` the degrees that are left. Where errors are given, the scale of the covariance is known, and
+    `scaled` is false; else noise is AR(1), and its inverse has three diagonals.
     """
 
     settings: tuple[Setting, ...]
-    noises: Correlated | Given
+    noises: np.ndarray
+    inverses: np.ndarray
     of: np.ndarray
     explained: np.ndarray
     surprise: np.ndarray
     freedom: int
     scaled: bool
-    _norms: dict[int, np.ndarray] = dataclasses.field(default_factory=dict, repr=False, compare=False)
+    _inverses: dict[int, np.ndarray] = dataclasses.field(default_factory=dict, repr=False, compare=False)
+    _within: dict[int, tuple[np.ndarray, np.ndarray]] = dataclasses.field(
+        default_factory=dict, repr=False, compare=False
+    )
+
+    def inverse(self, setting: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """Return values times the inverse of the covariance of each one's setting: [fit, value, step]."""
+        return np.stack([each @ self._inverse(one) for one, each in zip(setting.tolist(), values, strict=True)])
 
     def products(self, setting: np.ndarray, values: np.ndarray) -> np.ndarray:
         """Return the products of values with one another, each fit's under its setting: [fit, value, value]."""
-        white, along = self.noises.white(self.of[setting], values), self._along(setting, values)
-        return np.asarray(white @ white.transpose(0, 2, 1) - along @ along.transpose(0, 2, 1))
+        return np.asarray(self.inverse(setting, values) @ values.transpose(0, 2, 1))
 
     def all_products(self, values: np.ndarray) -> np.ndarray:
         """Return the products of values with one another under all settings: [setting, fit, value, value]."""
         along = np.tensordot(self.explained, values, (2, 2)).transpose(0, 2, 3, 1)
-        return np.asarray(self.noises.products(values)[self.of] - along @ along.transpose(0, 1, 3, 2))
+        return np.asarray(self._under_noises(values)[self.of] - along @ along.transpose(0, 1, 3, 2))
 
-    def inverse(self, setting: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """Return values times the inverse of the covariance of each one's setting: [fit, value, step]."""
-        of = self.of[setting]
-        whole = self.noises.back(of, self.noises.white(of, values))
-        return np.asarray(whole - self._along(setting, values) @ self.explained[setting])
+    def within(self, columns: np.ndarray, setting: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return columns, always the same ones, times the inverse of a setting, and their squared lengths under it."""
+        if setting not in self._within:
+            if len(self._within) >= KEPT:
+                self._within.clear()
+            rows = columns @ self._inverse(setting)
+            self._within[setting] = rows, (rows * columns).sum(1)
+        return self._within[setting]
 
-    def norms(self, columns: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-        """Return the squared lengths of columns [column, step] under some settings: [chosen, column]."""
-        for setting in set(chosen.tolist()) - self._norms.keys():
-            white = self.noises.white(self.of[[setting]], columns[None])[0]
-            along = columns @ self.explained[setting].T
-            self._norms[setting] = np.square(white).sum(1) - np.square(along).sum(1)
-        return np.array([self._norms[setting] for setting in chosen.tolist()])
+    def noise(self, setting: int) -> np.ndarray:
+        """Return the covariance of the noise of a setting: [step, step]."""
+        return np.asarray(self.noises[self.of[setting]])
 
     def noise_in(self, residual: np.ndarray, setting: int) -> np.ndarray:
         """Return the noise that is expected in what the effects of a curve leave; the rest is the smooth process."""
-        within = self.inverse(np.array([setting]), residual[None, None])[0, 0]
-        return np.asarray(self.noises.covariance(int(self.of[setting])) @ within)
+        return np.asarray(residual @ self._inverse(setting) @ self.noise(setting))
 
-    def _along(self, setting: np.ndarray, values: np.ndarray) -> np.ndarray:
-        return np.asarray(values @ self.explained[setting].transpose(0, 2, 1))
+    def _inverse(self, setting: int) -> np.ndarray:
+        if setting not in self._inverses:
+            explained = self.explained[setting]
+            self._inverses[setting] = self.inverses[self.of[setting]] - explained.T @ explained
+        return self._inverses[setting]
+
+    def _under_noises(self, values: np.ndarray) -> np.ndarray:
+        """Return the products of values with one another under all noises: [noise, fit, value, value]."""
+        if not self.scaled:
+            return np.asarray(values @ self.inverses[:, None] @ values.transpose(0, 2, 1))
+        own, beside = (np.diagonal(self.inverses, off, 1, 2) for off in (0, 1))
+        both, next_to = values[:, :, None] * values[:, None], values[:, :, None, 1:] * values[:, None, :, :-1]
+        crossed = np.tensordot(beside, next_to, (1, 3))
+        return np.asarray(np.tensordot(own, both, (1, 3)) + crossed + np.swapaxes(crossed, 2, 3))
 
 
 @functools.lru_cache(maxsize=8)
@@ -98,20 +114,21 @@ def covariances_of(
     shared = np.stack([np.ones(len(t)), *((t >= step).astype(float) for step in known)])
     kinds = _noises(s, given=errors is not None)
     scale, noises = _noises_on(t, [one for one, _ in kinds], errors, relative, s)
+    inverses, halves = np.linalg.inv(noises), np.linalg.slogdet(noises)[1] / 2
     processes = [(in_steps, length, scale * root) for in_steps, length, root in _processes(t, s)]
     settings, of, surprise, explained = list[Setting](), list[int](), list[float](), list[np.ndarray]()
     for place, root, several, prior in _by_process(kinds, processes, s):
         ratios = [one.ratio for one in several]
-        for one, (rows, half) in zip(several, _explained(noises, place, root, ratios, shared), strict=True):
+        for one, (rows, half) in zip(several, _explained(inverses[place], root, ratios, shared), strict=True):
             settings.append(one)
             of.append(place)
             explained.append(rows)
-            surprise.append(half - prior)
+            surprise.append(halves[place] + half - prior)
     padded = np.zeros((len(settings), max(map(len, explained)), len(t)))
     for rows, each in zip(padded, explained, strict=True):
         rows[: len(each)] = each
-    freedom = len(t) - len(shared)
-    return Covariances(tuple(settings), noises, np.array(of), padded, np.array(surprise), freedom, errors is None)
+    freedom, free = len(t) - len(shared), errors is None
+    return Covariances(tuple(settings), noises, inverses, np.array(of), padded, np.array(surprise), freedom, free)
 
 
 def _by_process(
@@ -131,26 +148,28 @@ def _by_process(
 def _noises_on(
     t: np.ndarray, kinds: list[Setting], errors: tuple[float, ...] | None, relative: tuple[float, ...] | None,
     s: EffectSettings,
-) -> tuple[float, Correlated | Given]:  # fmt: skip
-    """Return the deviation of a noise of variance one, and the noises."""
-    correlations = np.array([one.correlation for one in kinds])[:, None] ** _distances(t, relative)
-    correlations[:, 0] = 0
+) -> tuple[float, np.ndarray]:  # fmt: skip
+    """Return the deviation of a noise of variance one, and the covariances of noises: [noise, step, step]."""
+    way = np.cumsum(_distances(t, relative, s.brief))
+    faded = np.array([one.correlation for one in kinds])[:, None, None] ** np.abs(way[:, None] - way)
     if errors is None:
-        level = np.array([_level(one, len(t), s) for one in kinds])
-        return 1.0, Correlated.of(correlations, level * (1.0 if relative is None else np.asarray(relative)))
+        level = np.array([_level(one, len(t), s) for one in kinds]) * (
+            1.0 if relative is None else np.asarray(relative)
+        )
+        return 1.0, faded * level[:, None] * level[..., None]
     variances = np.square(errors)
-    scale = float(np.sqrt(variances.mean()))
-    return scale, Given.of(variances, scale**2 * np.array([one.noise for one in kinds]), correlations)
+    further = variances.mean() * np.array([one.noise for one in kinds])
+    return float(np.sqrt(variances.mean())), np.diag(variances) + further[:, None, None] * faded
 
 
-def _distances(t: np.ndarray, relative: tuple[float, ...] | None) -> np.ndarray:
+def _distances(t: np.ndarray, relative: tuple[float, ...] | None, few: int) -> np.ndarray:
     """Return how far each checkpoint is from the one before, for noise: one, and a part of it where a stretch is finer
     than what lies before it. Log-spaced and linear schedules have gaps that do not shrink, averages have their own, and
     a lone gap or two, where checkpoints are missing, are no schedule.
     """
     gaps = np.diff(t, prepend=t[0] - (t[1] - t[0]))
-    usual = np.array([np.sort(gaps[: k + 1])[-min(LONE, k + 1)] for k in range(len(gaps))])
-    return np.where((gaps < FINER * usual) & (relative is None), gaps / usual, 1.0)
+    usual = np.array([np.sort(gaps[: k + 1])[-min(few, k + 1)] for k in range(len(gaps))])
+    return np.ones(len(t)) if relative else np.minimum(gaps / usual, 1)
 
 
 def _processes(t: np.ndarray, s: EffectSettings) -> list[tuple[bool, float, np.ndarray]]:
@@ -169,23 +188,20 @@ def _processes(t: np.ndarray, s: EffectSettings) -> list[tuple[bool, float, np.n
 
 
 def _explained(
-    noises: Correlated | Given, place: int, root: np.ndarray, ratios: Sequence[float], shared: np.ndarray
+    noise: np.ndarray, root: np.ndarray, ratios: Sequence[float], shared: np.ndarray
 ) -> Iterator[tuple[np.ndarray, float]]:
-    """Yield for each ratio of a process Z of it and of shared rows, whose variance is infinite, and half the log
-    determinant of the restricted likelihood.
+    """Yield for each ratio of a process beside the inverse of a noise Z of it and of shared rows, whose variance is
+    infinite, and half the log determinant that they add to the restricted likelihood.
     """
-    one = np.array([place])
-    white = noises.white(one, np.concatenate([root, shared])[None])[0]
-    whole, free = white[: len(root)], white[len(root) :]
-    of_one, vectors = np.linalg.eigh(whole @ whole.T)
+    whole, free = root @ noise, shared @ noise
+    of_one, vectors = np.linalg.eigh(whole @ root.T)
     for ratio in ratios:
         sizes = ratio * np.maximum(of_one, 0)
         process = (vectors * np.sqrt(ratio / (1 + sizes))).T @ whole
-        rest = free - free @ process.T @ process
-        factor = np.linalg.cholesky(rest @ free.T)
-        rows = noises.back(one, np.concatenate([process, np.linalg.solve(factor, rest)])[None])[0]
-        half = noises.log_deviations[place] + 0.5 * np.log1p(sizes).sum() + np.log(np.diagonal(factor)).sum()
-        yield rows, float(half)
+        rest = free - shared @ process.T @ process
+        factor = np.linalg.cholesky(rest @ shared.T)
+        rows = np.concatenate([process, np.linalg.solve(factor, rest)])
+        yield rows, float(0.5 * np.log1p(sizes).sum() + np.log(np.diagonal(factor)).sum())
 
 
 def _noises(s: EffectSettings, *, given: bool) -> list[tuple[Setting, float]]:

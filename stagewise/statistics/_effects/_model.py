@@ -172,8 +172,8 @@ def _quantiles(middle: np.ndarray, cell: np.ndarray, weight: np.ndarray) -> np.n
 
 def _visible(problem: Problem, fits: Fits, best: int) -> float:
     """Return the size, in units, of a jump whose log Bayes factor reaches the threshold at half of the places."""
-    s, atoms, setting = problem.settings, problem.atoms, fits.setting[[best]]
-    norms, noise = problem.covariances.norms(atoms.columns, setting)[0, atoms.jumps], float(fits.noise[best])
+    s, atoms, noise = problem.settings, problem.atoms, float(fits.noise[best])
+    norms = problem.covariances.within(atoms.columns, int(fits.setting[best]))[1][atoms.jumps]
     surprise = np.log(atoms.of_family.shape[1]) - atoms.prior[atoms.jumps]
     needed = s.threshold + surprise + 0.5 * np.log1p(norms * s.size**2 / noise)
     squares = 2 * noise / norms * needed * (1 + noise / (norms * s.size**2))

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from stagewise.statistics._effects._atoms import Atoms
-from stagewise.statistics._effects._fits import Fits, Problem, by_parts, joined
+from stagewise.statistics._effects._fits import Fits, Problem, by_parts
 
 HELD = 0.01
 """Posterior of an atom in some effect from which a screening keeps it."""
@@ -19,7 +19,7 @@ def screened(problem: Problem, fits: Fits) -> Fits:
 
 def _screened(problem: Problem, fits: Fits) -> Fits:
     of, atoms = problem.covariances, problem.atoms
-    norms, few = of.norms(atoms.columns, fits.setting), fits.changes
+    norms, few = np.stack([of.within(atoms.columns, one)[1] for one in fits.setting.tolist()]), fits.changes
     parts = np.matmul(fits.shape * fits.size, atoms.columns[fits.atoms])
     left = problem.curves[fits.curve][:, None] - parts.sum(1, keepdims=True) + parts
     within, rest = of.inverse(fits.setting, left), left - parts
@@ -62,11 +62,11 @@ def _moved(values: np.ndarray, before: np.ndarray, after: np.ndarray, number: in
 
 
 def suited(problem: Problem, fits: Fits, top: int) -> Fits:
-    """Return fits under the settings that suit their effects best, [fit times top]."""
+    """Return fits under the settings that suit their effects best, so many of each in turn."""
 
     def under_best(part: Fits) -> Fits:
         best = np.argsort(-_evidence(problem, part), axis=0)[:top]
-        return joined([part.take(slice(None), setting=setting) for setting in best])
+        return part.take(np.repeat(np.arange(len(part)), len(best)), setting=best.T.ravel())
 
     return by_parts(under_best, fits)
 
@@ -109,30 +109,29 @@ def leading(fits: Fits, number: int) -> np.ndarray:
     return np.asarray(order[rank < number])
 
 
-def evidence_of(fits: Fits) -> float:
-    """Return the evidence of one curve's fits, over their settings."""
-    best: dict[int, float] = {}
-    for setting, value in zip(fits.setting.tolist(), fits.evidence.tolist(), strict=True):
-        best[setting] = max(best.get(setting, -np.inf), value)
-    return float(logsumexp(list(best.values())))
+def evidence_of(fits: Fits, group: np.ndarray, number: int) -> np.ndarray:
+    """Return the evidence of each of so many groups of fits, over its settings: [group]; none is without any."""
+    best = np.full((number, fits.setting.max(initial=0) + 1), -np.inf)
+    np.maximum.at(best, (group, fits.setting), fits.evidence)
+    return np.asarray(logsumexp(best, axis=1))
 
 
-def levels(curve: np.ndarray, number: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the gaps and sizes of the jumps of the closest curve of so many jumps between levels."""
+def levels(curve: np.ndarray, most: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return the gaps and sizes of the jumps of the closest curve of one jump between levels, of two, and so on."""
     y = np.asarray(curve, float)
     first, second = (np.concatenate([[0], np.cumsum(y**power)]) for power in (1, 2))
     count = np.arange(len(y) + 1)[None] - np.arange(len(y) + 1)[:, None]
     with np.errstate(divide="ignore", invalid="ignore"):
         cost = (second[None] - second[:, None]) - (first[None] - first[:, None]) ** 2 / count
     cost[count <= 0] = np.inf
-    best, back = cost[0], []
-    for _ in range(number):
+    best, back, result = cost[0], list[np.ndarray](), list[tuple[np.ndarray, np.ndarray]]()
+    for _ in range(most):
         whole = best[:, None] + cost
         back.append(whole.argmin(0))
         best = whole.min(0)
-    ends = [len(y)]
-    for choice in back[::-1]:
-        ends.append(int(choice[ends[-1]]))
-    cuts = np.array(ends[:0:-1])
-    means = [part.mean() for part in np.split(y, cuts)]
-    return cuts - 1, np.diff(means)
+        ends = [len(y)]
+        for choice in back[::-1]:
+            ends.append(int(choice[ends[-1]]))
+        cuts = np.array(ends[:0:-1])
+        result.append((cuts - 1, np.diff([part.mean() for part in np.split(y, cuts)])))
+    return result

@@ -22,8 +22,9 @@ PLAIN = (
 FEW = 2
 """Of these, those for one change, which the fits of two lead to; jumps between levels begin under the first."""
 
-CLEAR = 2.0
-"""Log Bayes factor of a jump beside the others, from which it may be a step of a staircase."""
+BEHIND = 20.0
+"""Nats, under white noise alone, by which levels of three jumps or more may be behind two changes to be followed:
+planted staircases are 19 ahead, curves without a change mostly 12 to 30 behind; at 10 a slow fall was missed."""
 
 
 class Selection(NamedTuple):
@@ -35,37 +36,45 @@ class Selection(NamedTuple):
 
 
 def selected(problem: Problem) -> list[Selection]:
-    """Return each curve's selection."""
-    by_number = _followed(problem)
-    curves = range(len(problem.curves))
-    of = [
-        {number: fits.take(fits.curve == c) for number, fits in by_number.items() if (fits.curve == c).any()}
-        for c in curves
-    ]
-    return [_chosen(problem, each) for each in of]
+    """Return each curve's selection: the number of changes of most evidence, less the threshold for any, then without
+    the weakest one as long as that brings less than the threshold beside the others.
+    """
+    by_number, s, curves = _followed(problem), problem.settings, len(problem.curves)
+    evidence = np.stack([evidence_of(by_number[k], by_number[k].curve, curves) for k in range(len(by_number))], axis=1)
+    number = (evidence - s.threshold * (np.arange(evidence.shape[1]) > 0)).argmax(1)
+    fewer, result = list[Fits](), dict[int, tuple[Fits, np.ndarray]]()
+    for changes in range(evidence.shape[1] - 1, -1, -1):
+        followed = by_number[changes]
+        fits = joined([followed.take(number[followed.curve] == changes), *fewer])
+        fewer, here = [], np.unique(fits.curve)
+        if not changes or not len(here):
+            result |= {c: (fits.take(fits.curve == c), np.zeros(0)) for c in here.tolist()}
+            continue
+        fits = _tested(problem, fits.take(leading(fits, 1)))
+        best, whole = fits.take(leading(fits, 1)), evidence_of(fits, fits.curve, curves)[here]
+        evidence[here, changes] = np.maximum(evidence[here, changes], whole)
+        without = [best.without(np.full(len(here), effect)) for effect in range(changes)]
+        if changes == 1:
+            none = by_number[0].take(leading(by_number[0], 1))
+            without.append(none.take(np.isin(none.curve, here)))
+        each, others = len(here) * changes, _tested(problem, joined(without))
+        group = np.arange(len(others)) // s.settings % each
+        bayes = whole - evidence_of(others, group, each).reshape(changes, -1)
+        for i, (c, weakest) in enumerate(zip(here.tolist(), bayes.argmin(0), strict=True)):
+            if bayes[weakest, i] >= s.threshold:
+                result[c] = fits.take(fits.curve == c), bayes[:, i]
+            else:
+                fewer.append(others.take(group == weakest * len(here) + i))
+    known_of = [{k: float(v) for k, v in enumerate(each) if np.isfinite(v)} for each in evidence]
+    return [Selection(*result[c], each) for c, each in enumerate(known_of)]
 
 
 def _followed(problem: Problem) -> dict[int, Fits]:
     """Return fits of every number of changes: from starts, and from those of one more without the weakest."""
-    s, number = problem.settings, len(problem.curves)
-    plain = _places(problem)
-    every, most = np.arange(number), min(s.most, max(1, problem.curves.shape[1] // s.each))
-    seeds = {k: _settled(problem, _seeded(problem, *_pairs(every, plain[:1]), k), 1) for k in range(2, most + 1)}
-    # Staircases: where three jumps or more between levels each say something beside the others.
-    clear = [fits.curve[fits.gains[:, :changes].min(1) > CLEAR] for changes, fits in seeds.items() if changes > 2]
-    stairs = np.unique(np.concatenate([*clear, every[:0]]))
+    starts = _starts(problem)
     result, children = dict[int, Fits](), list[Fits]()
-    for changes in range(most, -1, -1):
-        several = changes > 2
-        starts = [seeds[changes]] if changes in seeds else []
-        if several:
-            starts = [_settled(problem, each.take(np.isin(each.curve, stairs))) for each in starts]
-        else:
-            settings = plain[:FEW] if changes == 1 else plain
-            starts.append(_settled(problem, blank(problem, *_pairs(every, settings), changes)))
-        fits = joined([*starts, *children])
-        if not len(fits):
-            continue
+    for changes in range(max(starts), -1, -1):
+        fits = joined([starts[changes], *children])
         pool = joined([fits, _around(problem, fits.take(leading(fits, 1)))])
         if changes > 1:
             best = pool.take(leading(pool, 1))
@@ -75,8 +84,22 @@ def _followed(problem: Problem) -> dict[int, Fits]:
     return result
 
 
-def _pairs(curves: np.ndarray, settings: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    return np.repeat(curves, len(settings)), np.tile(settings, len(curves))
+def _starts(problem: Problem) -> dict[int, Fits]:
+    """Return fits of each number of changes from nothing, and from levels: of three and more those of staircases."""
+    s, plain, every = problem.settings, _places(problem), np.arange(len(problem.curves))
+    most = min(s.most, max(1, problem.curves.shape[1] // s.each))
+    seeds = _seeded(problem, int(plain[0]), most)
+    starts, best = dict[int, Fits](), np.full(len(every), -np.inf)
+    for changes in range(min(most, 2) + 1):
+        settings = plain[:FEW] if changes == 1 else plain
+        fits = _settled(
+            problem, blank(problem, np.repeat(every, len(settings)), np.tile(settings, len(every)), changes)
+        )
+        starts[changes] = joined([seeds.pop(changes), fits]) if changes in seeds else fits
+        alike = starts[changes].take(starts[changes].setting == plain[0])
+        np.maximum.at(best, alike.curve, alike.evidence)
+    near = {k: fits.take(fits.evidence > best[fits.curve] - BEHIND) for k, fits in seeds.items()}
+    return starts | {k: _settled(problem, fits) for k, fits in near.items()}
 
 
 def _settled(problem: Problem, fits: Fits, rounds: int = 2) -> Fits:
@@ -92,15 +115,18 @@ def _places(problem: Problem) -> np.ndarray:
     return np.array([settings.index(one) for one in chosen])
 
 
-def _seeded(problem: Problem, curve: np.ndarray, setting: np.ndarray, changes: int) -> Fits:
-    """Return fits that begin with the jumps of the closest curve of levels."""
-    fits = blank(problem, curve, setting, changes)
-    for c in np.unique(curve):
-        gaps, sizes = levels(problem.curves[c], changes)
-        for effect, (gap, size) in enumerate(zip(gaps, sizes, strict=True)):
-            fits.atoms[curve == c, effect] = problem.atoms.jumps[gap]
-            fits.shape[curve == c, effect, effect], fits.size[curve == c, effect, effect] = 1, size
-    return fits
+def _seeded(problem: Problem, setting: int, most: int) -> dict[int, Fits]:
+    """Return fits of each number of changes that begin with the jumps of the closest curve of levels."""
+    every, closest = np.arange(len(problem.curves)), [levels(curve, most) for curve in problem.curves]
+    seeds = dict[int, Fits]()
+    for changes in range(2, most + 1):
+        fits, effects = blank(problem, every, np.full(len(every), setting), changes), np.arange(changes)
+        for c, of in enumerate(closest):
+            gaps, sizes = of[changes - 1]
+            fits.atoms[c, effects] = problem.atoms.jumps[gaps]
+            fits.shape[c, effects, effects], fits.size[c, effects, effects] = 1, sizes
+        seeds[changes] = _settled(problem, fits, 1)
+    return seeds
 
 
 def _around(problem: Problem, fits: Fits) -> Fits:
@@ -114,27 +140,6 @@ def _reduced(problem: Problem, fits: Fits) -> list[Fits]:
     order = np.argsort(best.gains[:, : best.changes], axis=1)
     parts = [best.without(order[:, k]) for k in range(min(2, best.changes))]
     return [ascended(problem, screened(problem, joined(parts)), FIRST)]
-
-
-def _chosen(problem: Problem, by_number: dict[int, Fits]) -> Selection:
-    """Return the number of changes of most evidence, less the threshold for any, once each of them is tested."""
-    s = problem.settings
-    evidence = {number: evidence_of(fits) for number, fits in by_number.items()}
-    number = max(evidence, key=lambda each: evidence[each] - s.threshold * (each > 0))
-    fits = by_number[number]
-    while number:
-        fits = _tested(problem, fits.take(leading(fits, 1)))
-        evidence[number] = max(evidence[number], evidence_of(fits))
-        best = fits.take(leading(fits, 1))
-        others = [_tested(problem, best.without(np.array([effect]))) for effect in range(number)]
-        if number == 1:
-            others = [joined([*others, _tested(problem, by_number[0].take(leading(by_number[0], 1)))])]
-        values = np.array([evidence_of(each) for each in others])
-        bayes = evidence_of(fits) - values
-        if bayes.min() >= s.threshold:
-            return Selection(fits, bayes, evidence)
-        fits, number = others[int(bayes.argmin())], number - 1
-    return Selection(fits, np.zeros(0), evidence)
 
 
 def _tested(problem: Problem, fits: Fits) -> Fits:

@@ -2,6 +2,8 @@
 
 import dataclasses
 
+import numpy as np
+
 
 @dataclasses.dataclass(frozen=True)
 class EffectSettings:
@@ -27,14 +29,10 @@ class EffectSettings:
     others: int = 2
     """Gradual shapes or excursions beside them."""
 
-    widest: float = 0.56
-    """Width of the widest sigmoid that is a change: one decade from 10 to 90 %, 0.52, is; an exponential is none."""
-
-    narrower: int = 5
-    """Octaves of narrower widths: down to 0.0175 e-folds, below the gaps of 100 checkpoints."""
-
-    octave: int = 2
-    """Widths to an octave; twice as many follow a change of hundreds of deviations, at a tenth more time."""
+    widths: tuple[float, ...] = tuple(0.56 * 0.5 ** (np.arange(11) / 2))
+    """Widths of sigmoids that are changes: the widest takes a decade from 10 to 90 %, an exponential more; the
+    narrowest lies below the gaps of 100 checkpoints. Twice as many follow a change of hundreds of deviations, at a
+    tenth more time. The next three to the wider side, half an octave apart, are no change."""
 
     narrowest: float = 0.3
     """Part of a gap between checkpoints below which a sigmoid is a jump within the gap."""
@@ -45,26 +43,21 @@ class EffectSettings:
     tails: tuple[float, ...] = (16.0, 8.0, 4.0, 2.0, 1.0, 0.5)
     """Exponents of abrupt onsets that approach their level as a power of the step: those that are planted."""
 
-    begun: int = 3
-    """Checkpoints, at least, before an abrupt onset with a tail: from the start on it is a power law."""
-
     cut: float = 0.75
     """Part of a change that is made by the end of the run, at least."""
 
-    longest_excursion: int = 3
-    """Checkpoints of the longest excursion: a longer one is a change and its return."""
+    brief: int = 3
+    """Checkpoints, at most, that are no level: an excursion, else it is a change and its return. As many lie before an
+    abrupt onset with a tail, which from the start on is a power law, and so many gaps make a spacing of checkpoints."""
 
-    gradual: tuple[float, ...] = (0.8, 1.2, 1.8)
-    """Widths of sigmoids that are no change, beside power laws and exponentials."""
+    at_once: float = 0.6
+    """Part of its change that a gradual shape makes within the first gap, at most."""
 
     slow: tuple[float, ...] = (1.0, 1.4)
     """Durations of halves of a cosine, in parts of the run, that are no change: schedules have that shape."""
 
-    powers: tuple[float, ...] = (0.3, 0.5, 0.7, 0.85, 1.0, 1.2, 1.5, 2.0, 3.0, 4.5)
-    """Exponents of growth as a power of the step: from a cube root to a parabola."""
-
-    decays: tuple[float, ...] = (0.3, 0.6, 1.0)
-    """Exponents of decay as a power of the step: the range of fitted scaling laws."""
+    powers: tuple[float, ...] = (-1.0, -0.6, -0.3, 0.3, 0.5, 0.7, 0.85, 1.0, 1.2, 1.5, 2.0, 3.0, 4.5)
+    """Exponents of powers of the step: of decay, the range of fitted scaling laws, and of growth, up to a parabola."""
 
     finer: float = 1.35
     """Ratio of the time scales of exponentials, from half the first gap to twice the run; a ratio of two leaves a
@@ -138,7 +131,8 @@ class EffectSettings:
 DEFAULT = EffectSettings()
 
 FINE = dataclasses.replace(
-    DEFAULT, octave=4, bends=True, smooth=0.5, correlations=((0.0, 0.4), (0.3, 0.2), (0.6, 0.2), (0.85, 0.2)),
+    DEFAULT, widths=tuple(0.56 * 0.5 ** (np.arange(21) / 4)), bends=True, smooth=0.5,
+    correlations=((0.0, 0.4), (0.3, 0.2), (0.6, 0.2), (0.85, 0.2)),
     checkpoints=240,
 )  # fmt: skip
 """For what is read off the curve without its noise, as a minimum: where it bends, and not only where it changes. What

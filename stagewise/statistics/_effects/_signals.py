@@ -86,7 +86,7 @@ def _moved(
     for part in 0.5 ** np.arange(ROUNDS):
         for e in np.flatnonzero((atoms.family[of.atoms] > 1).any(0)):
             places = place[:, [e]] + part * ways[:, 0] * cell[:, [e]]
-            widths = width[:, [e]] * 2 ** (part * ways[:, 1] / s.octave)
+            widths = width[:, [e]] * (s.widths[0] / s.widths[1]) ** (part * ways[:, 1])
             is_one = atoms.family[of.atoms[:, e]] > 1
             shapes = sigmoid(u, *(np.where(is_one[:, None], each, 1.0)[..., None] for each in (places, widths)))
             shapes = np.where(is_one[:, None, None], shapes / np.ptp(shapes, axis=2, keepdims=True), columns[:, [e]])
@@ -111,7 +111,7 @@ def _roots(problem: Problem, setting: np.ndarray) -> dict[int, np.ndarray]:
     """
     of, roots = problem.covariances, dict[int, np.ndarray]()
     for one in np.unique(setting).tolist():
-        own = of.noises.covariance(int(of.of[one]))
+        own = of.noise(one)
         spread, vectors = np.linalg.eigh(own - own @ of.inverse(np.array([one]), own[None])[0])
         roots[one] = (vectors * np.sqrt(spread.clip(min=0))) @ vectors.T
     return roots
@@ -132,9 +132,7 @@ def _sizes_and_noise(
     factor = np.linalg.inv(np.linalg.cholesky(precision))
     sizes = factor.T @ factor @ products[0, 0, 1:] + noise * generator.standard_normal((number, len(columns))) @ factor
     left = curve - sizes @ columns
-    expected = covariances.inverse(setting, left[None])[0] @ covariances.noises.covariance(
-        int(covariances.of[setting[0]])
-    )
+    expected = covariances.noise_in(left, int(setting[0]))
     brief = problem.atoms.kind[of.atoms[k]] == Kind.EXCURSION
     noises = expected + noise * generator.standard_normal((number, len(curve))) @ roots[int(setting[0])]
     return np.asarray(curve - noises - sizes[:, brief] @ columns[brief])

@@ -44,7 +44,7 @@ def test_priors_of_a_family_and_of_other_shapes_sum_to_one() -> None:
 
 def test_no_excursion_lasts_longer_than_it_may() -> None:
     lengths = (ATOMS.columns[ATOMS.kind == Kind.EXCURSION] != 0).sum(1)
-    assert set(lengths.tolist()) == set(range(1, S.longest_excursion + 1))
+    assert set(lengths.tolist()) == set(range(1, S.brief + 1))
 
 
 def test_changes_are_the_last() -> None:

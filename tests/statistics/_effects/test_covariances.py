@@ -29,8 +29,7 @@ def _covariance(of: Covariances, place: int) -> np.ndarray:
     along = t if setting.in_steps else np.log(t + t[1])
     x = np.abs(along[:, None] - along) / np.ptp(along) / (setting.length or 1)
     matern = (1 + np.sqrt(5) * x + 5 * x**2 / 3) * np.exp(-np.sqrt(5) * x)
-    noise = of.noises.covariance(int(of.of[place]))
-    return noise + scale * setting.ratio * np.asarray(matern if of is BENT else np.exp(-0.5 * x**2))
+    return of.noise(place) + scale * setting.ratio * np.asarray(matern if of is BENT else np.exp(-0.5 * x**2))
 
 
 @each_kind
@@ -62,14 +61,27 @@ def test_products_are_those_with_the_inverse(of: Covariances, shared: np.ndarray
         near = pytest.approx(expected, abs=1e-8 * np.abs(expected).max())
         assert of.products(setting, values) == near
         assert all_products[place] == near
-        norms = np.diagonal(expected, axis1=1, axis2=2)
-        assert of.norms(values[0], setting[:1])[0] == pytest.approx(norms[0], abs=1e-8 * norms.max())
     assert np.abs(of.inverse(np.array([0]), shared[None])).max() < 1e-6 * np.abs(expected).max()
 
 
+def test_columns_are_kept_times_the_inverse_with_their_lengths() -> None:
+    of, columns = dataclasses.replace(PLAIN, _within={}), np.random.default_rng(1).standard_normal((4, 30))
+    for place in (0, 7):
+        rows, norms = of.within(columns, place)
+        assert rows == pytest.approx(of.inverse(np.array([place]), columns[None])[0])
+        assert norms == pytest.approx(np.diag(of.products(np.array([place]), columns[None])[0]))
+
+
+def test_noise_has_its_level_and_fades_by_its_correlation() -> None:
+    place = PLAIN.settings.index(Setting(0.6, 1.6))
+    level = np.exp(1.6 * (np.linspace(0, 1, 30) - 0.5))
+    assert np.diag(PLAIN.noise(place)) == pytest.approx(level**2)
+    assert PLAIN.noise(place)[2, 5] == pytest.approx(0.6**3 * level[2] * level[5])
+
+
 def test_what_is_given_as_errors_is_the_variance_of_the_noise() -> None:
-    exact = int(GIVEN.of[GIVEN.settings.index(Setting(noise=0.0))])
-    assert np.diag(GIVEN.noises.covariance(exact)) == pytest.approx(np.square(ERRORS))
+    exact = GIVEN.settings.index(Setting(noise=0.0))
+    assert np.diag(GIVEN.noise(exact)) == pytest.approx(np.square(ERRORS))
 
 
 def test_all_that_effects_leave_is_noise_where_there_is_no_process() -> None:
@@ -84,17 +96,17 @@ def test_noise_fades_by_steps_where_a_stretch_is_finer_than_what_lies_before_it(
     even, finer = np.arange(0.0, 200.0, 10.0), np.arange(102.5, 140.0, 2.5)
     t = np.union1d(even, finer)
     of = covariances_of(tuple(t.tolist()), (), None, None, S)
-    covariance = of.noises.covariance(int(of.of[of.settings.index(Setting(0.6))]))
+    covariance = of.noise(of.settings.index(Setting(0.6)))
     at = {step: k for k, step in enumerate(t.tolist())}
     assert covariance[at[100.0], at[110.0]] == pytest.approx(0.6)
     assert covariance[at[100.0], at[102.5]] == pytest.approx(0.6**0.25)
     assert covariance[at[150.0], at[170.0]] == pytest.approx(0.6**2)
     log = covariances_of(tuple(np.geomspace(1, 1000, 12).tolist()), (), None, None, S)
-    assert log.noises.covariance(int(log.of[log.settings.index(Setting(0.6))]))[0, 4] == pytest.approx(0.6**4)
+    assert log.noise(log.settings.index(Setting(0.6)))[0, 4] == pytest.approx(0.6**4)
 
 
 def test_a_lone_gap_makes_no_later_stretch_finer() -> None:
     t = np.delete(np.arange(0.0, 300.0, 10.0), np.arange(8, 14))
     of = covariances_of(tuple(t.tolist()), (), None, None, S)
-    covariance = of.noises.covariance(int(of.of[of.settings.index(Setting(0.6))]))
+    covariance = of.noise(of.settings.index(Setting(0.6)))
     assert covariance[10, 12] == pytest.approx(0.6**2)
