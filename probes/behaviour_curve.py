@@ -37,7 +37,7 @@ class BehaviourCurve(AbstractProbe):
     """
 
     quantities = {
-        "difference": Quantity("logit difference of right and wrong answer", "nats", progress="up"),
+        "difference": Quantity("logit difference of right and wrong answer", "nats", progress="up", role="behaviour"),
         "accuracy": Quantity("accuracy of the pair", range=(0, 1), progress="up"),
         "probability": Quantity("probability of the right answer", range=(0, 1)),
         "rank": Quantity("rank of the right answer", range=(1, None)),

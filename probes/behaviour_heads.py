@@ -16,7 +16,7 @@ from stagewise.batch import END
 from stagewise.intervention import AttributePatches, Edit, Patch, PatchHead
 from stagewise.probe import AbstractProbe, Labels, Quantity, Reading, View
 from stagewise.probes.behaviour_curve import answered
-from stagewise.table import Head
+from stagewise.table import Head, Role
 
 ALL = "all positions"
 """The place of what is replaced at every position."""
@@ -74,11 +74,11 @@ class BehaviourHeads(AbstractProbe):
     """
 
     quantities = {
-        "effect": Quantity("effect of the head on the logit difference", "nats", progress="up"),
-        "direct": Quantity("direct effect of the head on the logit difference", "nats", progress="up"),
-        "estimated_effect": Quantity("estimated effect of the head on the logit difference", "nats", progress="up"),
+        "effect": Quantity("effect of the head", "nats", progress="up", role=Role.EFFECT),
+        "direct": Quantity("direct effect of the head", "nats", progress="up", role=Role.DIRECT_EFFECT),
+        "estimated_effect": Quantity("estimated effect of the head", "nats", progress="up", role=Role.EFFECT),
         "patched": Quantity("effect of the head, patched from another prompt", "nats"),
-        "ablated": Quantity("effect of the head, ablated", "nats"),
+        "ablated": Quantity("effect of the head, ablated", "nats", role=Role.ABLATED),
         "estimated": Quantity("estimated effect of the head, patched from another prompt", "nats"),
         "control": Quantity("effect of another head of the layer", "nats"),
     }

@@ -96,6 +96,18 @@ class Role(StrEnum):
     ALIGNMENT = "alignment of values"
     """Cosine of what a head's weights write with a feature, by layer, head and feature."""
 
+    BEHAVIOUR = "behaviour"
+    """Logit difference of right and wrong answers, nats: one number a checkpoint."""
+
+    EFFECT = "effect on the behaviour"
+    """What a head, patched from other prompts, is worth to it, by layer and head; nats."""
+
+    DIRECT_EFFECT = "direct effect on the behaviour"
+    """The part of that which the head writes itself."""
+
+    ABLATED = "ablated effect on the behaviour"
+    """The same of a head that is ablated, by kind."""
+
     COPYING = "copying"
     """How much a head's weights raise the logit of the token that it attends to, in [-1, 1], by layer and head."""
 
@@ -168,6 +180,11 @@ ROLES = {
     ("OffsetProfile", "peak"): Role.PEAK,
     ("OffsetProfile", "peak_offset"): Role.PEAK_OFFSET,
     ("ValueAlignment", "cosine"): Role.ALIGNMENT,
+    ("BehaviourCurve", "difference"): Role.BEHAVIOUR,
+    ("BehaviourHeads", "effect"): Role.EFFECT,
+    ("BehaviourHeads", "direct"): Role.DIRECT_EFFECT,
+    ("BehaviourHeads", "estimated_effect"): Role.EFFECT,
+    ("BehaviourHeads", "ablated"): Role.ABLATED,
     ("OVCopying", "copying"): Role.COPYING,
 }
 """Roles of the library's quantities, for tables that do not declare them: made by hand, or measured before roles."""

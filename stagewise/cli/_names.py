@@ -26,6 +26,7 @@ def kebab_case(name: str) -> str:
 TASKS = {
     "markov": "MarkovChain",
     "recall": "AssociativeRecall",
+    "ioi": "IndirectObjects",
     "wikitext": "WikiText",
     "repeated-tokens": "RepeatedTokens",
     "text": "Text",

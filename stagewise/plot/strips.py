@@ -64,6 +64,18 @@ def ablation_with_control(
     return figure
 
 
+def effects(table: pd.DataFrame, probe: str, quantity: str, stages: Stages | None = None) -> Axes:
+    """Draw a signed effect of each head at each step: red where it helps, blue where it hurts."""
+    rows = select(table, probe, quantity)
+    wide, largest = _by_head(rows), float(rows["value"].abs().max()) or 1.0
+    ax = step_axis.new_axes(None, 7.6, 1.1 + _rows_height(len(wide)))
+    mesh = cells(ax, wide, cmap="RdBu_r", vmin=-largest, vmax=largest)
+    ax.figure.colorbar(mesh, ax=ax, pad=0.02, label=quantity_of(table, probe, quantity).unit)
+    _finish_strip(ax, wide, stages)
+    ax.set_title(quantity_of(table, probe, quantity).label, loc="left", fontsize=9.5, pad=6 if stages is None else 18)
+    return ax
+
+
 def heads_over_training(table: pd.DataFrame, stages: Stages | None = None, ax: Axes | None = None) -> Axes:
     """Draw each head's attention at each step: the colour of its relation, the fuller the more it attends there.
 

@@ -9,8 +9,10 @@ from stagewise.checkpoints.findings import Audit
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.findings import Stages
 from stagewise.findings.batch_familiarity import BatchFamiliarity
+from stagewise.findings.behaviour import find_behaviour
 from stagewise.reporting._html import AbstractShown
 from stagewise.words import caution, qualified
+from stagewise.words.behaviour import behaviour as in_words
 from stagewise.words.stages import NO_STAGES
 
 ONE = "one checkpoint has no stages: the report says what its heads do"
@@ -40,5 +42,7 @@ class Analysis(AbstractShown):
     def __str__(self) -> str:
         none = ONE if len(self.series) == 1 else NO_STAGES
         stages = qualified(none if self.stages is None else str(self.stages), self.familiarity)
+        if (found := find_behaviour(self.table, None if self.stages is None else self.stages.onsets)) is not None:
+            stages = "\n".join([*in_words(found), stages])
         faults = "" if self.audit is None else f"{self.audit}\n"
         return f"{caution(self.familiarity)}{self.series}\n{faults}{stages}\nreport: {self.report}"

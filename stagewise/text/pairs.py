@@ -18,6 +18,9 @@ FORMATS = (
     "BLiMP's sentence_good and sentence_bad"
 )
 
+_SETS = Path(__file__).parent / "sets"
+"""Sets that come with the library, made for it."""
+
 _PROMPTS = ("prompt", "query", "question", "goal", "premise", "context", "ctx", "sentence")
 _LABELS = ("label", "gold", "answer", "target")
 _CHOICES = (("choice1", "choice2"), ("sol1", "sol2"), ("option1", "option2"), ("ending0", "ending1"))
@@ -37,6 +40,7 @@ class Pair:
         neutral: a prompt of as many tokens whose right answer is the same: the control of the corrupted one.
         places: label of a position -> its word, counted from 0 or from the end as -1, or the word itself, "John#2" for
             the second time that it comes.
+        joined: whether answers follow without a space, as the last digits of a year do.
         whole: whether answers are compared by their summed log-probability: continuations of several words, sentences.
     """
 
@@ -46,6 +50,7 @@ class Pair:
     corrupted: str | None = None
     neutral: str | None = None
     places: Mapping[str, int | str] = dataclasses.field(default_factory=dict)
+    joined: bool = False
     whole: bool = False
 
 
@@ -68,7 +73,8 @@ class EncodedPairs(NamedTuple):
 
 
 def read_pairs(source: str | Path | Iterable[Mapping[str, Any]]) -> list[Pair]:
-    """Read pairs from a file, or from rows in memory.
+    """Read pairs from a file, a set that comes with the library ("ioi", "greater-than", "agreement", "few-shot",
+    "ioi-small"), or from rows in memory.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -83,6 +89,8 @@ def read_pairs(source: str | Path | Iterable[Mapping[str, Any]]) -> list[Pair]:
 
 
 def _rows(path: Path) -> list[Mapping[str, Any]]:
+    if not path.exists() and (known := _SETS / f"{path}.csv").exists():
+        path = known
     if not path.exists():
         raise FileNotFoundError(f"there is no file of pairs {path}: give {FORMATS}")
     if path.is_dir():
@@ -118,11 +126,10 @@ def _pair(row: Any, name: str) -> Pair:
     if "arguments" in row and "target" in row:
         return _of_harness(row, name)
     if prompt is not None and "right" in row and "wrong" in row:
-        known = {"right", "wrong", "corrupted", "neutral", *_PROMPTS}
-        places = {each: value for each, value in row.items() if each not in known and each.isidentifier()}
         corrupted, neutral = (str(row[each]) if each in row else None for each in ("corrupted", "neutral"))
-        labels = {each: _place(value) for each, value in places.items() if each.isupper()}
-        return Pair(prompt, _several(row["right"]), _several(row["wrong"]), corrupted, neutral, labels)
+        labels = {each: _place(value) for each, value in row.items() if each.isupper()}
+        joined = str(row.get("joined", 0)).lower() in ("1", "true", "yes")
+        return Pair(prompt, _several(row["right"]), _several(row["wrong"]), corrupted, neutral, labels, joined)
     choices = row.get("choices", [str(row[each]) for pair in _CHOICES if pair[0] in row for each in pair])
     choices = choices.get("text", []) if isinstance(choices, Mapping) else choices
     label = next((row[each] for each in _LABELS if each in row), None)
@@ -188,7 +195,11 @@ def encode_pairs(
     summed = any(pair.whole for pair in pairs) if summed is None else summed
     start = [] if first is None else [first]
     spaced = any(each[:1].isspace() for pair in pairs for each in (*pair.right, *pair.wrong))
-    verbatim = spaced or any(pair.whole for pair in pairs) or not any(" " in pair.prompt.strip() for pair in pairs)
+    verbatim = (
+        spaced
+        or any(pair.whole or pair.joined for pair in pairs)
+        or not any(" " in pair.prompt.strip() for pair in pairs)
+    )
 
     def tokens(text: str, name: str) -> list[int]:
         found = encode(text)

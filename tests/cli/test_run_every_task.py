@@ -25,6 +25,7 @@ OWN = Path(__file__).parents[2] / "examples" / "own_task_and_probe.py"
 TINY: dict[str, list[str]] = {
     "markov": ["task.d_vocab=4", "task.spans=[1,1]", "task.length=4", "task.n_sequences=40"],
     "recall": ["task.n_pairs=3", "task.n_tokens=12"],
+    "ioi": ["task.n_names=6"],
     "sparse-regression": ["task.n_positions=6", "task.d=3"],
     "markov-regression": ["task.dim=3", "task.n_lags=7"],
     "sequence-classes": ["task.length=7"],

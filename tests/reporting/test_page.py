@@ -82,7 +82,7 @@ def sections_of(page: str) -> list[str]:
 
 
 def test_a_full_table_gives_every_section(page: str) -> None:
-    of_others = {"audit", "interventions"}
+    of_others = {"audit", "interventions", "behaviour"}
     probes = ["attention-entropy", "value-alignment", "copying", "loss-by-position", "ov-copying"]
     probes += ["effective-support", "logit-lens"]
     own = [f"probe-{number}-{name}" for number, name in enumerate(probes, start=1)]

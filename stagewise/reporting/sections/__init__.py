@@ -2,10 +2,11 @@
 
 from stagewise.entry_points import added
 from stagewise.reporting._section import Section
-from stagewise.reporting.sections import generic, heads, maps, record, stages
+from stagewise.reporting.sections import behaviour, generic, heads, maps, record, stages
 
 SECTIONS: tuple[Section, ...] = (
     record.AUDIT,
+    behaviour.BEHAVIOUR,
     stages.STAGES,
     maps.MAPS,
     maps.CHECKPOINTS,
