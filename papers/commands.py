@@ -16,8 +16,8 @@ def run_incremental(
     figure: Annotated[
         str | None,
         typer.Option(
-            help="the paper's 1 to 19, 4L, 4R, B; or heads, blocks, generalisation, regression, settings, theorems, "
-            "widths"
+            help="the paper's 1 to 19, 4L, 4R, B; or heads, blocks, draws, generalisation, regression, settings, "
+            "theorems, widths"
         ),
     ] = None,
     every: Annotated[
@@ -60,12 +60,12 @@ def run_incremental(
 
 
 def run_scan_and_snap(
-    figure: Annotated[str, typer.Option(help="the paper's figure: 3 to 12, or theorems, tokens, orders")] = "6",
+    figure: Annotated[str, typer.Option(help="the paper's figure: 3 to 12, or theorems, tokens, orders, ratio")] = "6",
     folder: Annotated[
         Path | None, typer.Option(help="where to write; runs/scan-and-snap/figure-N if not given")
     ] = None,
     setting: Annotated[str, typer.Option(help="7, 10: small, for minutes of a core, or paper")] = "small",
-    seeds: Annotated[int | None, typer.Option(help="number of seeds of figures 5, 6, 7, 10, 11 and 12")] = None,
+    seeds: Annotated[int | None, typer.Option(help="number of seeds of figures 5, 6, 7, 10, 11, 12, ratio")] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="6, 11, 12 with new seeds in place of the replay")] = False,
     data: Annotated[
         str | None, typer.Option(help="7, 10: folder of WikiText-2 or WikiText-103; the hub if not given")
@@ -142,8 +142,9 @@ def run_wikitext_repetition(
 
 def run_emergence(
     figure: Annotated[
-        int, typer.Option(help="1, 2, 6 to 10: the toy model; 3, 11 to 15: regression; 4, 5, 16, 17: recall")
-    ] = 1,
+        str,
+        typer.Option(help="1, 2, 6 to 10: the toy model; 3, 11 to 15: regression; 4, 5, 16, 17, values, heads: recall"),
+    ] = "1",
     setting: Setting = "small",
     folder: Annotated[Path, typer.Option(help="where runs and figures go; an interrupted sweep resumes")] = Path(
         "runs/emergence"
@@ -166,7 +167,8 @@ def run_emergence(
 
     axes, bar = read_axes(grid or []), not quiet
     try:
-        emergence.run(figure, setting, folder, grid=axes, budget=budget, workers=workers, progress=bar)
+        number = int(figure) if figure.isdigit() else figure
+        emergence.run(number, setting, folder, grid=axes, budget=budget, workers=workers, progress=bar)
     except RunsFailed as failed:
         raise ValueError(str(failed)) from failed
 

@@ -12,7 +12,7 @@ _SETTINGS = ("small", "paper")
 _NO_RUNS: dict[str, dict[str, tuple[int | float, ...]]] = {"small": {}, "paper": {}}
 """The grid of a figure of the flow alone, the same in both settings."""
 
-GRIDS: dict[int, dict[str, dict[str, tuple[int | float, ...]]]] = {
+GRIDS: dict[int | str, dict[str, dict[str, tuple[int | float, ...]]]] = {
     1: {
         "small": {"T": (16, 32, 64, 128), "d": (8, 16, 32), "seed": (0, 1, 2, 3, 4)},
         "paper": {"T": (64, 128, 256, 512), "d": (16, 32, 64), "seed": (0, 1, 2, 3, 4)},
@@ -87,6 +87,13 @@ GRIDS: dict[int, dict[str, dict[str, tuple[int | float, ...]]]] = {
         "small": {"N_pairs": (12,), "N_tokens": (64,), "seed": (0, 1, 2)},
         "paper": {"N_pairs": (32,), "N_tokens": (256,), "seed": (0,)},
     },
+    "values": {
+        "small": {"N_pairs": (12,), "N_tokens": (64,), "B": (4, 6), "seed": (0, 1, 2)},
+        "paper": {"N_pairs": (32,), "N_tokens": (256,), "B": (4, 8), "seed": (0,)},
+    },
+    "heads": {
+        setting: {"N_pairs": (8,), "N_tokens": (64,), "N_heads": (4,), "seed": (0, 1, 2)} for setting in _SETTINGS
+    },
 }
 """Grids of the runs that are trained, by figure and setting."""
 
@@ -117,7 +124,7 @@ class FigureRequest(NamedTuple):
 
 
 def axes_of(
-    figure: int, setting: str, given: Mapping[str, Sequence[int | float]]
+    figure: int | str, setting: str, given: Mapping[str, Sequence[int | float]]
 ) -> dict[str, tuple[int | float, ...]]:
     """Return the grid of a figure: the setting's, with the given axes in place of its own.
 

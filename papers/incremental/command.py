@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from stagewise.papers.incremental._draws import figure_draws
 from stagewise.papers.incremental._figures import draw, measured_runs
 from stagewise.papers.incremental._flow import figure_10, figure_theorems
 from stagewise.papers.incremental._generalisation import figure_generalisation
@@ -20,8 +21,9 @@ FLOWS: dict[str, Callable[[], Result]] = {
     "theorems": figure_theorems,
     "widths": figure_widths,
     "settings": figure_settings,
+    "draws": figure_draws,
 }
-"""The figures that train nothing: of the theory, and the released settings beside the recipes'."""
+"""The figures that train no transformer: of the theory, released settings, and levels over draws of the chain."""
 
 GENERALISATION, REGRESSION = "generalisation", "regression"
 """Longer sequences and other chains, and the flow beside a transformer, which the paper describes in no figure."""

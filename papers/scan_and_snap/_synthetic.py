@@ -102,22 +102,26 @@ def figure_5_runs(
     )
 
 
-def final_scores(n_queries: int, seed: int, published: bool = True) -> tuple[list[Rates], Float[Tensor, "run m m"]]:
-    """Train Syn-Medium at all 16 pairs of rates on one stream; return the pairs and Z after the last update.
+def final_scores(
+    n_queries: int, seed: int, published: bool = True, pairs: Sequence[Rates] | None = None
+) -> tuple[list[Rates], Float[Tensor, "run m m"]]:
+    """Train Syn-Medium at pairs of rates on one stream; return the pairs and Z after the last update.
 
     Args:
         n_queries: number of query tokens.
         seed: of the initial weights and the data.
         published: whether to replay the published run of that seed, or to draw both anew.
+        pairs: of rates; None takes the 16 of Figure 6.
     """
     task = syn_medium(n_queries)
     draw, m = published_stream(task, seed) if published else task.stream(seed), task.d_vocab
-    pairs = [Rates(y=ratio * eta_z, z=eta_z) for eta_z, ratio in itertools.product(ETA_Z, RATIOS)]
+    every = [Rates(y=ratio * eta_z, z=eta_z) for eta_z, ratio in itertools.product(ETA_Z, RATIOS)]
+    chosen = every if pairs is None else list(pairs)
     # A seed of the published range would start fresh runs from the published weights: they get their own.
     start = published_weights(task.d_vocab, seed if published else seed + 10_000)
-    initial = YZ(*(matrix.expand(len(pairs), -1, -1) for matrix in start))
-    *_, last = train_yz(initial, lambda step: count(draw(step, _BATCH), m), pairs, STEPS)
-    return pairs, last.weights.z
+    initial = YZ(*(matrix.expand(len(chosen), -1, -1) for matrix in start))
+    *_, last = train_yz(initial, lambda step: count(draw(step, _BATCH), m), chosen, STEPS)
+    return chosen, last.weights.z
 
 
 def figure_6_runs(

@@ -7,6 +7,7 @@ from typing import Any
 from stagewise.papers.published import Result, say_cost, show
 from stagewise.papers.scan_and_snap import _synthetic as experiment
 from stagewise.papers.scan_and_snap._orders import figure_orders
+from stagewise.papers.scan_and_snap._ratio import figure_ratio
 from stagewise.papers.scan_and_snap._syn_medium_figures import figure_6, figure_recall
 from stagewise.papers.scan_and_snap._syn_small_figures import figure_4, figure_5
 from stagewise.papers.scan_and_snap._theory_figures import figure_3, figure_8, figure_9, figure_theorems
@@ -14,9 +15,9 @@ from stagewise.papers.scan_and_snap._tokens import figure_tokens
 from stagewise.papers.scan_and_snap.figure_7 import figure_7
 from stagewise.papers.scan_and_snap.figure_10 import figure_10
 
-FIGURES = ("3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "theorems", "tokens", "orders")
+FIGURES = ("3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "theorems", "tokens", "orders", "ratio")
 
-_SEEDED = {"5": 1, "6": 2, "7": 1, "10": 1, "11": 2, "12": 2}
+_SEEDED = {"5": 1, "6": 2, "7": 1, "10": 1, "11": 2, "12": 2, "ratio": 2}
 """The least number of seeds of the figures that take any."""
 
 _REPLAYED, _TEXT = ("6", "11", "12"), ("7", "10")
@@ -28,6 +29,7 @@ _STEPS = {"small": 300, "paper": 1500}
 COSTS = {
     **dict.fromkeys(("3", "4", "5", "8", "9", "theorems", "orders"), "seconds"),
     **dict.fromkeys(("6", "11", "12", "tokens"), "a minute"),
+    "ratio": "two minutes",
     **dict.fromkeys(("7", "10"), "ten minutes"),
 }
 """The approximate time of a figure with its own seeds; figures 7 and 10 at the small setting."""
@@ -52,9 +54,9 @@ def draw(
     Args:
         figure: one of FIGURES: "3" to "12", or "theorems" for Theorems 1 to 4, Lemmas 1 and 2, Remark 1, or
             "tokens" for Corollaries 1 and 2, priors and the size of the data, or "orders" for the constants of Theorem
-            1 and for Assumption 2.
+            1 and for Assumption 2, or "ratio" for that of the rates at which attention is sparsest.
         folder: where to write: `figure-N.png`, `.svg` and `.csv`, and the tables of the figure.
-        seeds: how many, for figures 5 (20 by default), 6, 11, 12 (10), 7 (3), 10 (3, or 5 at the paper's
+        seeds: how many, for figures 5 (20 by default), 6, 11, 12, ratio (10), 7 (3), 10 (3, or 5 at the paper's
             size).
         fresh: figures 6, 11 and 12 with new seeds in place of the published ones.
         data: the folder of text of figures 7 and 10; see `WikiText`.
@@ -89,6 +91,7 @@ def draw(
         "theorems": figure_theorems,
         "tokens": figure_tokens,
         "orders": figure_orders,
+        "ratio": lambda: figure_ratio(folder, seeds=chosen, progress=progress),
     }
     result = makers[figure]()
     show(result, folder / f"figure-{figure}")
@@ -111,7 +114,7 @@ def _check(
         raise ValueError(f'the setting is "small" or "paper", got {setting!r}')
     if seeds is not None and seeds < _SEEDED.get(figure, seeds + 1):
         raise ValueError(
-            "figures 5, 7 and 10 take a seed or more, 6, 11 and 12 two or more, the others none; "
+            "figures 5, 7 and 10 take a seed or more, 6, 11, 12 and ratio two or more, the others none; "
             f"got {seeds} of {figure}"
         )
     if fresh and figure not in _REPLAYED:

@@ -40,7 +40,7 @@ def test_what_it_takes_is_said_first_unless_that_is_not_known(tmp_path: Path) ->
     [
         (["--figure", "2"], "there is no figure 2 here; there are 3, 4, 5"),
         (["--figure", "4", "--seeds", "3"], "the others none; got 3"),
-        (["--figure", "6", "--seeds", "1"], "6, 11 and 12 two or more"),
+        (["--figure", "6", "--seeds", "1"], "6, 11, 12 and ratio two or more"),
         (["--figure", "6", "--steps", "9"], "only figures 7 and 10 read text and take a number of steps"),
         (["--figure", "6", "--layers", "3"], "only figure 7 takes a number of layers"),
         (["--figure", "6", "--checkpoints", "4"], "only figures 7 and 10 save checkpoints of their runs, got figure 6"),
