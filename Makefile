@@ -1,8 +1,9 @@
 # make induction: when two layers learn to copy, the first block of the README.
 # make demo: train, probe every checkpoint, find the stages, write the report.   make test: the tests.
-# All set up .venv first; a second call re-uses it.
+# All set up .venv first, of which a demo needs less than the tests; a second call re-uses it.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
+LIGHT := .venv/.light
 READY := .venv/.ready
 BIN4 := .venv-tl4/bin
 READY4 := .venv-tl4/.ready
@@ -23,10 +24,10 @@ NUMERICAL_TESTS := $(wildcard $(addprefix tests/, papers/theory models probes me
 	papers/incremental/test_flow.py)) stagewise
 
 .PHONY: induction demo test test-tl4 test-floors test-processors slow golden bench torture calibrate answers records series papers prose findings check format docs release
-induction: $(READY)
+induction: $(LIGHT)
 	OMP_NUM_THREADS=1 $(BIN)/python examples/induction_heads.py
 
-demo: $(READY)
+demo: $(LIGHT)
 	$(BIN)/stagewise run markov --workers 2
 
 test: $(READY)
@@ -126,9 +127,15 @@ release:
 	.venv-docs/bin/python -m pip install --quiet --constraint constraints.txt mkdocs-material 'mkdocstrings[python]' ruff
 	touch .venv-docs/.ready
 
-$(READY): pyproject.toml constraints.txt
+# What a demo needs: the library alone.
+$(LIGHT): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable .
+	touch $(LIGHT)
+
+# With it, what the tests and the checks need.
+$(READY): $(LIGHT)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test]'
 	touch $(READY)
 

@@ -51,7 +51,8 @@ HELD_OUT = {"val", "valid", "validation", "test", "eval", "dev", "held", "heldou
 """Words in the names of curves by which the data tell apart that a model is trained on, and those that it is not."""
 
 LOSSES = {"loss", "nll", "ppl", "perplexity"}
-"""Words in the names of losses."""
+PLAIN = TRAIN | LOSSES | {"lm", "ce", "cross", "entropy", "total", "mean", "avg", "batch", "epoch", "step"}
+"""Words in the names of losses, and all those that the name of a training loss may have: others tell a part of it."""
 
 LEVELS = {
     **{"stage": "int64", "probe": "str", "quantity": "str"},
@@ -203,9 +204,10 @@ def _is_loss(curve: Curve) -> bool:
 
 
 def is_training_loss(curve: Curve) -> bool:
-    """Whether a curve is a loss by its name or its role, and not by its name on held-out data."""
+    """Whether a curve is the loss of a training by its name or its role: positive, on no held-out data, no part."""
     words, roles = _words(curve.quantity), (Role.LOSS, Role.SQUARED_ERROR)
-    return not words & HELD_OUT and (bool(words & LOSSES) or curve.declared.role in roles)
+    named = bool(words & LOSSES) and words <= PLAIN
+    return (named or curve.declared.role in roles) and bool(curve.raw.min(initial=1) > 0)
 
 
 def overfitting(train: Curve | None, held_out: Curve) -> Iterator[dict[str, Any]]:
