@@ -52,7 +52,7 @@ class BehaviourHeads(AbstractProbe):
     - `control`: of `direct` and `effect` the mean over the other heads of the layer: another one's expected effect.
 
     A model of more heads than `most` has its effects estimated, all by one gradient: `estimated_effect`, and
-    `estimated` by kind and place. Those of the `top` largest are then patched and ablated exactly, one by one.
+    `estimated` by kind and place. The `top` largest are then patched and ablated exactly, at all positions.
 
     Args:
         patches: of "noising", "denoising" and "neutral"; those of which the batch has the prompts are made.
@@ -116,38 +116,33 @@ class BehaviourHeads(AbstractProbe):
         if prompts.summed:
             raise ValueError("heads are patched where first tokens of answers are compared, not whole answers")
         kinds = [kind for kind in self.patches if _NEEDS[kind] in view.others]
-        main, large = "noising" if "noising" in kinds else "mean", self._is_large(view.architecture)
-        every = [
-            divmod(k, view.architecture.n_heads) for k in range(view.architecture.n_layers * view.architecture.n_heads)
-        ]
-        readings, chosen, controlled = list[Reading](), every, dict[str, _OfHeads]()
+        main, large, sizes = (
+            "noising" if "noising" in kinds else "mean",
+            self._is_large(view.architecture),
+            view.architecture,
+        )
+        chosen = list(itertools.product(range(sizes.n_layers), range(sizes.n_heads)))
+        readings, controlled = list[Reading](), dict[str, _OfHeads]()
         if (direct := _direct(view)) is not None:
             controlled["direct"] = direct
         if large:
-            estimates = {
-                kind: [self._estimate(view, kind, place) for place in self._places(kind)] for kind in (*kinds, "mean")
-            }
-            controlled["estimated_effect"] = estimates[main][0]
-            largest = estimates[main][0].mean(0).abs().flatten().argsort(descending=True, stable=True)[: self.top]
-            chosen = sorted(every[int(index)] for index in largest)
-            readings += [self._by_place("estimated", kind, torch.stack(each, -1)) for kind, each in estimates.items()]
-        exact = {
-            kind: [_exact(view, kind, place, chosen) for place in self._places(kind)] for kind in (*kinds, *_ABLATIONS)
-        }
-        if not large:
-            controlled["effect"] = rearranged(exact[main][0], view.architecture)
-            readings += [
-                self._by_place(
-                    _QUANTITY[kind], kind, torch.stack([rearranged(each, view.architecture) for each in places], -1)
-                )
-                for kind, places in exact.items()
-            ]
-        for layer in dict.fromkeys(layer for layer, _ in chosen) if large else ():
-            numbers = [number for number, head in enumerate(chosen) if head[0] == layer]
-            heads = Labels({"layer": [layer], "head": [chosen[number][1] for number in numbers]})
-            for kind, places in exact.items():
-                values = torch.stack([each[:, numbers] for each in places], -1)[:, None]
-                readings.append(self._by_place(_QUANTITY[kind], kind, values, heads))
+            for kind in (*kinds, "mean"):
+                estimates = [self._estimate(view, kind, place) for place in self._places(kind)]
+                readings.append(self._by_place("estimated", kind, torch.stack(estimates, -1)))
+                if kind == main:
+                    controlled["estimated_effect"] = estimates[0]
+            sums = controlled["estimated_effect"].mean(0).abs().flatten()
+            largest = sums.argsort(descending=True, stable=True)[: self.top].tolist()
+            chosen = sorted(chosen[number] for number in largest)
+        for kind in (*kinds, *_ABLATIONS):
+            places = self._places(kind)[: 1 if large else None]
+            values = torch.stack([_exact(view, kind, place, chosen) for place in places], -1)
+            if kind == main and not large:
+                controlled["effect"] = values[..., 0].view(len(values), sizes.n_layers, sizes.n_heads)
+            for layer, heads in itertools.groupby(range(len(chosen)), lambda number: chosen[number][0]):
+                numbers = list(heads)
+                labels = Labels({"layer": [layer], "head": [chosen[number][1] for number in numbers]})
+                readings.append(self._by_place(_QUANTITY[kind], kind, values[:, None, numbers], labels))
         for quantity, values in controlled.items():
             readings.append(Reading("batch layer head", values, quantity))
             if (n_heads := values.shape[2]) > 1:
@@ -162,7 +157,8 @@ class BehaviourHeads(AbstractProbe):
         return ("", *self.places) if kind in _NEEDS else ("",)
 
     def _by_place(self, quantity: str, kind: str, values: Tensor, heads: Labels | None = None) -> Reading:
-        labels = {**(heads or {}), "kind": [kind], "place": [place or ALL for place in self._places(kind)]}
+        places = [place or ALL for place in self._places(kind)][: values.shape[-1]]
+        labels = {**(heads or {}), "kind": [kind], "place": places}
         return Reading("batch layer head kind place", values[:, :, :, None], quantity, labels)
 
     def _estimate(self, view: View, kind: str, place: str) -> _OfHeads:
@@ -175,11 +171,6 @@ def _exact(view: View, kind: str, place: str, heads: Sequence[Head]) -> Float[Te
     of, sign = (view.others["corrupted"], 1) if kind == "denoising" else (view, -1)
     edited = [of.edited[_edit(*head, _EDITS[kind], place)].difference for head in heads]
     return sign * (torch.stack([each for each in edited if each is not None], 1) - answered(of)[:, None])
-
-
-def rearranged(values: Float[Tensor, "batch chosen"], architecture: Architecture) -> _OfHeads:
-    """Return values of all heads by layer."""
-    return values.view(len(values), architecture.n_layers, architecture.n_heads)
 
 
 def _direct(view: View) -> _OfHeads | None:
