@@ -69,8 +69,7 @@ def _of_curve(curve: Curve) -> Sequence[Alarm]:
     if curve.lost:
         return [Alarm(AlarmKind.NOT_FINITE, curve.lost[0], labels)]
     rises = overfitting(None, curve) if is_training_loss(curve) and curve.can_be_judged else ()
-    fell = [one for one in rises if one["start"] > curve.steps[0]]
-    return [Alarm(AlarmKind.DIVERGES, one["start"], {**labels, **one}) for one in fell]
+    return [Alarm(AlarmKind.DIVERGES, one["start"], {**labels, **one}) for one in rises]
 
 
 def _came(onsets: pd.DataFrame | None, event: str, step: int) -> bool:
