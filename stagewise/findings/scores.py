@@ -45,7 +45,7 @@ its range from a tenth of the checkpoints on, before which a loss falls from cha
 KEPT = 2.0
 """Times that the least score of a head counts as its range: a head that keeps all but a fifth of it only drifts."""
 
-PERPLEXITY = re.compile(r"ppl|perplexity", re.IGNORECASE)
+PERPLEXITY = re.compile(r"(?<![a-z])ppl|perplexity", re.IGNORECASE)
 """Names of curves that are exponentials of a loss in nats."""
 
 SMOOTHED = 5

@@ -186,3 +186,9 @@ def test_a_head_that_keeps_nine_tenths_of_its_level_only_drifts(level: float, on
     heads = {f"prev/L0H{head}": 0.02 + 2e-5 * generator.standard_normal(len(steps)) for head in range(4)}
     heads["prev/L0H2"] += (level - 0.02) * (1 - fall)
     assert find_onsets(read_log({"step": steps, **heads}))["onset"].sum() == onsets
+
+
+@pytest.mark.parametrize(("name", "log"), [("val_ppl", True), ("eval/perplexity", True), ("clip_applied", False)])
+def test_a_perplexity_is_searched_by_its_logarithm_and_no_word_that_holds_its_letters(name: str, log: bool) -> None:
+    [curve] = followed(read_log({"step": [*range(10)], name: [*range(20, 0, -2)]}))
+    assert curve.log == log
