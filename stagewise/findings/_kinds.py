@@ -83,7 +83,7 @@ def readings_of(table: pd.DataFrame) -> Readings | None:
     outputs = [
         _median(_array(select(table, *pair), "feature", steps, heads, None)) for pair in with_role(table, *OUTPUTS)
     ]
-    squares = median_noise(np.sqrt(masses.clip(0)))
+    squares = median_noise(np.moveaxis(np.sqrt(masses.clip(0)), 0, -1)) ** 2
     mean = 2 * squares.sum(-1)
     # Of |d + e|^2 at the distance d that decides: the noise e on its own, and along d.
     deviation = np.sqrt(8 * (squares**2).sum(-1) + 8 * APART**2 * squares.mean(-1)).clip(

@@ -11,7 +11,7 @@ import scipy
 from stagewise.event import DIFFUSE
 from stagewise.findings._frames import Rows, by_role, typed
 from stagewise.findings.scores import axes_of
-from stagewise.statistics import DEFAULT, StageCriteria, noise, running_median
+from stagewise.statistics import DEFAULT, StageCriteria, median_noise, noise, running_median
 from stagewise.table import Head, Role, heads_in
 
 POINTS = 12
@@ -29,9 +29,6 @@ Line = tuple[np.ndarray, np.ndarray]
 APART = 3.5
 """Deviations of a share's noise by which the thresholds of a name move apart: rows "head events" at 3 and at 4 miss
 their goals, false ones and found ones."""
-
-LEFT = 0.67
-"""Part of the deviation of white noise that a running median over three checkpoints leaves."""
 
 UNDECIDED = "cannot be told"
 """The label of a head between two names, or between a name and none."""
@@ -297,7 +294,7 @@ def _told(shares: pd.DataFrame, error: np.ndarray, criteria: StageCriteria) -> p
 def _labels(shares: pd.DataFrame, criteria: StageCriteria) -> pd.Series:
     current, labels = DIFFUSE, []
     known = len(shares) >= criteria.fewest
-    margin = APART * LEFT * float(noise(shares.to_numpy(float).T).max()) if known else 0.0
+    margin = APART * float(median_noise(shares.to_numpy(float).T).max()) if known else 0.0
     if known:
         shares = _running_median(shares)
     enter, leave = min(criteria.enter + margin, (1 + criteria.enter) / 2), max(criteria.leave - margin, 0.0)

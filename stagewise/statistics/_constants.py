@@ -4,26 +4,16 @@ Rows in quotation marks are those of the calibration, in docs/records/statistics
 are fields of `StageCriteria`. Where neither a source nor a row is named, the value is a convention.
 """
 
-import numpy as np
-
 LEVEL = 0.95
 """Confidence level of all intervals, `lo` and `hi`."""
 
 QUANTILE = 1.959963984540054
 """Standard deviations on either side of a mean that hold as much of a normal distribution."""
 
-# Noise from second differences.
-
-RATES = np.linspace(0, 0.95, 20)
-"""Correlations that are distinguished."""
-
 # Noise that running medians leave.
 
 LEFT_BY_MEDIANS = 0.45
 """Part of the variance of white noise that a running median over three leaves."""
-
-SLOWEST = 0.8
-"""Correlation of noise between checkpoints that is allowed for: beyond it a bend of the curve looks the same."""
 
 # Transitions.
 

@@ -16,22 +16,6 @@ def noise(curves: np.ndarray) -> np.ndarray:
     return np.asarray(spread / np.sqrt(6))
 
 
-def correlation(curves: np.ndarray) -> np.ndarray:
-    """Return each curve's lag-1 correlation between checkpoints, from second differences of one and of two checkpoints.
-
-    For AR(1) noise their variances are as (1 + r)(3 - r^2) to 3 - r; what bends more than that counts as correlation.
-
-    >>> bool(correlation(np.random.default_rng(0).standard_normal(4000)) < 0.1)
-    True
-    """
-    if curves.shape[-1] < 8:
-        return np.zeros(curves.shape[:-1])
-    near, far = np.diff(curves, 2), curves[..., 4:] - 2 * curves[..., 2:-2] + curves[..., :-4]
-    spread = [scipy.stats.median_abs_deviation(part, axis=-1, scale="normal") for part in (near, far)]
-    ratio = np.divide(spread[1], spread[0], out=np.ones_like(spread[0]), where=spread[0] > 0) ** 2
-    return np.asarray(np.interp(ratio, (1 + c.RATES) * (3 - c.RATES**2) / (3 - c.RATES), c.RATES))
-
-
 def running_median(
     curves: np.ndarray, window: int = 3, *, axis: int = -1, mode: Literal["nearest", "mirror"] = "nearest"
 ) -> np.ndarray:
@@ -47,14 +31,9 @@ def monotone(values: np.ndarray, *, increasing: bool = True) -> np.ndarray:
     return fit
 
 
-def median_noise(roots: np.ndarray) -> np.ndarray:
-    """Return the variance of what noise leaves in running medians of curves [step, ...]: [...]."""
-    curves = np.moveaxis(roots, 0, -1)
-    rate = min(float(np.median(correlation(curves))), c.SLOWEST)
-    # Second differences see less of slow noise, and running medians leave more of it.
-    return np.asarray(
-        noise(curves) ** 2 * 6 / (6 - 8 * rate + 2 * rate**2) * (c.LEFT_BY_MEDIANS + (1 - c.LEFT_BY_MEDIANS) * rate)
-    )
+def median_noise(curves: np.ndarray) -> np.ndarray:
+    """Return each curve's standard deviation that white noise leaves in its running median over three checkpoints."""
+    return np.asarray(np.sqrt(c.LEFT_BY_MEDIANS) * noise(curves))
 
 
 class Move(NamedTuple):
@@ -67,14 +46,10 @@ class Move(NamedTuple):
 
 def moved(values: np.ndarray) -> Move:
     """Return the largest change of a curve between checkpoints in their order, of running medians over three."""
-    return Move(*_largest(running_median(values)), float(noise(values)))
-
-
-def _largest(values: np.ndarray) -> tuple[float, float]:
-    """Return the levels between which values rise or fall most."""
-    rises, falls = values - np.minimum.accumulate(values), np.maximum.accumulate(values) - values
+    smooth, part = running_median(values), float(noise(values))
+    rises, falls = smooth - np.minimum.accumulate(smooth), np.maximum.accumulate(smooth) - smooth
     if rises.max() >= falls.max():
         end = int(rises.argmax())
-        return float(values[: end + 1].min()), float(values[end])
+        return Move(float(smooth[: end + 1].min()), float(smooth[end]), part)
     end = int(falls.argmax())
-    return float(values[: end + 1].max()), float(values[end])
+    return Move(float(smooth[: end + 1].max()), float(smooth[end]), part)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.ndimage import median_filter
 
-from stagewise.statistics._differences import correlation, median_noise, monotone, moved, noise
+from stagewise.statistics._differences import median_noise, monotone, moved, noise
 
 STEPS = np.arange(400)
 
@@ -31,15 +31,11 @@ def test_a_monotone_fit_is_monotone_keeps_the_mean_and_is_a_projection(increasin
     assert ((values - fit) * fit).sum() == pytest.approx(0, abs=1e-9)
 
 
-def test_median_noise_is_the_variance_of_running_medians_of_white_noise() -> None:
-    curves = 0.1 * np.random.default_rng(0).standard_normal((400, 5, 4))
-    left = median_filter(curves, size=(3, 1, 1)).var(0)
-    assert median_noise(curves).mean() == pytest.approx(left.mean(), rel=0.15)
+def test_median_noise_is_the_deviation_of_running_medians_of_white_noise() -> None:
+    curves = 0.1 * np.random.default_rng(0).standard_normal((5, 4, 400))
+    left = median_filter(curves, size=(1, 1, 3)).std(-1)
+    assert median_noise(curves).mean() == pytest.approx(left.mean(), rel=0.1)
     assert median_noise(curves).shape == (5, 4)
-
-
-def test_white_noise_has_hardly_a_correlation() -> None:
-    assert abs(float(correlation(np.random.default_rng(0).standard_normal(4000)))) < 0.1
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])

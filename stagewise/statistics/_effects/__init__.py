@@ -66,10 +66,18 @@ def find_transitions(
         errors = binomial_errors(values, counts)
     given = None if errors is None else np.broadcast_to(np.asarray(errors, float), values.shape)
     _check(t, values, given)
-    draws = resamples or [None] * len(values)
-    if len(t) > settings.checkpoints:
-        return _of_averages(Stretches.of(t, settings.checkpoints), values, given, known, span, draws, settings)
-    return _judged(t, values, given, None, known, span, draws, settings)
+    of, draws, models = Stretches.of(t, settings.checkpoints), resamples or [None] * len(values), list[CurveModel]()
+    # Curves with errors each have noise of their own.
+    parts = [slice(None)] if given is None else [slice(i, i + 1) for i in range(len(values))]
+    for part in parts:
+        problem = _problem(of, values[part], None if given is None else given[part][0], known, settings)
+        for c, (selection, draw) in enumerate(zip(selected(problem), draws[part], strict=True)):
+            model = Told(problem, selection, c, span, None if draw is None else of.means(draw)).model()
+            told = tuple(
+                one._replace(times=of.whole(one.times)) if one.within_gap else one for one in model.transitions
+            )
+            models.append(model._replace(transitions=told, fitted=model.fitted[of.place]))
+    return models
 
 
 def binomial_errors(shares: np.ndarray, counts: np.ndarray | int) -> np.ndarray:
@@ -94,47 +102,6 @@ def _check(t: np.ndarray, values: np.ndarray, errors: np.ndarray | None) -> None
         raise ValueError(f"errors must be positive and finite, got {float(np.min(errors))} among them")
 
 
-def _of_averages(
-    stretches: Stretches, values: np.ndarray, errors: np.ndarray | None, known: Sequence[float], span: float,
-    draws: Sequence[np.ndarray | None], settings: EffectSettings,
-) -> list[CurveModel]:  # fmt: skip
-    means, n = stretches.means(values), stretches.number
-    given = None if errors is None else np.sqrt(stretches.means(np.square(errors)) / n)
-    of_draws = [None if each is None else stretches.means(each) for each in draws]
-    models = _judged(stretches.steps, means, given, stretches.relative, known, span, of_draws, settings)
-    return [
-        model._replace(
-            transitions=tuple(
-                one._replace(times=stretches.whole(one.times)) if one.within_gap else one for one in model.transitions
-            ),
-            fitted=model.fitted[stretches.place],
-        )
-        for model in models
-    ]
-
-
-def _judged(
-    t: np.ndarray, values: np.ndarray, errors: np.ndarray | None, relative: np.ndarray | None, known: Sequence[float],
-    span: float, draws: Sequence[np.ndarray | None], settings: EffectSettings,
-) -> list[CurveModel]:  # fmt: skip
-    if errors is None:
-        return _models(t, values, None, relative, known, span, draws, settings)
-    triples = zip(values, errors, draws, strict=True)
-    return [_models(t, value[None], error, None, known, span, [draw], settings)[0] for value, error, draw in triples]
-
-
-def _models(
-    t: np.ndarray, values: np.ndarray, errors: np.ndarray | None, relative: np.ndarray | None, known: Sequence[float],
-    span: float, draws: Sequence[np.ndarray | None], settings: EffectSettings,
-) -> list[CurveModel]:  # fmt: skip
-    problem, centre, unit = _problem(t, values, errors, relative, known, settings)
-    u, told = np.log1p(t), zip(selected(problem), centre.tolist(), unit.tolist(), draws, strict=True)
-    return [
-        Told(problem, each, curve, middle, one, span, u, draw).model()
-        for curve, (each, middle, one, draw) in enumerate(told)
-    ]
-
-
 def signals(
     steps: np.ndarray, values: np.ndarray, resamples: np.ndarray | None = None, number: int = 1000, seed: int = 0
 ) -> Signals:
@@ -157,36 +124,28 @@ def signals(
     """
     t, curve = np.asarray(steps, float), np.asarray(values, float)
     _check(t, curve[None], None)
-    if len(t) <= FINE.checkpoints:
-        return Signals(t, _draws(t, curve, resamples, None, number, seed), t)
-    stretches = Stretches.of(t, FINE.checkpoints)
-    mean, many = stretches.means(curve[None])[0], None if resamples is None else stretches.means(resamples)
-    return Signals(stretches.steps, _draws(stretches.steps, mean, many, stretches.relative, number, seed), t)
-
-
-def _draws(
-    t: np.ndarray, curve: np.ndarray, resamples: np.ndarray | None, relative: np.ndarray | None, number: int, seed: int
-) -> np.ndarray:  # fmt: skip
-    problem, centre, unit = _problem(t, curve[None], None, relative, (), FINE)
-    draws = centre[0] + unit[0] * signals_of(problem, selected(problem)[0], np.log1p(t), number, seed)
+    of, generator = Stretches.of(t, FINE.checkpoints), np.random.default_rng(seed)
+    problem = _problem(of, curve[None], None, (), FINE)
+    draws = problem.centre[0] + problem.unit[0] * signals_of(problem, selected(problem)[0], number, seed)
     # The batch is one of many: what another one would add moves a minimum too.
     if resamples is not None:
-        draws += np.random.default_rng(seed).choice(resamples - resamples.mean(0), number)
-    return np.asarray(draws)
+        many = of.means(resamples)
+        draws += generator.choice(many - many.mean(0), number)
+    return Signals(of.steps, draws, t)
 
 
 def _problem(
-    t: np.ndarray, values: np.ndarray, errors: np.ndarray | None, relative: np.ndarray | None, known: Sequence[float],
-    settings: EffectSettings,
-) -> tuple[Problem, np.ndarray, np.ndarray]:  # fmt: skip
-    """Return curves in their unit, with the centre that was taken off each and the unit by which it was divided."""
-    key = tuple(t.tolist())
+    of: Stretches, curves: np.ndarray, errors: np.ndarray | None, known: Sequence[float], settings: EffectSettings
+) -> Problem:
+    """Return curves, averaged over stretches, less their centres and in their units."""
+    key, values = tuple(of.steps.tolist()), of.means(curves)
     # Outliers of up to two checkpoints are no part of the range in which sizes are measured.
     whole, smooth = (np.ptp(each, axis=1) for each in (values, running_median(values, 5)))
     unit, centre = np.where(smooth > 0, smooth, np.where(whole > 0, whole, 1.0)), np.median(values, axis=1)
     scaled = ((values - centre[:, None]) / unit[:, None]).clip(-FAR, FAR)
-    given = None if errors is None else tuple((errors / unit).tolist())
-    deviations = None if relative is None else tuple(relative.tolist())
-    covariances = covariances_of(key, tuple(known), given, deviations, settings)
+    given, relative = None, None if errors is not None else of.relative
+    if errors is not None:
+        given = tuple((np.sqrt(of.means(np.square(errors)[None])[0] / of.number) / unit).tolist())
+    covariances = covariances_of(key, tuple(known), given, relative, settings)
     reach = ((whole / unit).clip(1, FAR) * settings.size) ** 2
-    return Problem(scaled, reach, atoms_of(key, settings), covariances, settings), centre, unit
+    return Problem(scaled, reach, atoms_of(key, settings), covariances, settings, np.log1p(of.steps), centre, unit)

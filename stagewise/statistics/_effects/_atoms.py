@@ -15,14 +15,6 @@ from stagewise.statistics._effects._settings import EffectSettings
 PARTS = np.array(c.PARTS)
 """The parts of the way whose times are told, as an array."""
 
-OVERLAP = 1.15
-"""Width of the cell to which a place is known over the distance of places: a time at the border of two cells is in the
-interval of either."""
-
-OF_WIDTH, OF_TAIL = 0.5, 0.7
-"""Parts of a width, and of the exponent of a tail, to which t10 and t90 are known beside the place: a shape stands for
-those up to the next width, and for others as wide. At .35, the spacing of widths, they were covered in .89."""
-
 
 class Kind(enum.IntEnum):
     """What a shape is to a reader of the curve."""
@@ -112,7 +104,7 @@ def _changes(u: np.ndarray, s: EffectSettings) -> Iterator[_Row]:
             # A narrow one at a checkpoint has a value of its own there; between two, none has its half at one.
             places = [middle, u[k + 1]] if gap > cell and k < len(gaps) - 1 else [middle]
             share, family = max(gap, cell) / len(places), 2 + int(np.log2(s.widths[0] / width) + 1e-9)
-            cell_of = OVERLAP * np.hypot(share, OF_WIDTH * width * way)
+            cell_of = np.hypot(share, s.known * width * way)
             for place in places:
                 if sigmoid(u[-1:], place, width) >= s.cut:
                     yield _Row(
@@ -124,7 +116,7 @@ def _changes(u: np.ndarray, s: EffectSettings) -> Iterator[_Row]:
                 continue
             places = [u[k], middle] if gap > cell else [u[k]]
             share = max(gap, cell) / len(places)
-            cell_of = OVERLAP * np.hypot(share, OF_TAIL * since)
+            cell_of = np.hypot(share, s.known * since)
             for place in places:
                 onset = -np.expm1(-tail * np.clip(u - place, 0, None))
                 yield _Row(scaled(onset), Kind.CHANGE, share / gap, 1, place + since, cell_of)

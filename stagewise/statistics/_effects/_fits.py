@@ -14,7 +14,8 @@ from stagewise.statistics._effects._settings import EffectSettings
 class Problem(NamedTuple):
     """Curves in ranges, [curve, step], with the shapes and the settings of their checkpoints.
 
-    `reach` is the prior variance of what is no change: outliers lie beyond the range of the rest, [curve].
+    `reach` is the prior variance of what is no change: outliers lie beyond the range of the rest, [curve]. The steps
+    are `u`, log(1 + step); `centre` was taken off each curve, and `unit` is what it was divided by then.
     """
 
     curves: np.ndarray
@@ -22,6 +23,9 @@ class Problem(NamedTuple):
     atoms: Atoms
     covariances: Covariances
     settings: EffectSettings
+    u: np.ndarray
+    centre: np.ndarray
+    unit: np.ndarray
 
     def noise(self, squares: np.ndarray) -> np.ndarray:
         """Return the variance of the noise by the squares that remain; 1 where given errors are all that there is."""

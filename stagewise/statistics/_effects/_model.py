@@ -12,16 +12,7 @@ from stagewise.statistics._effects._atoms import PARTS, Kind
 from stagewise.statistics._effects._covariances import Setting
 from stagewise.statistics._effects._fits import Fits, Problem
 from stagewise.statistics._effects._selection import Selection
-from stagewise.statistics._effects._transition import UNDONE, Transition, prominence, told_apart
-
-MARGIN = 0.1
-"""Part of the spacing of checkpoints by which intervals are wider on either side: shapes lie on a grid."""
-
-BACK = 2.0
-"""Ratio of the sizes of the ends of an excursion, at most."""
-
-BRIEF, SHORTEST = 0.1, 4
-"""Part of the checkpoints, and so many at least, within which a curve that comes back was on an excursion."""
+from stagewise.statistics._effects._transition import Transition, prominence, told_apart
 
 
 class CurveModel(NamedTuple):
@@ -42,19 +33,30 @@ class CurveModel(NamedTuple):
 
 
 class Told(NamedTuple):
-    """A curve as it was given, in the unit by which it was divided after `centre` was taken off, with the selection of
-    its fits; `span` is the largest size that the quantity can have, `u` are log(1 + step), `resamples` other draws of
-    what the curve was measured on, [draw, step].
+    """A curve with the selection of its fits; `span` is the largest size that the quantity can have, `resamples` are
+    other draws of what the curve was measured on, [draw, step].
     """
 
     problem: Problem
     selection: Selection
     curve: int
-    centre: float
-    unit: float
     span: float
-    u: np.ndarray
     resamples: np.ndarray | None = None
+
+    @property
+    def u(self) -> np.ndarray:
+        """The steps, as log(1 + step)."""
+        return self.problem.u
+
+    @property
+    def centre(self) -> float:
+        """What was taken off the curve."""
+        return float(self.problem.centre[self.curve])
+
+    @property
+    def unit(self) -> float:
+        """What the curve was divided by then."""
+        return float(self.problem.unit[self.curve])
 
     def model(self) -> CurveModel:
         """Return what the selection says."""
@@ -69,7 +71,7 @@ class Told(NamedTuple):
             self._transition(weight, e, float(bayes), fitted, noise) for e, bayes in enumerate(self.selection.bayes)
         ]
         transitions.sort(key=lambda each: float(each.times[1, 0]))
-        transitions = told_apart(transitions, self.u, fitted)
+        transitions = told_apart(transitions, self.u, fitted, self.problem.settings)
         transitions = [one._replace(prominence=prominence(one, self.u, fitted)) for one in self._lasting(transitions)]
         size = _visible(self.problem, fits, best) * self.unit
         visible = size if size <= self.span else None
@@ -106,7 +108,9 @@ class Told(NamedTuple):
         else:
             place = int(np.searchsorted(self.u, times[1, 0], side="right"))
             times = self._widened(times, e)
-            times[:, 1:] += MARGIN * np.diff(self.u)[min(place, len(self.u) - 1) - 1] * np.array([-1, 1])
+            times[:, 1:] += (
+                self.problem.settings.margin * np.diff(self.u)[min(place, len(self.u) - 1) - 1] * np.array([-1, 1])
+            )
         size = float(np.clip(size, -self.span, self.span))
         before, after = self._levels(times, fitted, means)
         p_value = min(1.0, self.problem.settings.false * float(np.exp(-bayes)))
@@ -124,21 +128,22 @@ class Told(NamedTuple):
 
     def _lasting(self, transitions: list[Transition]) -> list[Transition]:
         """Return those that are no part of an excursion: what the curve soon comes back from, or the way back."""
-        smooth = running_median(self.values)
+        smooth, pause = running_median(self.values), self.problem.settings.pause
         comes_back = [self._is_undone(one, 1, smooth) for one in transitions]
         came_back = [self._is_undone(one, -1, smooth) for one in transitions]
         for k, (one, later) in enumerate(itertools.pairwise(transitions)):
-            if -BACK < later.size / one.size < -1 / BACK and (comes_back[k] or came_back[k + 1]):
+            if -1 / pause < later.size / one.size < -pause and (comes_back[k] or came_back[k + 1]):
                 comes_back[k] = came_back[k + 1] = True
         return [one for one, *way in zip(transitions, comes_back, came_back, strict=True) if not any(way)]
 
     def _is_undone(self, one: Transition, way: int, smooth: np.ndarray) -> bool:
         """Whether a curve is soon after a transition where it was before, or was soon before where it is after."""
-        brief = max(SHORTEST, round(BRIEF * len(self.u)))
+        s = self.problem.settings
+        brief = max(s.brief + 1, round(s.soon * len(self.u)))
         begins, ends = np.searchsorted(self.u, one.times[[0, 2], 0], side="right")
         after, before = smooth[ends : ends + brief], smooth[max(begins - brief, 0) : begins]
         near = after - one.before if way > 0 else before - one.after
-        return bool(np.abs(near).min(initial=np.inf) < UNDONE * abs(one.size))
+        return bool(np.abs(near).min(initial=np.inf) < s.undone * abs(one.size))
 
     def _widened(self, times: np.ndarray, e: int) -> np.ndarray:
         """Return times with what the draws of the data say of them: by how much each one's effect is moved."""

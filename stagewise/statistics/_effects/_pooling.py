@@ -18,7 +18,11 @@ class Stretches(NamedTuple):
 
     @classmethod
     def of(cls, steps: np.ndarray, most: int) -> "Stretches":
-        """Return at most so many: half of equally many steps, half equally long in the logarithm of the step."""
+        """Return at most so many: each step where there are no more, else half of them of equally many steps, half
+        equally long in the logarithm of the step.
+        """
+        if len(steps) <= most:
+            return cls(np.arange(len(steps)), steps, steps, steps, np.ones(len(steps), int))
         since = steps - steps[0]
         even = since[np.linspace(0, len(since) - 1, most // 2).round().astype(int)]
         edges = np.union1d(even, np.geomspace(since[1], since[-1], most - most // 2))
@@ -28,9 +32,11 @@ class Stretches(NamedTuple):
         return cls(place, np.bincount(place, steps) / number, steps[ends - number], steps[ends - 1], number)
 
     @property
-    def relative(self) -> np.ndarray:
-        """The deviations of means of so many, of white noise, over their geometric mean."""
-        return np.asarray(np.sqrt(np.exp(np.log(self.number).mean()) / self.number))
+    def relative(self) -> tuple[float, ...] | None:
+        """The deviations of means of so many, of white noise, over their geometric mean; None of single steps."""
+        if self.number.max() == 1:
+            return None
+        return tuple(np.sqrt(np.exp(np.log(self.number).mean()) / self.number).tolist())
 
     def means(self, values: np.ndarray) -> np.ndarray:
         """Return the means of values [curve, step] over stretches."""
@@ -39,6 +45,8 @@ class Stretches(NamedTuple):
 
     def whole(self, times: np.ndarray) -> np.ndarray:
         """Return times [part, (median, lo, hi)] in log(1 + step), intervals up to the ends of stretches."""
+        if self.relative is None:
+            return times
         u, end = np.log1p(self.steps), len(self.steps) - 1
         before = (np.searchsorted(u, times[:, 1], side="right") - 1).clip(min=0)
         after = np.searchsorted(u, times[:, 2]).clip(max=end)

@@ -43,6 +43,24 @@ class EffectSettings:
     tails: tuple[float, ...] = (16.0, 8.0, 4.0, 2.0, 1.0, 0.5)
     """Exponents of abrupt onsets that approach their level as a power of the step: those that are planted."""
 
+    known: float = 0.6
+    """Part of a width, and of the exponent of a tail, to which t10 and t90 are known beside the place: a shape stands
+    for those up to the next width, and for others as wide."""
+
+    margin: float = 0.2
+    """Part of the spacing of checkpoints by which intervals are wider on either side: shapes lie on a grid. With these
+    two, t10, t50 and t90 of 161 planted rises were covered in .99, .99 and .98."""
+
+    pause: float = 0.5
+    """Part of the mean speed between two changes of one direction below which the curve pauses between them, and that
+    of the size of one end of an excursion which the other one has at least."""
+
+    undone: float = 0.25
+    """Part of the larger of two changes that is left of both, at most, where they undo one another."""
+
+    soon: float = 0.1
+    """Part of the checkpoints, and more than `brief` ones, within which a curve that comes back was on an excursion."""
+
     cut: float = 0.75
     """Part of a change that is made by the end of the run, at least."""
 

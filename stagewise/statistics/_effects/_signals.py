@@ -46,12 +46,12 @@ class _Combinations(NamedTuple):
     prior: np.ndarray
 
 
-def signals_of(problem: Problem, selection: Selection, u: np.ndarray, number: int, seed: int) -> np.ndarray:
+def signals_of(problem: Problem, selection: Selection, number: int, seed: int) -> np.ndarray:
     """Return draws of a curve without noise and excursions, in its unit, from the posterior: [draw, step]."""
     generator, fits = np.random.default_rng(seed), selection.fits
     fit = np.arange(COMBINATIONS) % len(fits)
     combinations, curve = _drawn(problem, fits.take(fit), generator), problem.curves[fits.curve[0]]
-    moved, gains = _moved(problem, combinations, curve, u)
+    moved, gains = _moved(problem, combinations, curve)
     # A setting is as likely as it is with its shapes where they fit best.
     weight = softmax(fits.evidence[fit] - np.log(np.bincount(fit)[fit]) + gains)
     shares, roots = generator.multinomial(number, weight).tolist(), _roots(problem, moved.setting)
@@ -72,9 +72,7 @@ def _drawn(problem: Problem, fits: Fits, generator: np.random.Generator) -> _Com
     return _Combinations(fits.setting, atoms, problem.atoms.columns[atoms], prior)
 
 
-def _moved(
-    problem: Problem, of: _Combinations, curve: np.ndarray, u: np.ndarray
-) -> tuple[_Combinations, np.ndarray]:  # fmt: skip
+def _moved(problem: Problem, of: _Combinations, curve: np.ndarray) -> tuple[_Combinations, np.ndarray]:
     """Return combinations with each sigmoid at the likeliest of the places and widths that it stands for, and by how
     much that raises the evidence of each.
     """
@@ -88,7 +86,7 @@ def _moved(
             places = place[:, [e]] + part * ways[:, 0] * cell[:, [e]]
             widths = width[:, [e]] * (s.widths[0] / s.widths[1]) ** (part * ways[:, 1])
             is_one = atoms.family[of.atoms[:, e]] > 1
-            shapes = sigmoid(u, *(np.where(is_one[:, None], each, 1.0)[..., None] for each in (places, widths)))
+            shapes = sigmoid(problem.u, *(np.where(is_one[:, None], each, 1.0)[..., None] for each in (places, widths)))
             shapes = np.where(is_one[:, None, None], shapes / np.ptp(shapes, axis=2, keepdims=True), columns[:, [e]])
             tried = np.repeat(columns[:, None], len(ways), axis=1)
             tried[:, :, e] = shapes

@@ -4,11 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-PAUSE = 0.5
-"""Part of the mean speed between two changes of one direction below which the curve pauses between them."""
-
-UNDONE = 0.25
-"""Part of the larger of two changes that is left of both, at most, where they undo one another."""
+from stagewise.statistics._effects._settings import EffectSettings
 
 
 class Transition(NamedTuple):
@@ -33,15 +29,15 @@ class Transition(NamedTuple):
     prominence: float = np.inf
 
 
-def told_apart(transitions: list[Transition], u: np.ndarray, fitted: np.ndarray) -> list[Transition]:
+def told_apart(transitions: list[Transition], u: np.ndarray, fitted: np.ndarray, s: EffectSettings) -> list[Transition]:
     """Return transitions in their order, as one those that cannot be told apart; none where they undo one another."""
     apart: list[list[Transition]] = []
     for one in transitions:
-        if apart and (_alike(apart[-1][-1], one) or _goes_on(apart[-1][-1], one, u, fitted)):
+        if apart and (_alike(apart[-1][-1], one) or _goes_on(apart[-1][-1], one, u, fitted, s.pause)):
             apart[-1].append(one)
         else:
             apart.append([one])
-    joined = (_as_one(group, u, fitted) for group in apart)
+    joined = (_as_one(group, u, fitted, s.undone) for group in apart)
     return [one for one in joined if one is not None]
 
 
@@ -51,7 +47,7 @@ def _alike(one: Transition, later: Transition) -> bool:
     return bool(lo <= second <= hi and later_lo <= first <= later_hi)
 
 
-def _goes_on(one: Transition, later: Transition, u: np.ndarray, fitted: np.ndarray) -> bool:
+def _goes_on(one: Transition, later: Transition, u: np.ndarray, fitted: np.ndarray, pause: float) -> bool:
     """Whether the curve does not slow down between the middles of two changes of one direction."""
     if one.size * later.size < 0:
         return False
@@ -59,15 +55,15 @@ def _goes_on(one: Transition, later: Transition, u: np.ndarray, fitted: np.ndarr
     places = slice(max(first - 1, 0), last + 1)
     speeds = np.sign(one.size) * np.diff(fitted[places]) / np.diff(np.expm1(u[places]))
     way = abs(fitted[places][-1] - fitted[places][0]) / np.ptp(np.expm1(u[places])) if len(speeds) else 0.0
-    return bool(len(speeds) < 3 or speeds.min() >= PAUSE * way)
+    return bool(len(speeds) < 3 or speeds.min() >= pause * way)
 
 
-def _as_one(group: list[Transition], u: np.ndarray, fitted: np.ndarray) -> Transition | None:
+def _as_one(group: list[Transition], u: np.ndarray, fitted: np.ndarray, undone: float) -> Transition | None:
     """Return changes that cannot be told apart as one: half-way where the curve is at the middle of its levels."""
     if len(group) == 1:
         return group[0]
     size, largest = sum(one.size for one in group), max(group, key=lambda one: abs(one.size))
-    if abs(size) < UNDONE * abs(largest.size):
+    if abs(size) < undone * abs(largest.size):
         return None
     (begins, first, _), (_, second, over) = (group[k].times[:, 0] for k in (0, -1))
     ends = min(3 * begins - 2 * first, group[0].times[1, 1]), max(3 * over - 2 * second, group[-1].times[1, 2])

@@ -15,7 +15,9 @@ def problem_of(curves: np.ndarray) -> Problem:
     steps = tuple(np.arange(0.0, 100.0 * curves.shape[1], 100.0).tolist())
     reach = np.full(len(curves), S.size**2)
     covariances = covariances_of(steps, (), None, None, S)
-    return Problem(curves, reach, atoms_of(steps, S), covariances, S)
+    number = len(curves)
+    u, unit = np.log1p(steps), np.ones(number)
+    return Problem(curves, reach, atoms_of(steps, S), covariances, S, u, np.zeros(number), unit)
 
 
 def fits_of(

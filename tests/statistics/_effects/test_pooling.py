@@ -24,6 +24,7 @@ def test_means_are_those_of_the_values_of_a_stretch() -> None:
 
 def test_deviations_of_means_fall_with_the_root_of_their_number() -> None:
     relative = STRETCHES.relative
+    assert relative
     np.testing.assert_allclose(relative[0] / relative[-1], np.sqrt(STRETCHES.number[-1] / STRETCHES.number[0]))
 
 
@@ -33,3 +34,11 @@ def test_an_interval_reaches_to_the_ends_of_the_stretches_that_it_lies_in() -> N
     assert time == middle
     assert lo <= np.log1p(STRETCHES.first[60])
     assert hi >= np.log1p(STRETCHES.last[60])
+
+
+def test_few_steps_are_stretches_of_one_each() -> None:
+    of, values = Stretches.of(STEPS[:50], 100), np.random.default_rng(0).standard_normal((2, 50))
+    assert of.relative is None
+    np.testing.assert_array_equal(of.means(values), values)
+    times = np.log1p([[100.0, 97.0, 103.0]])
+    np.testing.assert_array_equal(of.whole(times), times)

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from stagewise.statistics import Transition
+from stagewise.statistics import EffectSettings, Transition
 from stagewise.statistics._effects._transition import prominence, told_apart
 
 STEPS = np.linspace(0, 3000, 61)
-U = np.log1p(STEPS)
+U, S = np.log1p(STEPS), EffectSettings()
 
 
 def change(size: float, at: float, width: float, before: float = 0.0) -> Transition:
@@ -22,7 +22,7 @@ def ramp(*between: float) -> np.ndarray:
 
 def test_two_parts_of_one_rise_are_one_at_its_middle() -> None:
     parts = [change(0.5, 1100, 100), change(0.5, 1300, 100, 0.5)]
-    (one,) = told_apart(parts, U, ramp(1000, 1400))
+    (one,) = told_apart(parts, U, ramp(1000, 1400), S)
     assert one.size == 1.0
     assert (one.before, one.after) == pytest.approx((0, 1), abs=0.02)
     assert np.expm1(one.times[1, 0]) == pytest.approx(1200, rel=0.02)
@@ -31,11 +31,11 @@ def test_two_parts_of_one_rise_are_one_at_its_middle() -> None:
 def test_two_rises_with_a_pause_between_them_are_two() -> None:
     parts = [change(0.5, 800, 100), change(0.5, 2000, 100, 0.5)]
     fitted = np.interp(STEPS, [0, 700, 900, 1900, 2100, 3000], [0, 0, 0.5, 0.5, 1, 1])
-    assert told_apart(parts, U, fitted) == parts
+    assert told_apart(parts, U, fitted, S) == parts
 
 
 def test_what_is_undone_at_once_is_none() -> None:
-    assert told_apart([change(0.5, 1000, 200), change(-0.45, 1010, 200)], U, 0 * STEPS) == []
+    assert told_apart([change(0.5, 1000, 200), change(-0.45, 1010, 200)], U, 0 * STEPS, S) == []
 
 
 def test_a_straight_line_stands_out_nowhere_and_a_step_does() -> None:
