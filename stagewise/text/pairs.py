@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import io
 import json
 import re
 from collections import Counter
@@ -97,12 +98,14 @@ def _rows(path: Path) -> list[Mapping[str, Any]]:
         import datasets
 
         return list(datasets.load_from_disk(str(path)))
+    if not path.is_file():
+        raise ValueError(f"{path} is no file of pairs: it was not opened. Give {FORMATS}")
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as reason:
         raise ValueError(f"{path} is no text in UTF-8 ({reason}): give {FORMATS}") from None
     if path.suffix in (".csv", ".tsv"):
-        return list(csv.DictReader(text.splitlines(), delimiter="\t" if path.suffix == ".tsv" else ","))
+        return list(csv.DictReader(io.StringIO(text, newline=""), delimiter="\t" if path.suffix == ".tsv" else ","))
     try:
         rows = json.loads(text) if text.lstrip().startswith("[") else [json.loads(each) for each in _lines(text)]
     except (json.JSONDecodeError, RecursionError) as reason:

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -103,6 +104,18 @@ FOREIGN: dict[str, tuple[Mapping[str, Any], Pair]] = {
 def test_files_of_benchmarks_are_read_as_they_are(name: str) -> None:
     row, pair = FOREIGN[name]
     assert read_pairs([row] * 4) == [pair] * 4
+
+
+def test_a_prompt_of_several_lines_is_one_cell(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("prompt,right,wrong\n" + '"first\nsecond",a,b\n' * 4, encoding="utf8")
+    assert [pair.prompt for pair in read_pairs(path)] == ["first\nsecond"] * 4
+
+
+def test_a_pipe_is_no_file_of_pairs(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.csv")
+    with pytest.raises(ValueError, match="no file of pairs: it was not opened"):
+        read_pairs(tmp_path / "a.csv")
 
 
 def test_places_are_positions_behind_the_first_token() -> None:
