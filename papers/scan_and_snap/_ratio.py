@@ -62,7 +62,7 @@ def ratio_runs(n_queries: Sequence[int], seeds: Sequence[int], progress: bool = 
 def least_ratio(ratios: Sequence[float] | np.ndarray, entropies: Sequence[float] | np.ndarray) -> float:
     """Return the ratio of least entropy, by a parabola in ln(ratio) around the least value; nan at an end of the grid.
 
-    >>> round(least_ratio([1, 2, 4], [1.0, 0.0, 1.0]), 3)
+    >>> round(least_ratio([1.0, 2.0, 4.0], [1.0, 0.0, 1.0]), 3)
     2.0
     """
     x, y = np.log(np.asarray(ratios)), np.asarray(entropies)

@@ -21,5 +21,5 @@ def test_a_foreign_batch_is_the_first_line_and_qualifies_what_was_found(
     assert before.startswith("The probe batch is foreign to this model: its loss rises over training")
     assert "stage" not in before.splitlines()[-1]
     assert after.splitlines() == [*(f"  {line}" for line in str(stages).splitlines()), f"report: {foreign.report}"]
-    plain = Analysis(small_run, None, pd.DataFrame(), None, tmp_path / "report.html")
+    plain = Analysis(small_run, None, one_onset.iloc[:0], None, tmp_path / "report.html")
     assert str(plain).splitlines()[1].startswith("no stages can be found")

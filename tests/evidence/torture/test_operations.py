@@ -51,7 +51,7 @@ def test_operations_are_counted_whichever_library_makes_them(tmp_path: Path) -> 
 
 
 def test_every_command_begins_with_the_files_of_one_that_there_is() -> None:
-    known = {"nothing", *COMMANDS, *PREPARED}
+    known = {"nothing", "planted", *COMMANDS, *PREPARED}
     assert {begins for begins, _ in [*COMMANDS.values(), *PREPARED.values()]} <= known
 
 
