@@ -16,9 +16,9 @@ def difference(parts: tuple[Part, ...], step: int) -> float:
 
 @pytest.mark.parametrize("number", range(3))
 def test_the_behaviour_needs_all_its_parts(number: int) -> None:
-    assert difference(case(number), int(STEPS[-1])) > 6
-    assert abs(difference(case(number), 0)) < 0.5
-    assert abs(difference(null(number), int(STEPS[-1]))) < 0.5
+    whole = difference(case(number), int(STEPS[-1]))
+    others = [difference(case(number), 0), difference(null(number), int(STEPS[-1]))]
+    assert whole > 5 * max(1.0, *map(abs, others))  # nats; of the jitter, whose draws differ with the model's names
 
 
 def test_every_case_has_its_three_decoys_and_heads_of_their_own() -> None:
