@@ -7,6 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from stagewise.probe import AbstractProbe, Labels, Quantity, Reading, View
+from stagewise.table import Role
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,7 +38,9 @@ class BehaviourCurve(AbstractProbe):
     """
 
     quantities = {
-        "difference": Quantity("logit difference of right and wrong answer", "nats", progress="up", role="behaviour"),
+        "difference": Quantity(
+            "logit difference of right and wrong answer", "nats", progress="up", role=Role.BEHAVIOUR
+        ),
         "accuracy": Quantity("accuracy of the pair", range=(0, 1), progress="up"),
         "probability": Quantity("probability of the right answer", range=(0, 1)),
         "rank": Quantity("rank of the right answer", range=(1, None)),

@@ -116,11 +116,8 @@ class BehaviourHeads(AbstractProbe):
         if prompts.summed:
             raise ValueError("heads are patched where first tokens of answers are compared, not whole answers")
         kinds = [kind for kind in self.patches if _NEEDS[kind] in view.others]
-        main, large, sizes = (
-            "noising" if "noising" in kinds else "mean",
-            self._is_large(view.architecture),
-            view.architecture,
-        )
+        main, sizes = "noising" if "noising" in kinds else "mean", view.architecture
+        large = self._is_large(sizes)
         chosen = list(itertools.product(range(sizes.n_layers), range(sizes.n_heads)))
         readings, controlled = list[Reading](), dict[str, _OfHeads]()
         if (direct := _direct(view)) is not None:

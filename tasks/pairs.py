@@ -87,7 +87,7 @@ class Pairs(AbstractTask):
         return [self.words[token] if self.words else str(token) for token in tokens]
 
     def _all(self) -> Prompts:
-        return prompts_of(self.encoded)
+        return _prompts(self)
 
 
 @lru_cache(maxsize=2)
@@ -96,6 +96,11 @@ def _encoded(task: Pairs) -> EncodedPairs:
     read = partial(encode, tokenizer=task.tokenizer) if task.tokenizer is not None else partial(_words, task.words)
     decoded = partial(_decoded, task)
     return encode_pairs(read_pairs(task.file), read, decoded, task.bos, unknown, task.summed)
+
+
+@lru_cache(maxsize=2)
+def _prompts(task: Pairs) -> Prompts:
+    return prompts_of(_encoded(task))
 
 
 def _decoded(task: Pairs, token: int) -> str:

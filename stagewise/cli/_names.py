@@ -48,7 +48,7 @@ def task_class(name: str) -> "type[AbstractTask]":
     if ":" in name:
         return load_class(name, (AbstractTask,), f"the command names the task {name}")
     if name not in TASK_NAMES:
-        resume = f". {name} is a run folder: `stagewise train {name}` resumes it" if _is_run(name) else ""
+        resume = f". {name} is a run folder: `stagewise train {name}` resumes it" if is_run(name) else ""
         among = instead_of(name, TASKS)
         raise ValueError(f"there is no task {name!r}{among}, and one's own as module:Class{resume}")
     task: type = getattr(tasks, TASK_NAMES[name])
@@ -59,7 +59,7 @@ def task_class(name: str) -> "type[AbstractTask]":
 
 def run_folder_named(name: str) -> Path | None:
     """Return the run folder of a name; a task of the name wins, and a line says so, unless it is a path as ./recall."""
-    if not _is_run(name):
+    if not is_run(name):
         return None
     if name in TASK_NAMES:
         print(f"{name} is the task here, not the run folder of this name: that one is ./{name}", file=sys.stderr)
@@ -67,7 +67,8 @@ def run_folder_named(name: str) -> Path | None:
     return Path(name)
 
 
-def _is_run(name: str) -> bool:
+def is_run(name: str) -> bool:
+    """Whether a folder is that of a run that was trained here."""
     from stagewise.checkpoints.run_folder import RUN
 
     return Path(name, RUN).exists()

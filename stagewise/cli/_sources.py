@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import typer
 
 from stagewise.cli._commands import one_thread
-from stagewise.cli._names import only_task, task_classes
+from stagewise.cli._names import is_run, only_task, task_classes
 from stagewise.cli._options import DataOptions, Measurement
 from stagewise.cli._recipes import recipe_in
 from stagewise.processes import cores, readers, several
@@ -171,11 +171,12 @@ def opened_source(
 ) -> OpenedSource:
     """Open a run on its own task, or others on the given data; somebody agrees where a download takes much."""
     from stagewise.analysis import folder_of
-    from stagewise.checkpoints.run_folder import RUN, check_claim
+    from stagewise.checkpoints.run_folder import check_claim
     from stagewise.checkpoints.series import open_series
     from stagewise.tasks.tokens import own_task
 
-    if not data.given and (folder := Path(source)).joinpath(RUN).exists():
+    if not data.given and is_run(source):
+        folder = Path(source)
         if out is not None:
             print(f"--out is not used: the tables of a run lie in its own folder, {folder}", file=sys.stderr)
         recipe = recipe_in(folder, tasks=data.own_task or ())
@@ -183,7 +184,7 @@ def opened_source(
         return OpenedSource(series, folder, recipe, None)
     task_classes(data.own_task or ())  # which the record of a run may name
     series = open_series(source, **data.opening())
-    trained_on = recipe_in(Path(source), tasks=data.own_task or ()).task if data.pairs and _is_run(source) else None
+    trained_on = recipe_in(Path(source), tasks=data.own_task or ()).task if data.pairs and is_run(source) else None
     files = data.tokens, data.relation or (), data.text, data.tokenizer, data.pairs
     task = own_task(series, *files, trained_on, data.whole_answers) or only_task(data.own_task)
     folder = out or folder_of(series)
@@ -192,12 +193,6 @@ def opened_source(
     if agree:
         _agree_to_open([opened], data)
     return opened
-
-
-def _is_run(source: str) -> bool:
-    from stagewise.checkpoints.run_folder import RUN
-
-    return Path(source, RUN).exists()
 
 
 def cost_of_pairs(source: str, data: DataOptions) -> str:
