@@ -21,7 +21,8 @@ WITHOUT_MODELS := $(addprefix --ignore=, $(foreach room, plot statistics words, 
 # What the numbers of a result come from.
 NUMERICAL_TESTS := $(wildcard $(addprefix tests/, papers/theory models probes measurement detection statistics findings \
 	test_attention.py test_init.py test_intervention.py test_loss.py test_training*.py \
-	papers/incremental/test_flow.py)) stagewise
+	papers/incremental/test_flow.py)) \
+	tests/golden/test_goldens.py::test_golden_findings_are_those_committed stagewise
 
 .PHONY: induction demo test test-tl4 test-floors test-processors slow golden bench torture calibrate answers records series papers prose findings check format docs release
 induction: $(LIGHT)

@@ -86,7 +86,7 @@ def read_log(
         run: the name of the run; None takes the file's. Each of several runs has the name in its column.
 
     Returns the rows of `measure`'s tables, with "Logged" for the probe and a quantity a column; what a curve does over
-    the run, up or down, counts as its progress; a learning rate makes none.
+    the run, up or down, counts as its progress, of a share of right answers up; a learning rate makes none.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -120,7 +120,7 @@ def read_log(
             one, whole = plain_name(str(label)), part[["step", "value", "lo", "hi"]]
             part = _log_columns.resumed(whole, name)
             check_one_run(part, name, lines)
-            part = part.sort_values("step")
+            part = part.sort_values("step", kind="stable")
             of_run.setdefault(one, {}).update({} if is_done or head else {name: (whole, part)})
             ended = part[part["value"].isna()].iloc[:1]
             part = pd.concat([averaged(part.dropna(subset="value"), is_done), ended])
@@ -128,7 +128,7 @@ def read_log(
         values = curve.sort_values("step", kind="stable")["value"].to_numpy()
         of_quantity.setdefault(name, []).append(values)
     declared = {
-        name: Quantity(name, "", range_of(name, np.concatenate(curves)), _progress(name, max(curves, key=_range)))
+        name: Quantity(name, "", (bounds := range_of(name, np.concatenate(curves))), _progress(name, bounds, curves))
         for name, curves in of_quantity.items()
     }
     if not rows:
@@ -274,7 +274,7 @@ def _labels(runs: pd.Series, name: Any) -> pd.Series:
 
 def _beside(spans: pd.DataFrame) -> bool:
     """Whether any run has most of its span where others do that began before it, or with it and last longer."""
-    spans = spans.sort_values(["min", "max"], ascending=[True, False])
+    spans = spans.sort_values(["min", "max"], ascending=[True, False], kind="stable")
     length = spans["max"] - spans["min"]
     shared = (spans["max"].cummax().shift() - spans["min"]).clip(upper=length)
     return bool((shared > MOSTLY * length).any())
@@ -341,9 +341,12 @@ def _range(values: np.ndarray) -> float:
     return float(np.ptp(finite)) if len(finite) else 0.0
 
 
-def _progress(name: str, values: np.ndarray) -> Literal["up", "down"] | None:
+def _progress(name: str, bounds: tuple[Any, Any], curves: Sequence[np.ndarray]) -> Literal["up", "down"] | None:
+    """Return which way is progress: a share of right answers rises, others go where that which moves most goes."""
     if is_rate(name) or is_setting(name):
         return None
+    values = max(curves, key=_range)
     finite = values[np.isfinite(values)]
     part = max(1, len(finite) // ENDS)
-    return "up" if len(finite) and np.median(finite[-part:]) > np.median(finite[:part]) else "down"
+    rises = bounds == (0, 1) or (len(finite) and np.median(finite[-part:]) > np.median(finite[:part]))
+    return "up" if rises else "down"

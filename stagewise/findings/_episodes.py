@@ -228,23 +228,26 @@ def overfitting(train: Curve | None, held_out: Curve) -> Iterator[dict[str, Any]
 
 def _grokking(train: Curve, held_out: Curve) -> Iterator[dict[str, Any]]:
     """Yield that a held-out curve follows that on the training data long after this one has made its way."""
-    if train.declared.progress != held_out.declared.progress:
-        return
     ways = [_half_way(each) for each in (train, held_out)]
-    if all(abs(way) >= each.criteria.smallest for (_, way), each in zip(ways, (train, held_out), strict=True)):
-        (first, _), (second, _) = ways
-        if (1 + second) >= LAGS * (1 + first):
-            values = held_out.values
-            ends = float(values[0]), float(np.median(values[-3:]))
-            yield _record(EpisodeKind.GROKS, held_out, first, second, *ends, beside=train.quantity)
+    (first, way), (second, held_out_way) = ways
+    far = all(abs(way) >= each.criteria.smallest for (_, way), each in zip(ways, (train, held_out), strict=True))
+    if far and way * held_out_way > 0 and _is_progress(way, held_out) and 1 + second >= LAGS * (1 + first):
+        ends = float(held_out.values[0]), float(np.median(held_out.values[-3:]))
+        yield _record(EpisodeKind.GROKS, held_out, first, second, *ends, beside=train.quantity)
+
+
+def _is_progress(way: float, curve: Curve) -> bool:
+    """Whether a loss falls, and a share rises."""
+    falls = curve.log or bool(_words(curve.quantity) & LOSSES)
+    return way < 0 if falls else way > 0 or None in curve.declared.range
 
 
 def _half_way(curve: Curve) -> tuple[float, float]:
     """Return when a curve is half-way from its first to its last values, and how far that is."""
-    sign = 1.0 if curve.declared.progress == "up" else -1.0
-    smooth = sign * running_median(curve.values)
+    smooth = running_median(curve.values)
     first, last = float(np.median(smooth[:2])), float(np.median(smooth[-3:]))
-    return (crossing_step(curve.steps, smooth, (first + last) / 2) if last > first else np.inf), last - first
+    sign = np.sign(last - first)
+    return crossing_step(curve.steps, sign * smooth, sign * (first + last) / 2), last - first
 
 
 def _record(kind: EpisodeKind, curve: Curve, *numbers: float, beside: str = "") -> dict[str, Any]:

@@ -210,7 +210,7 @@ def head_events(rows: Rows, criteria: StageCriteria = DEFAULT) -> pd.DataFrame:
         for i in np.flatnonzero(labels.to_numpy()[1:] != labels.to_numpy()[:-1]):
             values = (layer, head, *labels.iloc[i : i + 2], *labels.index[i : i + 2])
             events.append(dict(zip(EVENTS, values, strict=True)))
-    return typed(events, EVENTS).sort_values("first_step_after", ignore_index=True)
+    return typed(events, EVENTS).sort_values("first_step_after", kind="stable", ignore_index=True)
 
 
 def _of_role(shares: pd.DataFrame, attends: pd.DataFrame | None) -> pd.DataFrame:
@@ -278,7 +278,7 @@ def head_labels(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> pd.Da
 
 def _told(shares: pd.DataFrame, error: np.ndarray, criteria: StageCriteria) -> pd.DataFrame:
     values = shares.to_numpy(float)
-    order, rows = np.argsort(-values, axis=1), np.arange(len(values))
+    order, rows = np.argsort(-values, axis=1, kind="stable"), np.arange(len(values))
     top, second = order[:, 0], order[:, min(1, values.shape[1] - 1)]
     largest, of_top = values[rows, top], error[rows, top]
     alone = values.shape[1] == 1

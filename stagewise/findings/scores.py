@@ -145,10 +145,9 @@ class Curve:
         return dataclasses.replace(self.common, smallest=smallest)
 
     def within(self, level: float) -> float:
-        """Return the possible value that is closest to a level of the values that are searched, as it was estimated."""
-        lo, hi = self.declared.range
-        level = float(np.exp(level)) if self.log else level
-        return float(np.clip(level, -np.inf if lo is None else lo, np.inf if hi is None else hi))
+        """Return the value of the curve's range that is closest to a level of the values that are searched."""
+        seen = self.raw[np.isfinite(self.raw)]
+        return float(np.clip(np.exp(level) if self.log else level, seen.min(), seen.max()))
 
 
 def followed(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> list[Curve]:

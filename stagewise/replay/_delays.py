@@ -93,7 +93,7 @@ def transitions(stages: Stages | None, table: pd.DataFrame, start: int) -> list[
 def _onsets_of_attention(onsets: pd.DataFrame, stage: int) -> list[tuple[str, float, float]]:
     """Return the relations that heads begin to attend to as a stage begins, with t50 and t90 of their first onset."""
     rising = onsets[(onsets["starts_stage"] == stage) & (onsets["after"] > onsets["before"])]
-    rows = rising.dropna(subset=["relation"]).sort_values("t50").drop_duplicates("relation")
+    rows = rising.dropna(subset=["relation"]).sort_values("t50", kind="stable").drop_duplicates("relation")
     return list(zip(rows["relation"], rows["t50"], rows["t90"], strict=True))
 
 

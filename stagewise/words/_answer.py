@@ -114,7 +114,7 @@ def _meanwhile(found: Stages, stage: int) -> list[str]:
     """Say that a curve of the whole model goes and comes back within a transition."""
     curves = _of_stage(found, stage)
     without_labels = np.array([not labels_of(row) for row in curves.to_dict("records")], bool)
-    curves = curves[without_labels].sort_values("t50") if len(curves) else curves
+    curves = curves[without_labels].sort_values("t50", kind="stable") if len(curves) else curves
     of_each = [of.to_dict("records") for _, of in curves.groupby(["probe", "quantity"], sort=False)]
     ends = [(of[0], of[-1]) for of in of_each if _up(of[0]) != _up(of[-1])]
     named = [(found.context.quantity(first), first, last) for first, last in ends]

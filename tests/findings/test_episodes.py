@@ -141,6 +141,20 @@ def test_a_test_that_follows_long_after_training_is_grokking() -> None:
     assert found(train_acc=rise(300, 0), test_acc=rise(500, 1)) == []
 
 
+def test_an_accuracy_that_is_high_in_most_of_the_run_still_rose_and_its_falls_are_collapses() -> None:
+    early = np.where(STEPS[1] < STEPS, 1.0, 0.01)
+    late = np.where(STEPS > 500, 1.0, 0.02)
+    late[60] = 0.4
+    told = found(train_accuracy=early, test_accuracy=late)
+    assert {(one["kind"], one["quantity"]) for one in told} == {("spike", "test_accuracy"), ("groks", "test_accuracy")}
+    assert np.isfinite([one["end"] for one in told]).all()
+
+
+def test_losses_that_rise_one_after_the_other_are_no_grokking() -> None:
+    told = found(train_loss=3 + rise(300, 0), test_loss=3 + rise(4000, 1))
+    assert EpisodeKind.GROKS not in [one["kind"] for one in told]
+
+
 def test_a_curve_that_ends_in_nan_diverges_and_is_searched_up_to_there() -> None:
     table = read_log({"step": STEPS, "accuracy": rise(1000, 0)})
     table.loc[table["step"] >= 6000, "value"] = np.nan

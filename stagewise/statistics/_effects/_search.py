@@ -33,7 +33,9 @@ def _screened(problem: Problem, fits: Fits) -> Fits:
     held = np.where(fits.shape.max(1) > HELD, fits.atoms, 0)
     np.put_along_axis(best, held, np.inf, axis=1)
     best[:, 0] = np.inf
-    chosen = np.argpartition(-best, fits.atoms.shape[1] - 1, axis=1)[:, : fits.atoms.shape[1]]
+    # In their own order: that of a partition is the processor's, and what is drawn of them goes by it.
+    number = fits.atoms.shape[1]
+    chosen = np.sort(np.argpartition(-best, number - 1, axis=1)[:, :number], axis=1)
     shape, size = (_moved(values, fits.atoms, chosen, len(atoms.kind)) for values in (fits.shape, fits.size))
     return fits.take(slice(None), atoms=chosen, shape=shape, size=size)
 
@@ -65,7 +67,7 @@ def suited(problem: Problem, fits: Fits, top: int) -> Fits:
     """Return fits under the settings that suit their effects best, so many of each in turn."""
 
     def under_best(part: Fits) -> Fits:
-        best = np.argsort(-_evidence(problem, part), axis=0)[:top]
+        best = np.argsort(-_evidence(problem, part), axis=0, kind="stable")[:top]
         return part.take(np.repeat(np.arange(len(part)), len(best)), setting=best.T.ravel())
 
     return by_parts(under_best, fits)

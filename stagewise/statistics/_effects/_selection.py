@@ -137,7 +137,7 @@ def _around(problem: Problem, fits: Fits) -> Fits:
 def _reduced(problem: Problem, fits: Fits) -> list[Fits]:
     """Return the best fit of each curve without its weakest change, and without the next."""
     best = fits.take(leading(fits, 1))
-    order = np.argsort(best.gains[:, : best.changes], axis=1)
+    order = np.argsort(best.gains[:, : best.changes], axis=1, kind="stable")
     parts = [best.without(order[:, k]) for k in range(min(2, best.changes))]
     return [ascended(problem, screened(problem, joined(parts)), FIRST)]
 

@@ -68,3 +68,16 @@ def test_a_curve_from_a_step_on_has_its_checkpoints_from_there() -> None:
     later = Signals(STEPS[::2], np.tile(WAVE[::2], (3, 1)), STEPS).since(5)
     assert (later.steps[0], later.checkpoints[0]) == (100, 100)
     assert later.draws.shape == (3, 25)
+
+
+def test_draws_are_the_same_in_whichever_order_a_processor_leaves_a_partition(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = WAVE + _noise(0)
+    drawn = signals(STEPS, values, number=50)
+    partition = np.argpartition
+
+    def reversed_parts(array: np.ndarray, kth: int, axis: int) -> np.ndarray:
+        places = partition(array, kth, axis=axis)
+        return np.concatenate([places[:, kth::-1], places[:, kth + 1 :]], axis=1)
+
+    monkeypatch.setattr(np, "argpartition", reversed_parts)
+    assert (signals(STEPS, values, number=50).draws == drawn.draws).all()
