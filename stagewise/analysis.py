@@ -10,7 +10,7 @@ from typing import Any, Unpack, cast, overload
 
 import pandas as pd
 
-from stagewise.checkpoints import Choice, run_folder, short_digest
+from stagewise.checkpoints import Choice, name_causes, run_folder, short_digest
 from stagewise.checkpoints.audit import audit
 from stagewise.checkpoints.findings import Audit
 from stagewise.checkpoints.run_folder import ANALYSIS, REPEATED, TABLE, write_json
@@ -318,6 +318,8 @@ def measured(
         _tell(above_recorded(source, table))
     write_batch(folder, batch, provenance(batch, *_computed(resources)))
     write_json(folder / ANALYSIS, analysis_record(series, identity, None if given else task, batch, faults))
+    if source.begins is not None and source.begins > series.steps[0]:
+        name_causes(folder, {"the post-training": source.begins})
     return faults, table
 
 

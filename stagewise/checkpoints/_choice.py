@@ -7,7 +7,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from stagewise.checkpoints.sources import Source
+from stagewise.checkpoints.names import Coordinates
+from stagewise.checkpoints.sources import Entry, Source
 
 Choice = Iterable[int] | int | str
 """Steps; a number of checkpoints, log-spaced; or a text, as "0:10000:1000" or "0,512,1000"."""
@@ -82,6 +83,38 @@ def joined(source: Source, branches: Collection[str]) -> Source:
     return source.of(
         dataclasses.replace(entry, at=entry.at._replace(branch="")) if entry.at.branch in branches else entry
         for entry in source.entries
+    )
+
+
+def continued(start: Source, source: Source) -> Source:
+    """Return a source after the checkpoints that its training began from: its steps and tokens count on from the last
+    of these, which stands for its own step 0.
+    """
+    last = max(start.entries, key=lambda entry: entry.at.step)
+
+    def later(entry: Entry) -> Entry:
+        seen, own = last.at.tokens, entry.at.tokens
+        at = Coordinates(last.at.step + entry.at.step, None if seen is None or own is None else seen + own)
+        return dataclasses.replace(entry, at=at, record=lambda: None)  # the trainer's own record counts from 0
+
+    alone = len(start.entries) == 1
+    before = (
+        dataclasses.replace(
+            entry, label=entry.label if alone else f"{start.name}/{entry.label}", at=entry.at._replace(branch="")
+        )
+        for entry in start.entries
+    )
+    return dataclasses.replace(
+        source,
+        entries=(*before, *(later(entry) for entry in source.entries if entry.at.step > 0)),
+        remote=start.remote or source.remote,
+        identity=f"{source.identity} after {start.identity}",
+        architecture=source.architecture or start.architecture,
+        promised=(),
+        lost=(),
+        planned=None,
+        chosen=lambda entries: entries,
+        begins=last.at.step,
     )
 
 

@@ -101,7 +101,8 @@ def _without_other_forms(
 def _of_steps(source: Source) -> Iterator[Finding]:
     """Yield steps out of order, repeated or missing, branch by branch, and those that a run should have saved."""
     for branch in sorted({entry.at.branch for entry in source.entries}):
-        entries = [entry for entry in source.entries if entry.at.branch == branch]
+        own = [entry for entry in source.entries if source.begins is None or entry.at.step > source.begins]
+        entries = [entry for entry in own if entry.at.branch == branch]
         for before, after in pairwise(entries):
             if after.at.step < before.at.step:
                 yield at_entry(Kind.OUT_OF_ORDER, after, other_step=before.at.step)

@@ -12,7 +12,7 @@ from typing import Any
 from stagewise import models
 from stagewise.architecture import Architecture
 from stagewise.checkpoints import openers, run_folder, sources
-from stagewise.checkpoints._choice import Choice, check_one_count, joined, only_chosen
+from stagewise.checkpoints._choice import Choice, check_one_count, continued, joined, only_chosen
 from stagewise.checkpoints._weight_files import State as State
 from stagewise.checkpoints.names import GIVE_PARSE, Parse, seed_of, whole
 from stagewise.plain_text import shortened, visible
@@ -113,6 +113,7 @@ def open_series(
     name: str | None = None,
     hub: Mapping[str, Any] | None = None,
     base: str | Path | None = None,
+    start: Any = None,
     tokens_per_step: int | None = None,
 ) -> CheckpointSeries:
     """Open the checkpoints of one training run. Weights are read on demand.
@@ -137,6 +138,8 @@ def open_series(
         hub: for a repository, `cache`, `cache_bytes` and `endpoint` of `hub.Hub`.
         base: of LoRA adapters, as peft saves them: the model that they are merged into, a folder, a file or a
             repository.
+        start: what a post-training began from, a model or a series, as `source`: its checkpoints come first, and the
+            steps count on from its last one, whose predictions are the reference "the base" of the probe batch.
         tokens_per_step: of a training whose names and logs do not say how many tokens the model had seen; None takes
             what is known of a public suite: `suites.suites`.
 
@@ -155,6 +158,8 @@ def open_series(
             "again: that gives the same bits"
         )
     chosen = _chosen(origin, branch, steps)
+    if start is not None:
+        chosen = continued(_chosen(find(start, classes, hub=hub), None, None), chosen)
     entries = {entry.at.step: entry for entry in chosen.entries}
     described = sources.architecture_of(chosen, architecture)
     for line in origin.names:
@@ -181,6 +186,7 @@ def find(
     parse: Parse | str | None = None,
     hub: Mapping[str, Any] | None = None,
     base: str | Path | None = None,
+    start: Any = None,
 ) -> sources.Source:
     """Find the checkpoints of a source, as `open_series` does, faults included.
 
@@ -195,10 +201,10 @@ def find(
             f"{source} holds curves and no checkpoints: `stagewise report {source}` shows them, in Python `read_log`"
         )
     origin = opener.checkpoints(source, openers.Options(classes, parse, hub, base))
-    if not join:
-        return origin
-    check_one_count(origin, join)
-    return joined(origin, join)
+    if join:
+        check_one_count(origin, join)
+        origin = joined(origin, join)
+    return origin if start is None else continued(_chosen(find(start, classes, hub=hub), None, None), origin)
 
 
 def _chosen(source: sources.Source, branch: str | None, steps: Choice | None) -> sources.Source:

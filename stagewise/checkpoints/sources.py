@@ -85,6 +85,7 @@ class Source:
         planned: the last step that a run is to come to, where its plan says so.
         folder: on this machine, in which they lie.
         tokens_per_step: where it is known, and names do not say how many tokens were seen.
+        begins: the step of the model that the training began from, where that was given.
         chosen: makes some of the entries anew, which then are all that there is: none is downloaded between them.
     """
 
@@ -102,6 +103,7 @@ class Source:
     planned: int | None = None
     folder: Path | None = None
     tokens_per_step: int | None = None
+    begins: int | None = None
     chosen: Callable[[tuple[Entry, ...]], tuple[Entry, ...]] = dataclasses.field(
         repr=False, default=lambda entries: entries
     )

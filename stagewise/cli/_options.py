@@ -120,6 +120,10 @@ class SeriesOptions:
         str | None,
         Option("--base", help="of LoRA adapters: the model they are merged into, a folder, a file or a repository"),
     ] = None
+    start: Annotated[
+        str | None,
+        Option("--from", help="what a post-training began from, a model or a series: its checkpoints come first"),
+    ] = None
     checkpoints: Annotated[
         int | None,
         Option(help="only so many checkpoints, log-spaced, the first and the last one too"),
@@ -153,7 +157,10 @@ class SeriesOptions:
 
     def finding(self) -> dict[str, Any]:
         """Return them as arguments of `series.find`."""
-        return {"join": read_names(self.join), "parse": self.parse, "base": self.base, "hub": self.hub}
+        return {
+            **{"join": read_names(self.join), "parse": self.parse},
+            **{"base": self.base, "start": self.start, "hub": self.hub},
+        }
 
     def opening(self) -> dict[str, Any]:
         """Return them as arguments of `open_series`."""
@@ -207,7 +214,7 @@ class DataOptions(SeriesOptions):
     @property
     def given(self) -> bool:
         """Whether a run is measured on these data in place of those of its own task."""
-        return bool(self.text or self.tokens or self.pairs)
+        return bool(self.text or self.tokens or self.pairs or self.start)
 
 
 @dataclass(frozen=True)

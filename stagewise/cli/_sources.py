@@ -184,9 +184,9 @@ def opened_source(
         return OpenedSource(series, folder, recipe, None)
     task_classes(data.own_task or ())  # which the record of a run may name
     series = open_series(source, **data.opening())
-    trained_on = recipe_in(Path(source), tasks=data.own_task or ()).task if data.pairs and is_run(source) else None
+    trained_on = recipe_in(Path(source), tasks=data.own_task or ()).task if is_run(source) else None
     files = data.tokens, data.relation or (), data.text, data.tokenizer, data.pairs
-    task = own_task(series, *files, trained_on, data.whole_answers) or only_task(data.own_task)
+    task = own_task(series, *files, trained_on, data.whole_answers) or only_task(data.own_task) or trained_on
     folder = out or folder_of(series)
     check_claim(folder, _identity(series))
     opened = OpenedSource(series, folder, None, task)

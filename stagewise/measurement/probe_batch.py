@@ -40,6 +40,9 @@ _NUMBERS = 10**7
 _RUN_NUMBERS = 6 * 2**20
 """The same of a run: 96 windows of 64 positions and 1024 tokens."""
 
+THE_BASE = "the base"
+"""The reference that a model is whose training went on: what it predicts."""
+
 _FEWEST = 8
 """Sequences that a relation starts in at least, or half of all: the interval of a mean over fewer says little."""
 
@@ -127,7 +130,18 @@ def batch_of_series(series: CheckpointSeries, task: AbstractTask, sequences: int
         usual = _sequences(series.architecture, 1, _PROMPTS, _NUMBERS)
     else:
         usual = _sequences(series.architecture, task.n_ctx, _SEQUENCES, _NUMBERS)
-    return _sampled_batch(task, usual if sequences is None else sequences, seed=0, asked=sequences is not None)
+    n, asked = (usual, False) if sequences is None else (sequences, True)
+    batch, notes = _sampled_batch(task, n, seed=0, asked=asked)
+    begins = None if series.source is None else series.source.begins
+    return ProbeBatch(batch if begins is None else _with_base(batch, series, begins), notes)
+
+
+def _with_base(batch: Batch, series: CheckpointSeries, begins: int) -> Batch:
+    """Return the batch with what the model predicts that a post-training began from among its references."""
+    model = models.unloaded(series.architecture)
+    models.load(model, series.load(begins))
+    log_probs = [models.clean_pass(model, tokens, hooks=())[0] for tokens in torch.split(batch.tokens, _FEWEST)]
+    return batch.with_references({THE_BASE: torch.cat(log_probs)})
 
 
 def _sequences(architecture: Architecture, positions: int, most: int, numbers: int) -> int:

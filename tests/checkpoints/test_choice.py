@@ -1,10 +1,20 @@
 """Which checkpoints of a series are taken."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
+import torch
 
-from stagewise.checkpoints._choice import chosen_steps
-from stagewise.checkpoints.series import open_series
+from stagewise.architectures import full
+from stagewise.checkpoints._choice import chosen_steps, continued
+from stagewise.checkpoints._weight_files import Contents
+from stagewise.checkpoints.audit import audit
+from stagewise.checkpoints.findings import Kind
+from stagewise.checkpoints.names import Coordinates
+from stagewise.checkpoints.series import CheckpointSeries, find, open_series
+from stagewise.checkpoints.sources import STEP, Entry, Source
+from stagewise.models import unloaded
 
 PYTHIA = (0, *(2**k for k in range(10)), *range(1000, 144000, 1000))
 
@@ -58,3 +68,54 @@ def test_what_chooses_nothing_is_refused(choice: str | int | list[int], message:
 def test_a_series_is_opened_at_the_chosen_steps(small_folder: object) -> None:
     assert open_series(str(small_folder), steps=2).steps == (0, 6)
     assert open_series(str(small_folder), steps="0:4:2").steps == (0, 2, 4)
+
+
+def _states(*numbers: float) -> list[tuple[int, dict[str, torch.Tensor]]]:
+    architecture = full(n_layers=1, n_heads=2, d_vocab=8, n_ctx=6)
+    weights = [dict(unloaded(architecture).state_dict()) for _ in numbers]
+    return [
+        (10 * k, {name: torch.full_like(weight, number) for name, weight in of.items()})
+        for k, (number, of) in enumerate(zip(numbers, weights, strict=True))
+    ]
+
+
+def _first_number(series: CheckpointSeries, step: int) -> float:
+    return float(next(iter(series.weights(step).values())).flatten()[0])
+
+
+def test_a_post_training_goes_on_where_its_base_ended() -> None:
+    architecture = full(n_layers=1, n_heads=2, d_vocab=8, n_ctx=6)
+    series = open_series(_states(3.0, 4.0, 5.0), start=_states(1.0, 2.0, 3.0), architecture=architecture.config)
+    assert series.steps == (0, 10, 20, 30, 40)
+    assert [_first_number(series, step) for step in series.steps] == [1, 2, 3, 4, 5]
+    assert series.source is not None
+    assert series.source.begins == 20
+    assert [entry.label for entry in series.source.entries][:3] == [f"models in memory/item {k}" for k in range(3)]
+    alone = open_series(_states(3.0, 4.0), architecture=architecture.config)
+    assert alone.source is not None
+    assert (alone.source.begins, alone.steps) == (None, (0, 10))
+
+
+def test_tokens_count_on_where_both_are_known_and_the_record_of_the_trainer_which_does_not_is_left() -> None:
+    def source(name: str, *seen: int | None) -> Source:
+        entries = [
+            Entry(f"step{k}", Coordinates(k, tokens), lambda: Contents({}), lambda: None, record=lambda: {STEP: 7})
+            for k, tokens in enumerate(seen)
+        ]
+        return Source(name, tuple(entries))
+
+    both = continued(source("base", 0, 100), source("post", 0, 30, None))
+    assert [entry.at for entry in both.entries] == [(0, 0, ""), (1, 100, ""), (2, 130, ""), (3, None, "")]
+    assert [entry.recorded for entry in both.entries] == [{STEP: 7}, {STEP: 7}, {}, {}]
+    assert both.name == "post"
+
+
+def test_the_steps_of_a_base_and_of_what_comes_after_it_are_no_one_schedule(tmp_path: Path) -> None:
+    for folder, steps in (("base", (0, 1000, 2000)), ("post", (1, 2, 3))):
+        for step in steps:
+            (tmp_path / folder / f"checkpoint-{step}").mkdir(parents=True)
+            torch.save({"w": torch.full((2,), float(step))}, tmp_path / folder / f"checkpoint-{step}" / "model.pt")
+    (tmp_path / "base" / "checkpoint-1000").rename(tmp_path / "base" / "iter-1000")
+    found = find(tmp_path / "post", start=tmp_path / "base")
+    kinds = [one.kind for one in audit(found, weights=False).findings]
+    assert not {Kind.MISSING_STEP, Kind.OTHER_NAMES, Kind.OUT_OF_ORDER, Kind.REPEATED_STEP} & {*kinds}

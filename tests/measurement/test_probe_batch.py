@@ -14,15 +14,18 @@ from stagewise.measurement.engine import measure
 from stagewise.measurement.probe_batch import (
     _FEWEST,
     _MORE,
+    THE_BASE,
     _restricted_log_probs,
     _sampled_batch,
     _with_baselines,
     parted,
+    series_batch,
     usable,
 )
-from stagewise.probes import AttentionTo, HeadSpecialisation, Loss, PatternClusters
+from stagewise.probes import AttentionTo, HeadSpecialisation, KLToReference, Loss, PatternClusters
 from stagewise.recipe import Recipe, TrainPlan
 from stagewise.restricted_training import _train_restricted
+from stagewise.table import select
 from stagewise.task import Batch
 from stagewise.tasks import RepeatedTokens
 from stagewise.tasks.tokens import Tokens
@@ -153,3 +156,20 @@ def test_baselines_stand_before_the_references_with_their_context(tmp_path: Path
     batch = _with_baselines(TASK.probe_batch(2, seed=0), {2: folder})
     assert next(iter(batch.references)) == "trained c=2"
     assert (batch.contexts, batch.nested) == ({"trained c=2": 2}, ())
+
+
+def test_what_a_post_training_began_from_is_a_reference_of_its_batch(tmp_path: Path) -> None:
+    architecture = full(n_layers=1, n_heads=2, d_vocab=VOCABULARY, n_ctx=2 * LENGTH)
+    draws = [models.build(architecture, seed) for seed in range(3)]
+    base, near, far = (models.weights(model) for model in draws)
+    near = {name: weight + 0.01 * near[name] for name, weight in base.items()}
+    series = open_series([(1, near), (2, far)], start=[(0, base)], architecture=architecture.config)
+    batch = series_batch(series)
+    assert THE_BASE in batch.references
+    assert THE_BASE not in batch.nested_references
+    kl = select(measure(series, [KLToReference((THE_BASE,))], batch, progress=False), "KLToReference", "kl")
+    first, second, third = kl.sort_values("step")["value"]
+    assert first == pytest.approx(0, abs=1e-6)
+    assert 1e-6 < second < third
+    later = series_batch(series[1:])
+    assert torch.equal(later.references[THE_BASE], batch.references[THE_BASE])
