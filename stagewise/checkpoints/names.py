@@ -166,7 +166,7 @@ def _numbers(name: str) -> list[_Number]:
     dates = [match.span() for pattern in (DATE, AGAIN) for match in pattern.finditer(name)]
     numbers: list[_Number] = []
     while match := NUMBER.search(name, numbers[-1].end if numbers else 0):
-        earlier = numbers[-1] if numbers else None
+        earlier, alone = numbers[-1] if numbers else None, match.span() == (0, len(name))
         before = BEFORE.search(name, earlier.end if earlier else 0, match.start())
         word, gap = (before["word"] or "", before["gap"]) if before else ("", "")
         kind = _kind(word)
@@ -178,7 +178,7 @@ def _numbers(name: str) -> list[_Number]:
         counted = _kind(behind["word"]) if behind and kind in ("", "checkpoint") else ""
         if behind and (counted in (*UPDATES[:-1], "tokens", "epoch") or (kind and counted == "percent")):
             kind, end = counted, behind.end()
-        elif match["tokens"] or (not kind and not word and earlier and unit.upper() in ("B", "T")):
+        elif match["tokens"] or (not kind and not word and unit.upper() in ("B", "T") and (earlier or alone)):
             kind = "tokens"
         elif not word and gap == "_" and earlier and name[earlier.start : earlier.first] == "checkpoint_":
             kind = "update"

@@ -183,6 +183,7 @@ def test_a_revision_needs_a_word(name: str) -> None:
         ("step-1195k-token-2.5T", Coordinates(1_195_000, 2500 * 10**9)),
         ("chck_100M", Coordinates(10**8, 10**8)),
         ("model_tokens-1.5B", Coordinates(15 * 10**8, 15 * 10**8)),
+        ("16.78B", Coordinates(16_780_000_000, 16_780_000_000)),
     ],
 )
 def test_tokens_and_the_training_are_read_too(name: str, at: Coordinates) -> None:
