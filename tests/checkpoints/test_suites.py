@@ -54,6 +54,7 @@ def opened(local_hub: Callable[..., Any], saved: Callable[..., dict[str, bytes]]
             5125000 * 2097152,
         ),
         ("HuggingFaceTB/SmolLM2-360M-intermediate-checkpoints", ("step-160000", "step-320000"), (160000, 320000), None),
+        ("stanford-crfm/alias-gpt2-small-x21", ("checkpoint-50", "checkpoint-400000"), (50, 400000), None),
         ("allenai/OLMoE-1B-7B-0924", ("step10000-tokens41B", "step20000-tokens83B"), (10000, 20000), 83 * 10**9),
         ("bigscience/bloom-560m-intermediate", ("global_step1000", "global_step10000"), (1000, 10000), None),
         (
