@@ -15,7 +15,7 @@ from stagewise.checkpoints._digest import file_sha256
 from stagewise.checkpoints._folders import of_path
 from stagewise.checkpoints._table_file import read_json
 from stagewise.checkpoints._weight_files import Contents, read
-from stagewise.checkpoints._weight_names import chosen_files, is_file, missing_shard, names_of
+from stagewise.checkpoints._weight_names import TRAINING, chosen_files, is_file, missing_shard, names_of, stem
 from stagewise.checkpoints.hub import Hub, RemoteFile
 from stagewise.checkpoints.names import FEW, GIVE_PARSE, REPOSITORY, Coordinates, Parse, read_names, told
 from stagewise.checkpoints.sources import Entry, Source
@@ -75,15 +75,28 @@ def _again(hub: Hub, commits: Mapping[str, str], some: Sequence[Entry]) -> tuple
 
 
 def _in_folders(hub: Hub, parse: Parse | str | None) -> Source | None:
-    """Find the folders of the main branch that are checkpoints, as checkpoint-500 or checkpoints/step_1000."""
-    folders = [folder for folder, names in hub.folders(MAIN).items() if folder and chosen_files(names)]
-    readings = dict(zip(folders, read_names([PurePosixPath(each).name for each in folders], parse), strict=True))
-    known = {folder: reading.at for folder, reading in readings.items() if reading.at is not None}
-    entries = [
-        dataclasses.replace(at_revision(dataclasses.replace(hub, folder=folder), MAIN, at), label=folder)
-        for folder, at in _with_their_folders(known).items()
-    ]
-    return _source(hub, entries, told(list(readings.items()))) if entries else None
+    """Find the folders of the main branch that are checkpoints, as checkpoint-500 or checkpoints/step_1000; or its
+    files, as checkpoints/model_1000.pth.
+    """
+    inside = hub.folders(MAIN)
+    folders = {folder: dataclasses.replace(hub, folder=folder) for folder in inside if chosen_files(inside[folder])}
+    folders.pop("", None)
+    files = {
+        f"{folder}/{name}".lstrip("/"): dataclasses.replace(hub, folder=folder, file=name)
+        for folder, names in inside.items()
+        for name in names
+        if is_file(Path(name)) and not TRAINING.match(name) and not chosen_files([name])
+    }
+    for places in (folders, files):
+        readings = dict(zip(places, read_names([stem(Path(each)) for each in places], parse), strict=True))
+        known = {place: reading.at for place, reading in readings.items() if reading.at is not None}
+        if known and (places is folders or len(known) >= FEW):
+            entries = [
+                dataclasses.replace(at_revision(places[place], MAIN, at), label=place)
+                for place, at in _with_their_folders(known).items()
+            ]
+            return _source(hub, entries, told(list(readings.items())))
+    return None
 
 
 def _with_their_folders(known: Mapping[str, Coordinates]) -> Mapping[str, Coordinates]:
@@ -153,7 +166,7 @@ class _Downloads:
 
     def _weights(self, revision: str) -> tuple[str, ...]:
         """Return the names of the files of a revision's weights."""
-        names = chosen_files(self._files(revision))
+        names = (self._hub.file,) if self._hub.file else chosen_files(self._files(revision))
         if missing := missing_shard(names):
             raise FileNotFoundError(
                 f"revision {revision!r} of {self._hub.repository} has no {missing}, a shard of its weights"
@@ -174,7 +187,7 @@ class _Downloads:
         return (self._commits or self._hub.revisions()).get(revision, "")
 
     def download(self, revision: str) -> int:
-        missing = [name for name in chosen_files(self._files(revision)) if not self._hub.is_cached(revision, name)]
+        missing = [name for name in self._weights(revision) if not self._hub.is_cached(revision, name)]
         return sum(self._files(revision)[name].size for name in missing)
 
     def read(self, revision: str) -> Contents:
@@ -222,7 +235,7 @@ class _Downloads:
                 strategy = cached.delete_revisions(revision.commit_hash)
                 size -= strategy.expected_freed_size
                 strategy.execute()
-        if self._hub.folder and size > self._hub.cache_bytes:
+        if (self._hub.folder or self._hub.file) and size > self._hub.cache_bytes:
             files = {file.blob_path: file for revision in revisions for file in revision.files}
             for blob, file in sorted(files.items(), key=lambda item: item[1].blob_last_modified):
                 if size > self._hub.cache_bytes and file.file_path not in paths:

@@ -36,6 +36,7 @@ class Hub:
         cache_bytes: the size that it stays below.
         endpoint: of the hub; None for huggingface_hub's default (the variable HF_ENDPOINT).
         folder: in the repository, whose files these are; "" for the repository's own.
+        file: in the folder, which alone holds the weights; "" where those do that are named so.
     """
 
     repository: str
@@ -43,6 +44,7 @@ class Hub:
     cache_bytes: int = CACHE_BYTES
     endpoint: str | None = None
     folder: str = ""
+    file: str = ""
 
     def revisions(self) -> dict[str, str]:
         """Return the branches and tags, each with the commit that it stands for now."""

@@ -175,6 +175,26 @@ def test_folders_of_main_are_a_series_and_the_cache_stays_below_its_size(
     assert len({entry.digest() for entry in series.source.entries}) == 4
 
 
+def test_files_of_main_with_a_step_in_their_names_are_a_series(
+    local_hub: Callable[..., Any], saved: Callable[..., dict[str, bytes]], tmp_path: Path
+) -> None:
+    each = {step: saved("GPT2", seed) for seed, step in enumerate((0, 500, 1000, 1500))}
+    files = {f"checkpoints/small_{step}.safetensors": content[WEIGHTS] for step, content in each.items()}
+    others = {"checkpoints/optimizer.pt": b"", "final.pth": b"", "notes/plot_500.png": b""}
+    hub = local_hub({"main": {"config.json": each[0]["config.json"], **files, **others}})
+    series = opened(hub, tmp_path)
+    assert series.steps == (0, 500, 1000, 1500)
+    assert series.source is not None
+    assert [entry.label for entry in series.source.entries][1] == "checkpoints/small_500.safetensors"
+    assert len({entry.digest() for entry in series.source.entries}) == 4
+    numbers = {sum(float(weight.sum()) for weight in series.weights(step).values()) for step in series.steps}
+    assert len(numbers) == 4
+    assert {name.split("/")[-1] for name in hub.asked if name.startswith("GET")} == {
+        "config.json",
+        *(f"small_{step}.safetensors" for step in each),
+    }
+
+
 def test_folders_of_several_seeds_are_branches_whatever_steps_they_have(
     local_hub: Callable[..., Any], saved: Callable[..., dict[str, bytes]], tmp_path: Path
 ) -> None:
