@@ -113,6 +113,9 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, one_onset: Any, late_
             {name: weight + step / 100 for name, weight in model().state_dict().items()}, f"my-run/step-{step}.pt"
         )
     Path("my-run/config.json").write_text(json.dumps(model().cfg.to_dict(), default=str), encoding="utf8")
+    Path("base-model").mkdir()
+    torch.save(dict(model().state_dict()), "base-model/pytorch_model.bin")
+    shutil.copy("my-run/config.json", "base-model")
     torch.save(tokens(), "my-data.pt")
     Path("my.txt").write_text("the cat saw the dog and the dog saw the cat again while a bird sang " * 40)
     verses = (importlib.resources.files("stagewise.papers.tasks") / "king_james.txt").read_text(encoding="utf8")
