@@ -110,7 +110,9 @@ def claim(
 def claim_for(folder: Path, source: str) -> None:
     """Claim a folder for the measurements of one source, once nothing is left to refuse them; see `check_claim`."""
     check_claim(folder, source)
-    if not (folder / SOURCE).exists():
+    if (folder / SOURCE).exists():
+        remove_leftovers((folder / SOURCE).parent)  # of the process that claimed it, if that was killed then
+    else:
         write_json(folder / SOURCE, {"source": source})
 
 

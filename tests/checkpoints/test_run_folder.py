@@ -2,7 +2,9 @@
 
 import dataclasses
 import json
+import os
 import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from safetensors.torch import save_file
 
 from stagewise.analysis import folder_of
 from stagewise.architectures import minimal
+from stagewise.checkpoints import _writing as writing
 from stagewise.checkpoints._checksums import LIST
 from stagewise.checkpoints._table_file import read_parquet
 from stagewise.checkpoints.run_folder import (
@@ -20,6 +23,7 @@ from stagewise.checkpoints.run_folder import (
     METRICS,
     RESUME,
     RUN,
+    SOURCE,
     checkpoint_file,
     claim,
     claim_for,
@@ -141,6 +145,19 @@ def test_a_truncated_table_is_named(kept: int | float, listed: bool, small_folde
         read_parquet(tmp_path / METRICS, "measure again")
     with pytest.raises(FileNotFoundError, match=r"other.parquet is not there: measure again"):
         read_parquet(tmp_path / "other.parquet", "measure again")
+
+
+def test_a_process_that_was_killed_right_after_its_claim_leaves_nothing_once_the_same_is_claimed(
+    tmp_path: Path,
+) -> None:
+    claim_for(tmp_path, "/a/ckpts")
+    before = sorted(path.name for path in (tmp_path / "parts").iterdir())
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    left = writing._partial(tmp_path / SOURCE).name.replace(f"-{os.getpid()}-", f"-{ended.pid}-")
+    (tmp_path / "parts" / left).mkdir()
+    claim_for(tmp_path, "/a/ckpts")
+    assert sorted(path.name for path in (tmp_path / "parts").iterdir()) == before
 
 
 def test_measurements_of_another_source_are_never_overwritten(tmp_path: Path, small_folder: Path) -> None:
