@@ -147,7 +147,7 @@ def test_a_truncated_table_is_named(kept: int | float, listed: bool, small_folde
         read_parquet(tmp_path / "other.parquet", "measure again")
 
 
-def test_a_process_that_was_killed_right_after_its_claim_leaves_nothing_once_the_same_is_claimed(
+def test_what_a_process_left_that_was_killed_after_its_claim_is_gone_at_the_next_one(
     tmp_path: Path,
 ) -> None:
     claim_for(tmp_path, "/a/ckpts")
