@@ -48,35 +48,30 @@ class Pairs(AbstractTask):
     @property
     def d_vocab(self) -> int:
         """The largest token of the file, and one: a model may have more."""
-        prompts = self._all()
+        prompts = _prompts(self)
         beside = [other.tokens for other in prompts.others.values()]
         return 1 + int(max(part.max() for part in (prompts.tokens, prompts.right, prompts.wrong, *beside)))
 
     @property
     def n_ctx(self) -> int:
         """Positions that a model sees."""
-        return self._all().tokens.shape[1]
+        return _prompts(self).tokens.shape[1]
 
     @property
     def available(self) -> int:
         """How many prompts the file has."""
-        return len(self._all())
+        return len(_prompts(self))
 
     @property
     def notes(self) -> Sequence[str]:
         """What the tokenizer does with the prompts, and what is compared, in words."""
-        return self.encoded.notes
-
-    @property
-    def encoded(self) -> EncodedPairs:
-        """The contents of the file in tokens; it is read once."""
-        return _encoded(self)
+        return _encoded(self).notes
 
     def sample(self, n: int, seed: int) -> Prompts:
         """Sample n different prompts, or as many as there are; those of one length are neighbours."""
         check_number(n)
         order = torch.randperm(self.available, generator=torch.Generator().manual_seed(seed % 2**63))
-        chosen = self._all()[order[:n].sort().values]
+        chosen = _prompts(self)[order[:n].sort().values]
         assert isinstance(chosen, Prompts)
         return chosen
 
@@ -86,25 +81,19 @@ class Pairs(AbstractTask):
             return decode(tokens, self.tokenizer)
         return [self.words[token] if self.words else str(token) for token in tokens]
 
-    def _all(self) -> Prompts:
-        return _prompts(self)
-
 
 @lru_cache(maxsize=2)
 def _encoded(task: Pairs) -> EncodedPairs:
     unknown = None if task.tokenizer is None else unknown_token(task.tokenizer)
     read = partial(encode, tokenizer=task.tokenizer) if task.tokenizer is not None else partial(_words, task.words)
-    decoded = partial(_decoded, task)
-    return encode_pairs(read_pairs(task.file), read, decoded, task.bos, unknown, task.summed)
+    return encode_pairs(
+        read_pairs(task.file), read, lambda token: task.as_text([token])[0], task.bos, unknown, task.summed
+    )
 
 
 @lru_cache(maxsize=2)
 def _prompts(task: Pairs) -> Prompts:
     return prompts_of(_encoded(task))
-
-
-def _decoded(task: Pairs, token: int) -> str:
-    return task.as_text([token])[0]
 
 
 def _words(words: Sequence[str], text: str) -> list[int]:
@@ -126,7 +115,7 @@ def pairs_task(
     """Return the prompts of a file for the models of a series, by their tokenizer of that revision, or the words of the
     run's `own` task. Lines on standard error say what the tokenizer does, and what is compared.
     """
-    found = tokenizer or tokenizer_of(series) or (own.tokenizer if isinstance(own, Text) else None)
+    found = tokenizer or tokenizer_of(series, ".gguf") or (own.tokenizer if isinstance(own, Text) else None)
     d_vocab = int(series.architecture.config["d_vocab"])
     if found is not None:
         bos = own.bos if isinstance(own, Text) else first_token(str(found))

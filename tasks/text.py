@@ -128,9 +128,9 @@ def _read(path: Path) -> str:
         raise FileNotFoundError(f"there is no text file {path}") from reason
 
 
-def tokenizer_of(series: CheckpointSeries) -> Path | None:
-    """Return the tokenizer that lies beside the checkpoints, or in their repository; None where there is none."""
-    return None if series.source is None else series.source.beside(TOKENIZER)
+def tokenizer_of(series: CheckpointSeries, *others: str) -> Path | None:
+    """Return the tokenizer beside the checkpoints, or in their repository, or what else holds one; None for none."""
+    return None if series.source is None else next(filter(None, map(series.source.beside, (TOKENIZER, *others))), None)
 
 
 def text_task(series: CheckpointSeries, text: Texts, tokenizer: str | None = None) -> Text:
@@ -141,7 +141,7 @@ def text_task(series: CheckpointSeries, text: Texts, tokenizer: str | None = Non
     """
     files = tuple(str(file) for file in ([text] if isinstance(text, str | Path) else text))
     if tokenizer is None:
-        if (file := tokenizer_of(series)) is None:
+        if (file := tokenizer_of(series, ".gguf")) is None:
             raise FileNotFoundError(
                 f"no tokenizer: there is no {TOKENIZER} beside the checkpoints of {series.name}. Give the tokenizer "
                 f"that the models were trained with: {ACCEPTED}"

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from stagewise.checkpoints._architectures import architecture_from
 from stagewise.checkpoints._digest import file_digest
 from stagewise.checkpoints._folders import of_path
 from stagewise.checkpoints._weight_files import Contents, contents_of, described_in, load_file, weights_by_name
-from stagewise.checkpoints._weight_names import stem
+from stagewise.checkpoints._weight_names import GGUF, stem
 from stagewise.checkpoints.names import GIVE_PARSE, Coordinates, Parse, is_step, read_names
 from stagewise.checkpoints.sources import Entry, Source, in_memory
 from stagewise.config import line_of
@@ -80,31 +81,37 @@ def in_gguf(path: Path) -> Source:
         Coordinates(0),
         read=lambda: Contents(_weights(path)),
         digest=lambda: file_digest([path]),
-        config=lambda: _config(path),
+        config=lambda: _config(path).to_dict(),
         time=lambda: path.stat().st_mtime,
     )
     told = f"{path.name} -> one checkpoint, called step 0; its weights are dequantised to float32"
-    return Source(path.stem, (entry,), names=(told,))
+    return Source(path.stem, (entry,), names=(told,), beside={GGUF: path}.get)
 
 
-def _config(path: Path) -> dict[str, Any]:
-    config: dict[str, Any] = _read(path, "AutoConfig").to_dict()
-    return config
+def _config(path: Path) -> Any:
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} is gone: it was there when the series was opened")
+    return _config_at(path, path.stat().st_mtime_ns)
+
+
+@lru_cache(maxsize=1)
+def _config_at(path: Path, time: int) -> Any:
+    return _read(path, "AutoConfig")
 
 
 def _weights(path: Path) -> dict[str, Tensor]:
-    architecture_from(_config(path))  # refuses a config of another kind, or of any size, before a model is made
-    return dict(_read(path, "AutoModelForCausalLM").state_dict())
+    config = _config(path)
+    architecture_from(config.to_dict())  # refuses a config of another kind, or of any size, before a model is made
+    # With its config given, transformers parses the file once and not twice.
+    return dict(_read(path, "AutoModelForCausalLM", config=config).state_dict())
 
 
-def _read(path: Path, kind: str) -> Any:
+def _read(path: Path, kind: str, **given: Any) -> Any:
     """Read a file by transformers."""
     import transformers
 
-    if not path.is_file():
-        raise FileNotFoundError(f"{path} is gone: it was there when the series was opened")
     try:
-        return getattr(transformers, kind).from_pretrained(path.parent, gguf_file=path.name)
+        return getattr(transformers, kind).from_pretrained(path.parent, gguf_file=path.name, **given)
     except ImportError as reason:
         raise ModuleNotFoundError(MISSING.format(path.name)) from reason
     except Exception as reason:  # a foreign file, read by foreign code: whatever it raises is about the file

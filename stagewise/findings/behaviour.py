@@ -21,10 +21,8 @@ PART = 0.1
 INDIRECT = 0.5
 """Part of a head's effect that its direct effect is, at most, where it acts through other heads: a convention."""
 
-_OF_KINDS = {
-    **{"S2 to S1": "duplicate token", "duplicate token": "duplicate token"},
-    **{"previous token": "previous token", "induction": "induction"},
-}
+_OF_KINDS = {"S2 to S1": "duplicate token"}
+_OF_KINDS |= {each: each for each in ("duplicate token", "previous token", "induction")}
 """Relation -> the kind of a head that acts through others and attends along it."""
 
 _CURVE = ("probe", "quantity", "relation")
@@ -105,11 +103,7 @@ def _dip(rows: pd.DataFrame) -> tuple[int, int, int, float] | None:
 
 
 def _heads(
-    table: pd.DataFrame,
-    onsets: pd.DataFrame | None,
-    difference: float,
-    came: Time,
-    criteria: StageCriteria,
+    table: pd.DataFrame, onsets: pd.DataFrame | None, difference: float, came: Time, criteria: StageCriteria
 ) -> list[dict[str, object]]:
     effect, direct = with_role(table, Role.EFFECT), with_role(table, Role.DIRECT_EFFECT)
     if not effect:

@@ -67,7 +67,9 @@ def _tokenizer_file(tokenizer: str) -> Path:
     return _from_hub(tokenizer, reason)
 
 
-ACCEPTED = f"a {TOKENIZER}, a folder that holds one, or a repository of the hub that does, as owner/name[@revision]"
+ACCEPTED = (
+    f"a {TOKENIZER}, a folder that holds one, a .gguf, or a repository of the hub that does, as owner/name[@revision]"
+)
 
 
 def _from_hub(named: str, on_disk: str) -> Path:
@@ -90,12 +92,16 @@ def _read(path: str) -> Any:
     from tokenizers import Tokenizer
 
     try:
+        if path.endswith(".gguf"):
+            from transformers import PreTrainedTokenizerFast
+
+            folder, name = Path(path).parent, Path(path).name
+            return PreTrainedTokenizerFast.from_pretrained(folder, gguf_file=name).backend_tokenizer
         content = json.loads(Path(path).read_text(encoding="utf8"))
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as reason:
-        raise ValueError(f"{path} is no tokenizer: it is not valid JSON ({reason}). Give {ACCEPTED}") from reason
-    if not isinstance(content, dict) or not isinstance(content.get("model"), dict):
-        raise ValueError(f"{path} is no tokenizer: it has no `model`. Give {ACCEPTED}")
-    try:
+        if not isinstance(content, dict) or not isinstance(content.get("model"), dict):
+            raise ValueError("it has no `model`")
         return Tokenizer.from_str(json.dumps(content))
     except Exception as reason:  # tokenizers has no error of its own
-        raise ValueError(f"{path} is no tokenizer: {reason}. Give {ACCEPTED}") from reason
+        json_alone = isinstance(reason, json.JSONDecodeError | UnicodeDecodeError | RecursionError)
+        why = f"it is not valid JSON ({reason})" if json_alone else reason
+        raise ValueError(f"{path} is no tokenizer: {why}. Give {ACCEPTED}") from reason

@@ -107,20 +107,18 @@ def _rows(path: Path) -> list[Mapping[str, Any]]:
     if path.suffix in (".csv", ".tsv"):
         return list(csv.DictReader(io.StringIO(text, newline=""), delimiter="\t" if path.suffix == ".tsv" else ","))
     try:
-        rows = json.loads(text) if text.lstrip().startswith("[") else [json.loads(each) for each in _lines(text)]
+        listed = text.lstrip().startswith("[")
+        return json.loads(text) if listed else [json.loads(each) for each in text.split("\n") if each.strip()]
     except (json.JSONDecodeError, RecursionError) as reason:
         raise ValueError(f"{path} is no JSONL ({reason}): give {FORMATS}") from None
-    return rows
-
-
-def _lines(text: str) -> list[str]:
-    return [line for line in text.split("\n") if line.strip()]
 
 
 def _pair(row: Any, name: str) -> Pair:
     """Return the pair of a row of any of the formats."""
     if not isinstance(row, Mapping):
         raise ValueError(f"{name} is no row with columns: give {FORMATS}")
+    if None in row:
+        raise ValueError(f"{name} has more cells than the file has columns: put a prompt with commas into quotes")
     row = {str(key): value for key, value in row.items() if value is not None and value != ""}
     for good, bad in (("sentence_good", "sentence_bad"), ("good", "bad")):
         if good in row and bad in row:
@@ -132,7 +130,12 @@ def _pair(row: Any, name: str) -> Pair:
         corrupted, neutral = (str(row[each]) if each in row else None for each in ("corrupted", "neutral"))
         labels = {each: _place(value) for each, value in row.items() if each.isupper()}
         joined = str(row.get("joined", 0)).lower() in ("1", "true", "yes")
-        return Pair(prompt, _several(row["right"]), _several(row["wrong"]), corrupted, neutral, labels, joined)
+        right, wrong = _several(row["right"]), _several(row["wrong"])
+        if not all(map(str.strip, (*right, *wrong))):
+            raise ValueError(f"{name} has an empty answer among {'|'.join((*right, *wrong))}")
+        if corrupted == prompt:
+            raise ValueError(f"{name}: its corrupted prompt is the prompt itself: change what its right answer is")
+        return Pair(prompt, right, wrong, corrupted, neutral, labels, joined)
     choices = row.get("choices", [str(row[each]) for pair in _CHOICES if pair[0] in row for each in pair])
     choices = choices.get("text", []) if isinstance(choices, Mapping) else choices
     label = next((row[each] for each in _LABELS if each in row), None)
@@ -197,12 +200,11 @@ def encode_pairs(
     """
     summed = any(pair.whole for pair in pairs) if summed is None else summed
     start = [] if first is None else [first]
-    spaced = any(each[:1].isspace() for pair in pairs for each in (*pair.right, *pair.wrong))
-    verbatim = (
-        spaced
-        or any(pair.whole or pair.joined for pair in pairs)
-        or not any(" " in pair.prompt.strip() for pair in pairs)
-    )
+    given = [each for pair in pairs for each in (*pair.right, *pair.wrong)]
+    spaced, as_given = any(each[:1].isspace() for each in given), any(pair.whole or pair.joined for pair in pairs)
+    if spaced and not as_given and (bare := [each for each in given if each[:1].isalnum()]):
+        raise ValueError(f"some answers begin with a space, and {bare[0]!r} does not: give all of them one, or none")
+    verbatim = spaced or as_given or not any(" " in pair.prompt.strip() for pair in pairs)
 
     def tokens(text: str, name: str) -> list[int]:
         found = encode(text)
@@ -210,9 +212,9 @@ def encode_pairs(
             raise ValueError(f"{name}: the tokenizer has no token for a part of {text!r}")
         return found
 
-    def answers(prompt: str, given: Sequence[str], name: str) -> list[list[int]]:
+    def answers(prompt: str, texts: Sequence[str], name: str) -> list[list[int]]:
         before, found = tokens(prompt, name), list[list[int]]()
-        for each in given:
+        for each in texts:
             text = f"{prompt}{each}" if verbatim or not prompt else f"{prompt} {each}"
             whole = tokens(text, name)
             if whole[: len(before)] != before or len(whole) == len(before):
@@ -282,6 +284,8 @@ def _notes(
     if several or summed:
         what = "summed log-probabilities are" if summed else "first tokens are"
         notes.append(f"{several} of {len(answers)} answers have several tokens: their {what} compared")
+    if repeated := len(encoded) - len(set(map(str, encoded))):
+        notes.append(f"{repeated} of {len(encoded)} prompts are there before: intervals over prompts are too narrow")
     lengths = Counter(len(pair.prompt) for pair in encoded)
     if len(lengths) > 1:
         sizes = ", ".join(f"{number} of {length}" for length, number in sorted(lengths.items()))

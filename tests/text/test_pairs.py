@@ -195,3 +195,26 @@ def test_a_tokenizer_that_joins_prompt_and_answer_is_refused() -> None:
     rows = [{"prompt": "a", "right": "b", "wrong": "c"}] * 4
     with pytest.raises(ValueError, match="joins the end of the prompt with the answer 'b'"):
         encode_pairs(read_pairs(rows), lambda text: [len(text)], str)
+
+
+def test_a_comma_in_a_prompt_without_quotes_is_refused_not_read_as_another_column(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("prompt,right,wrong\n" + "then Ann and Bob, saw,Ann,Bob\n" * 4, encoding="utf8")
+    with pytest.raises(ValueError, match="pair 1 has more cells than the file has columns: put a prompt with commas"):
+        read_pairs(tmp_path / "a.csv")
+
+
+FAULTS: dict[str, dict[str, str]] = {
+    r"pair 2 has an empty answer among Cid\|Bob\|\|Cid": {"wrong": "Bob||Cid"},
+    "pair 2: its corrupted prompt is the prompt itself": {"corrupted": str(ROWS[1]["prompt"])},
+    "some answers begin with a space, and 'Bob' does not": {"wrong": " Bob"},
+}
+
+
+@pytest.mark.parametrize("message", FAULTS)
+def test_a_row_that_would_be_compared_with_something_else_is_refused(message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        encoded([ROWS[0], {**ROWS[1], **FAULTS[message]}, *ROWS[2:]])
+
+
+def test_prompts_that_repeat_are_told() -> None:
+    assert "3 of 7 prompts are there before: intervals over prompts are too narrow" in encoded([*ROWS, *ROWS[:3]]).notes

@@ -65,3 +65,27 @@ def test_a_file_that_is_no_tokenizer_says_its_fault(content: str, fault: str, tm
     path.write_text(content, encoding="utf8")
     with pytest.raises(ValueError, match=f"is no tokenizer: .*{fault}"):
         encode("the cat", str(path))
+
+
+def test_the_tokenizer_in_a_file_of_llama_cpp_is_read(tmp_path: Path) -> None:
+    gguf = pytest.importorskip("gguf", reason="gguf is not installed")
+    words, merges = ["<s>", "a", "b", "c", "Ġ", "ab", "Ġc"], ["a b", "Ġ c"]
+    writer = gguf.GGUFWriter(tmp_path / "model.gguf", "llama")
+    writer.add_block_count(1)
+    writer.add_tokenizer_model("gpt2")
+    writer.add_token_list(words)
+    writer.add_token_merges(merges)
+    writer.add_bos_token_id(0)
+    writer.add_eos_token_id(0)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    assert encode("abab cb", str(tmp_path / "model.gguf")) == [5, 5, 6, 2]
+    assert first_token(str(tmp_path / "model.gguf")) is None
+
+
+def test_a_file_of_llama_cpp_without_a_tokenizer_is_named(tmp_path: Path) -> None:
+    (tmp_path / "model.gguf").write_bytes(b"GGUF")
+    with pytest.raises(ValueError, match=r"model\.gguf is no tokenizer: "):
+        encode("a", str(tmp_path / "model.gguf"))
