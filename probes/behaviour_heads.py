@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import itertools
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import torch
 from jaxtyping import Float, Int
@@ -23,13 +23,7 @@ ALL = "all positions"
 
 _ABLATIONS = ("mean", "zero")
 _NEEDS = {"noising": "corrupted", "denoising": "corrupted", "neutral": "neutral"}
-_EDITS: Mapping[str, Patch] = {
-    "noising": "patch",
-    "denoising": "patch",
-    "neutral": "neutral",
-    "mean": "mean",
-    "zero": "zero",
-}
+_EDITS = dict[str, Patch](noising="patch", denoising="patch", neutral="neutral", mean="mean", zero="zero")
 _QUANTITY = dict.fromkeys(_NEEDS, "patched") | dict.fromkeys(_ABLATIONS, "ablated")
 
 _OfHeads = Float[Tensor, "batch layer head"]

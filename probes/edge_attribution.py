@@ -1,4 +1,4 @@
-"""Which head reads which: what each edge between heads is worth to the loss."""
+"""Which head reads which: what each edge between heads is worth to the loss, or to a behaviour."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping
@@ -17,6 +17,9 @@ from stagewise.table import head_label
 class EdgeAttribution(AbstractProbe):
     """Change of the loss (nats) when a head reads, by its queries, keys or values, the mean of an earlier head.
 
+    On prompts with corrupted ones it reads the head's output on these, and `estimated_effect` and `exact_effect` are by
+    how much the edge raises the logit difference of right and wrong answers: EAP-IG, and path patching.
+
     A row an edge: `layer` and `head` of the one that reads, `source` the one that is read, `composition` by which of Q,
     K and V. `estimated_change` takes one backward pass for all edges (`steps` for integrated gradients), `exact_change`
     a pass an edge: only this input of this head is changed, and all that follows computed anew, as path patching does.
@@ -31,8 +34,8 @@ class EdgeAttribution(AbstractProbe):
 
     Source: Syed et al. (2023), Attribution Patching Outperforms Automated Circuit Discovery, arXiv:2310.10348; Hanna
     et al. (2024), Have Faith in Faithfulness, arXiv:2403.17806, for several steps; Goldowsky-Dill et al. (2023),
-    Localizing Model Behavior with Path Patching, arXiv:2304.05969. Deviation: the mean over the batch takes the place
-    of another prompt.
+    Localizing Model Behavior with Path Patching, arXiv:2304.05969. Deviation: without another prompt the mean
+    over the batch takes its place.
 
     >>> from stagewise.probe import example_view
     >>> view = example_view([[[1.0]]])
@@ -45,6 +48,8 @@ class EdgeAttribution(AbstractProbe):
     quantities = {
         "estimated_change": Quantity("estimated change of the loss without the edge", "nats"),
         "exact_change": Quantity("change of the loss without the edge", "nats"),
+        "estimated_effect": Quantity("estimated effect of the edge on the logit difference", "nats"),
+        "exact_effect": Quantity("effect of the edge on the logit difference", "nats"),
         "rank_correlation": Quantity("rank correlation of estimated and exact size", "", (-1, 1)),
     }
 
@@ -62,21 +67,22 @@ class EdgeAttribution(AbstractProbe):
 
     @property
     def _requests(self) -> Mapping[str, Attribution]:
-        exact = {"exact_change": AttributeEdges(exact=True)} if self.exact else {}
-        return {"estimated_change": AttributeEdges(self.steps), **exact}
+        exact = {"exact": AttributeEdges(exact=True)} if self.exact else {}
+        return {"estimated": AttributeEdges(self.steps), **exact}
 
     def read(self, view: View) -> list[Reading]:
-        """Return `estimated_change` and `exact_change` by layer, head, source and composition, `rank_correlation`."""
+        """Return changes, or effects, of each edge, estimated and exact, and `rank_correlation`."""
         readings, flat = [], []
-        for quantity, request in self._requests.items():
+        name, sign = ("effect", -1) if "corrupted" in view.others else ("change", 1)
+        for way, request in self._requests.items():
             by_layer = []
             for layer, edges in enumerate(view.attributed[request].unbind(1)):
                 if layer == 0:
                     continue
-                values = edges[:, None, :, :layer].flatten(3, 4)
+                values = sign * edges[:, None, :, :layer].flatten(3, 4)
                 sources = [head_label(below, head) for below in range(layer) for head in range(edges.shape[3])]
                 labels = Labels({"layer": [layer], "source": sources, "composition": ["Q", "K", "V"]})
-                readings.append(Reading("batch layer head source composition", values, quantity, labels))
+                readings.append(Reading("batch layer head source composition", values, f"{way}_{name}", labels))
                 by_layer.append(values.flatten(1))
             flat.append(torch.cat(by_layer, 1))
         if self.exact:

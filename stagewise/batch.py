@@ -287,6 +287,10 @@ class Prompts(Batch):
         """Return log(P(right) / P(wrong)), nats: the logit difference, of one answer each; gradients flow back."""
         return _together(logits, self.right) - _together(logits, self.wrong)
 
+    def at_end(self, scored: Float[Tensor, "scored token"]) -> Float[Tensor, " batch"]:
+        """Return `difference` from the logits of all scored positions."""
+        return self.difference(scored[self.at(END)[self.scored]])
+
     def log_right(self, log_probs: Float[Tensor, "batch token"]) -> Float[Tensor, " batch"]:
         """Return the log-probability of the right answers together, nats."""
         return _together(log_probs, self.right)
@@ -316,19 +320,16 @@ def _together(logits: Float[Tensor, "batch token"], answers: Int[Tensor, "batch 
 def prompts_of(encoded: EncodedPairs) -> Prompts:
     """Return encoded pairs as a batch; prompts of one length are neighbours, the shortest first."""
     pairs = sorted(encoded.pairs, key=lambda pair: len(pair.prompt))
-    right = [[*pair.prompt, *pair.right[0]] if encoded.summed else [*pair.prompt, pair.right[0][0]] for pair in pairs]
-    batch = _scored(right, [len(pair.prompt) for pair in pairs])
+    lengths, several = [len(pair.prompt) for pair in pairs], None if encoded.summed else 1
+    batch = _scored([[*pair.prompt, *pair.right[0][:several]] for pair in pairs], lengths)
     others = {
         name: dataclasses.replace(batch, tokens=_filled([pair.others[name] for pair in pairs], batch.tokens.shape[1]))
         for name in pairs[0].others
     }
     if encoded.summed:
-        wrong = [[*pair.prompt, *pair.wrong[0]] for pair in pairs]
-        others = {"wrong": _scored(wrong, [len(pair.prompt) for pair in pairs])}
-    lengths = [len(pair.prompt) for pair in pairs]
-    end = torch.tensor([len(pair.prompt) - 1 for pair in pairs]).clamp(min=0)
+        others = {"wrong": _scored([[*pair.prompt, *pair.wrong[0]] for pair in pairs], lengths)}
     places = {name: torch.tensor([pair.places[name] for pair in pairs]) for name in pairs[0].places}
-    places = {**places, END: end}
+    places[END] = torch.tensor(lengths).sub(1).clamp(min=0)
     counts = Counter(pair.right[0][0] for pair in pairs)
     more = [counts[pair.right[0][0]] - counts[pair.wrong[0][0]] for pair in pairs]
     return Prompts(

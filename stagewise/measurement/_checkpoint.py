@@ -297,7 +297,7 @@ class _Slices:
                 others = OnDemand(batch.others, lambda name: self._passes(_beside(batch, name), number, activations)[1])
             replaced = patching(replaced, batch, activations, others, patched)
         passes = SlicePasses(
-            self.model, batch, log_probs, activations, replaced, self.lean, mean_input, self.plan.dtype
+            self.model, batch, log_probs, activations, replaced, self.lean, mean_input, self.plan.dtype, others
         )
         view = View(
             self.checkpoint.step,

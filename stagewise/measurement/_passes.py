@@ -16,7 +16,7 @@ from torch import Tensor
 from stagewise import models
 from stagewise.architecture import Architecture
 from stagewise.attention import z_hook
-from stagewise.batch import END, Prompts
+from stagewise.batch import Prompts
 from stagewise.intervention import (
     AblateHead,
     Ablation,
@@ -24,6 +24,7 @@ from stagewise.intervention import (
     AttributePatches,
     Attribution,
     Edit,
+    Patch,
     PatchEdge,
     PatchHead,
     first_layer,
@@ -134,6 +135,7 @@ class SlicePasses:
     weights: LeanWeights | None
     mean_input: Float[Tensor, "1 pos model"] | None = None
     dtype: Dtype = "float32"
+    others: Mapping[str, View] = dataclasses.field(default_factory=dict)
 
     @cached_property
     def _clean(self) -> ScoredPredictions:
@@ -154,7 +156,6 @@ class SlicePasses:
 
     def attributed(self, requests: Iterable[Attribution]) -> "OnDemand[Attribution, Tensor]":
         """Return the estimates from gradients, each computed when it is asked for, and once."""
-        batch, weights = self.batch, self.weights
 
         def estimated(request: Attribution) -> Tensor:
             if isinstance(request, AttributePatches):
@@ -162,34 +163,49 @@ class SlicePasses:
             inputs = self.activations[gradients.INPUT]
             mean = inputs.mean(0, keepdim=True) if self.mean_input is None else self.mean_input
             if isinstance(request, AttributeEdges):
-                rest = self.activations, mean, self.replacement, self._clean, batch.scored, self.dtype
-                return gradients.edges(request, self.model, gradients.check(weights, self.model), *rest)
-            compute = (
-                partial(gradients.by_model, self.model, batch.tokens, self._clean, batch.scored)
-                if weights is None
-                else partial(gradients.by_lean_pass, self.model, weights, inputs, self._clean, batch.scored)
-            )
-            compute = partial(compute, dtype=self.dtype)
+                return self._edges(request, mean)
+            compute = partial(self._gradients, self._clean.loss)
             return gradients.attributed(request, self.activations, mean, self.replacement, compute)
 
         return OnDemand(requests, estimated)
 
+    def _edges(self, request: AttributeEdges, mean: Float[Tensor, "#batch pos model"]) -> Tensor:
+        """Return the edges of the logit difference, from corrupted prompts, or without them of the loss, from means."""
+        objective: gradients.Objective = self._clean.loss
+        source: Callable[..., AblateHead] = partial(AblateHead, kind="mean")
+        if isinstance(self.batch, Prompts) and (corrupted := self.others.get("corrupted")) is not None:
+            mean, objective, source = corrupted.activations[gradients.INPUT], self.batch.at_end, PatchHead
+        weights, scored = gradients.check(self.weights, self.model), self.batch.scored
+        rest = mean, lambda layer, head: self.replacement(source(layer, head)), objective, scored, self.dtype
+        return gradients.edges(request, self.model, weights, self.activations, *rest)
+
     def _patches(self, request: AttributePatches) -> Float[Tensor, "batch layer head"]:
         """Return the estimated changes of the logit difference, nats, from its gradient by every head's output."""
-        layers = []
-        for layer, gradient in enumerate(self._answer_gradients):
-            z, heads = self.activations[z_hook(layer)], range(gradient.shape[2])
-            patched = (self.replacement(PatchHead(layer, head, request.kind, request.place)) for head in heads)
-            layers.append([((each - z[:, :, k]) * gradient[:, :, k]).sum((1, 2)) for k, each in enumerate(patched)])
-        return torch.stack([torch.stack(of_heads, 1) for of_heads in layers], 1)
+        assert isinstance(self.batch, Prompts)
+        at_each = self._patches_at_each(request.kind)
+        return (at_each * self.batch.at(request.place)[..., None, None] if request.place else at_each).sum(1)
 
     @cached_property
-    def _answer_gradients(self) -> list[Tensor]:
+    def _patches_at_each(self) -> Callable[[Patch], Float[Tensor, "batch pos layer head"]]:
+        """The estimates of one position each, by kind: those of a place are sums of them."""
         assert isinstance(self.batch, Prompts)
-        batch, inputs, asked = self.batch, self.activations[gradients.INPUT].clone(), _Asked(self.batch)
+        of_layers = self._gradients(self.batch.at_end)
+
+        def estimated(kind: Patch) -> Float[Tensor, "batch pos layer head"]:
+            layers = []
+            for layer, gradient in enumerate(of_layers):
+                z, heads = self.activations[z_hook(layer)], range(gradient.shape[2])
+                patched = [self.replacement(PatchHead(layer, head, kind)).expand(z[:, :, 0].shape) for head in heads]
+                layers.append(((torch.stack(patched, 2) - z) * gradient).sum(-1))
+            return torch.stack(layers, 2)
+
+        return cache(estimated)
+
+    def _gradients(self, of: gradients.Objective, x: Float[Tensor, "batch pos model"] | None = None) -> list[Tensor]:
         if self.weights is None:
-            return gradients.by_model(self.model, batch.tokens, asked, batch.scored, dtype=self.dtype)
-        return gradients.by_lean_pass(self.model, self.weights, inputs, asked, batch.scored, dtype=self.dtype)
+            return gradients.by_model(self.model, self.batch.tokens, of, self.batch.scored, x, dtype=self.dtype)
+        rest = self.activations[gradients.INPUT], of, self.batch.scored, x
+        return gradients.by_lean_pass(self.model, self.weights, *rest, dtype=self.dtype)
 
     def edited(self, edits: Iterable[Edit]) -> "OnDemand[Edit, EditedPass]":
         """Return the edited passes, each run and reduced when it is asked for, and once."""
@@ -201,8 +217,7 @@ class SlicePasses:
                     return EditedPass(*self._clean.compare(blocks), partial(self._predictions, edit))
                 logits = torch.cat(list(blocks))
                 loss, kl = self._clean.compare([logits])
-                difference = self.batch.difference(logits[self.batch.at(END)[self.batch.scored]])
-            return EditedPass(loss, kl, partial(self._predictions, edit), difference)
+                return EditedPass(loss, kl, partial(self._predictions, edit), self.batch.at_end(logits))
 
         return OnDemand(edits, reduced)
 
@@ -268,17 +283,6 @@ class SlicePasses:
             with products_in(self.dtype, residual.device):  # and not around who takes the block
                 block = weights.unembedded(residual[start : start + rows])
             yield block
-
-
-@dataclasses.dataclass(frozen=True)
-class _Asked:
-    """The logit difference in the place of a loss, whose gradient is asked for."""
-
-    prompts: Prompts
-
-    def loss(self, logits: Float[Tensor, "scored token"]) -> Float[Tensor, " batch"]:
-        """Return the logit difference of each prompt, nats."""
-        return self.prompts.difference(logits[self.prompts.at(END)[self.prompts.scored]])
 
 
 def mean_of_groups(values: Float[Tensor, "batch *axes"], group: Int[Tensor, " batch"]) -> Float[Tensor, "batch *axes"]:

@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import torch
 from einops import rearrange
@@ -19,7 +19,6 @@ from torch import Tensor
 
 from stagewise.attention import z_hook
 from stagewise.intervention import AblateHead, AttributeEdges, AttributeHeads, PatchEdge
-from stagewise.loss import ScoredPredictions
 from stagewise.models._edits import Replacement, by_head
 from stagewise.models._lean_reading import not_covered, rotary_hooks
 from stagewise.models._lean_weights import Layer, LeanWeights
@@ -46,12 +45,8 @@ _Edges = Float[Tensor, "batch layer head source_layer source copy"]
 """A number an edge; zero where the source is not in an earlier layer."""
 
 
-@runtime_checkable
-class Objective(Protocol):
-    """What gradients are of, as `ScoredPredictions` are of their loss."""
-
-    def loss(self, logits: Float[Tensor, "scored token"]) -> Float[Tensor, " batch"]:
-        """Return a number of each sequence, from its scored logits."""
+Objective = Callable[[Float[Tensor, "scored token"]], Float[Tensor, " batch"]]
+"""The number of each sequence that gradients are of, from its scored logits: its loss, or a logit difference."""
 
 
 def hooks_for_attribution(model: Model) -> set[str]:
@@ -84,7 +79,7 @@ def attributed(
 def by_model(
     model: Model,
     tokens: Int[Tensor, "batch pos"] | Float[Tensor, "batch pos feature"],
-    clean: Objective,
+    objective: Objective,
     scored: Tensor,
     x: Float[Tensor, "batch pos model"] | None = None,
     *,
@@ -104,7 +99,7 @@ def by_model(
     with without_gradients_of_weights(model), torch.enable_grad():
         with products_in(dtype, tokens.device):
             logits = model.run_with_hooks(tokens, fwd_hooks=hooks)
-        total = clean.loss(widened(logits[scored])).sum()
+        total = objective(widened(logits[scored])).sum()
     found = torch.autograd.grad(total, [recorded[name] for name in names], allow_unused=True)
     if dead := [name for name, gradient in zip(names, found, strict=True) if gradient is None]:
         raise ValueError(
@@ -118,7 +113,7 @@ def by_lean_pass(
     model: Model,
     weights: LeanWeights,
     inputs: Float[Tensor, "batch pos model"],
-    clean: Objective,
+    objective: Objective,
     scored: Tensor,
     x: Float[Tensor, "batch pos model"] | None = None,
     *,
@@ -138,7 +133,7 @@ def by_lean_pass(
         with products_in(dtype, inputs.device):
             last = weights.through_layers(inputs.clone() if x is None else x, attention)
             logits = weights.unembedded(queries.flat(last))
-        total = clean.loss(logits).sum()
+        total = objective(logits).sum()
     # The last layer's gradient is of its scored positions: those that fill up ragged rows have none, and add zero.
     *below, at_queries = map(widened, torch.autograd.grad(total, zs))
     rows = torch.arange(len(scored), device=scored.device)[:, None]
@@ -178,17 +173,19 @@ def edges(
     model: Model,
     weights: LeanWeights,
     activations: Mapping[str, Tensor],
-    mean_input: Float[Tensor, "1 pos model"],
-    replacement: Replacement,
-    predictions: ScoredPredictions,
+    start: Float[Tensor, "#batch pos model"],
+    replaced: Callable[[int, int], Float[Tensor, "#batch pos d_head"]],
+    objective: Objective,
     scored: Bool[Tensor, "batch pos"],
     dtype: Dtype = "float32",
 ) -> _Edges:
-    """Return every edge's worth to each sequence's loss, nats: from gradients, or patched one by one."""
+    """Return what each sequence's loss, or logit difference, changes by (nats) where one head reads another's
+    `replaced` z: from gradients on the way from `start` to the input, or patched one by one.
+    """
     x = activations[INPUT].clone()
     n_layers, n_heads = len(weights.layers), len(weights.layers[0].W_O)
     changes = {
-        (layer, head): (replacement(AblateHead(layer, head, "mean")) - activations[z_hook(layer)][:, :, head])
+        (layer, head): (replaced(layer, head) - activations[z_hook(layer)][:, :, head])
         @ weights.layers[layer].W_O[head]
         for layer in range(n_layers - 1)
         for head in range(n_heads)
@@ -198,7 +195,7 @@ def edges(
     def loss(x: Tensor, patches: _Patches = MappingProxyType({}), copies: list[Tensor] | None = None) -> Tensor:
         with products_in(dtype, x.device):
             logits = weights.unembedded(_last(weights, x, 0, patches, copies)[scored])
-        return predictions.loss(logits)
+        return objective(logits)
 
     def gradients(x: Tensor) -> list[_Copies]:
         copies: list[Tensor] = []
@@ -210,7 +207,7 @@ def edges(
         if request.exact:
             _patch_each(found, changes, loss, x)
             return found
-        inputs = [mean_input + step / request.steps * (x - mean_input) for step in range(1, request.steps)]
+        inputs = [start + step / request.steps * (x - start) for step in range(1, request.steps)]
         every = [gradients(each) for each in (*inputs, x)]
     # To first order: a source's change, times the gradient of what each later head reads it by.
     for layer in range(1, n_layers):

@@ -48,10 +48,10 @@ class Run:
 
     def estimates(self, request: AttributeHeads, by_hooks: bool) -> Tensor:
         inputs = self.clean[gradients.INPUT]
-        model = partial(gradients.by_model, self.built, self.tokens, self.predictions, self.scored)
+        model = partial(gradients.by_model, self.built, self.tokens, self.predictions.loss, self.scored)
         if not by_hooks:
             assert self.weights is not None
-            rest = (self.weights, inputs, self.predictions, self.scored)
+            rest = (self.weights, inputs, self.predictions.loss, self.scored)
             model = partial(gradients.by_lean_pass, self.built, *rest)
         return gradients.attributed(request, self.clean, inputs.mean(0, keepdim=True), self.replaced, model)
 
@@ -105,12 +105,11 @@ class RunOfEdges:
     def edges(self, request: AttributeEdges, share: float = 1.0) -> Tensor:
         mean = self.clean[gradients.INPUT].mean(0, keepdim=True)
 
-        def partly(part: Ablation) -> Tensor:
-            assert isinstance(part, AblateHead)
-            z = self.clean[f"blocks.{part.layer}.attn.hook_z"][:, :, part.head]
-            return z + share * (replacement(part, self.clean) - z)
+        def partly(layer: int, head: int) -> Tensor:
+            z = self.clean[f"blocks.{layer}.attn.hook_z"][:, :, head]
+            return z + share * (replacement(AblateHead(layer, head, "mean"), self.clean) - z)
 
-        rest = self.clean, mean, partly, self.predictions, self.scored
+        rest = self.clean, mean, partly, self.predictions.loss, self.scored
         return gradients.edges(request, self.model, self.weights, *rest)
 
     def patched(self, *edit: PatchEdge) -> Tensor:
