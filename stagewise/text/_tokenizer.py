@@ -67,9 +67,8 @@ def _tokenizer_file(tokenizer: str) -> Path:
     return _from_hub(tokenizer, reason)
 
 
-ACCEPTED = (
-    f"a {TOKENIZER}, a folder that holds one, a .gguf, or a repository of the hub that does, as owner/name[@revision]"
-)
+ACCEPTED = f"a {TOKENIZER}, a folder that holds one, or a repository of the hub that does, as owner/name[@revision]"
+ACCEPTED += ", or a .gguf"
 
 
 def _from_hub(named: str, on_disk: str) -> Path:
