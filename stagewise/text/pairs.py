@@ -90,7 +90,8 @@ def read_pairs(source: str | Path | Iterable[Mapping[str, Any]]) -> list[Pair]:
 
 
 def _rows(path: Path) -> list[Mapping[str, Any]]:
-    if not path.exists() and (known := _SETS / f"{path}.csv").exists():
+    # A run may lie in a folder "ioi": one without a data set hides no set of that name.
+    if not (path.is_file() or any(path.glob("dataset*.json"))) and (known := _SETS / f"{path}.csv").exists():
         path = known
     if not path.exists():
         raise FileNotFoundError(f"there is no file of pairs {path}: give {FORMATS}")

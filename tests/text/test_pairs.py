@@ -218,3 +218,9 @@ def test_a_row_that_would_be_compared_with_something_else_is_refused(message: st
 
 def test_prompts_that_repeat_are_told() -> None:
     assert "3 of 7 prompts are there before: intervals over prompts are too narrow" in encoded([*ROWS, *ROWS[:3]]).notes
+
+
+def test_a_folder_of_a_run_hides_no_set_of_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "ioi").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert len(read_pairs("ioi")) == 64
