@@ -44,31 +44,29 @@ def edited_logits(
     ablations = [hook for part in parts for hook in edit_hooks(bridge, part, replacement)]
     contexts = [part.context for part in edit if isinstance(part, RestrictContext)]
     if is_native(bridge) and (not contexts or _route(bridge) == "mask"):
-        mask = _mask(tokens, min(contexts))["attention_mask"] if contexts else None
+        mask = _mask(tokens, min(contexts)) if contexts else None
         with bridge.hooks(fwd_hooks=ablations):
             return logits_from(bridge, first_layer(edit), clean[name], mask)
     hooks = [_put(name, clean[name]), *ablations]
     if contexts:
         hooks = _restrict(bridge, tokens, hooks, min(contexts))
-    logits: Tensor = bridge.run_with_hooks(tokens, fwd_hooks=hooks)
-    return logits
+    return bridge.run_with_hooks(tokens, fwd_hooks=hooks)
 
 
 def _put(name: str, value: Tensor) -> Hook:
     return name, lambda activation, hook: value.reshape(activation.shape)
 
 
-def _mask(tokens: Tensor, context: int) -> dict[str, Tensor]:
-    """Return the argument of a native bridge's pass that marks the keys to leave out."""
+def _mask(tokens: Tensor, context: int) -> Tensor:
+    """Return the mask of a native bridge's pass, which marks the keys to leave out."""
     length = tokens.shape[1]
-    return {"attention_mask": ~in_context(length, length, context, tokens.device)[None, None]}
+    return ~in_context(length, length, context, tokens.device)[None, None]
 
 
 def _restrict(bridge: Bridge, tokens: Tensor, hooks: list[Hook], context: int) -> list[Hook]:
     """Return the hooks of the whole edit, the restriction made by the route that this model supports."""
-    supported = _route(bridge)
-    if supported in ("scores", "pattern"):
-        return [*hooks, *_restrictions(bridge, supported, context)]
+    if (route := _route(bridge)) in ("scores", "pattern"):
+        return [*hooks, *_restrictions(bridge, route, context)]
     return _inject(bridge, tokens, hooks, context)
 
 
@@ -102,9 +100,7 @@ def _route(bridge: Bridge) -> _Route:
     """Test which edit a model supports: with attention to the query itself, z must be its own value beside a sink."""
     if bridge not in _ROUTES:
         with warnings.catch_warnings(), products_in("float32", next(bridge.parameters()).device):
-            warnings.filterwarnings(
-                "ignore", "A hook on .* returned a modified tensor", UserWarning
-            )  # as the test intends
+            warnings.filterwarnings("ignore", "A hook on .* returned a modified tensor", UserWarning)  # as it is meant
             _ROUTES[bridge] = _test_routes(bridge)
     return _ROUTES[bridge]
 
@@ -120,24 +116,24 @@ def _test_routes(bridge: Bridge) -> _Route:
             f"the heads of {name_of(bridge)} are not pattern times values, so their context "
             "cannot be restricted: leave the probes that ask for RestrictContext out, as by --without"
         )
-    if any(_is_restricted(*each, 1) for each in clean):
+    if any(_is_restricted(*each) for each in clean):
         return "z"  # the test cannot tell a live edit from a dead one
     if is_native(bridge):  # its scores are dead, and a pattern can underflow within the context
-        results = [_attention(bridge, tokens, layer, [], **_mask(tokens, 1)) for layer in layers]
-        if all(_is_restricted(*each, 1) for each in results):
+        results = [_attention(bridge, tokens, layer, [], attention_mask=_mask(tokens, 1)) for layer in layers]
+        if all(_is_restricted(*each) for each in results):
             return "mask"
     candidates: tuple[_Route, ...] = ("scores", "pattern")
     for candidate in candidates:
         edit = _restrictions(bridge, candidate, 1)
         with contextlib.suppress(NothingLeftError):  # and nothing to tell a live pattern by
-            if all(_is_restricted(*_attention(bridge, tokens, layer, edit), 1) for layer in layers):
+            if all(_is_restricted(*_attention(bridge, tokens, layer, edit)) for layer in layers):
                 return candidate
     return "z"
 
 
-def _is_restricted(pattern: Tensor, values: Tensor, z: Tensor, context: int) -> bool:
-    """Whether z is made within a context alone, and from an attention sink where the pattern lacks its mass."""
-    return leaves_attention(pattern, context) and same(weighted(restrict_pattern(pattern, context), values), z)
+def _is_restricted(pattern: Tensor, values: Tensor, z: Tensor) -> bool:
+    """Whether z is made of each query's own value alone, and of an attention sink where the pattern lacks its mass."""
+    return leaves_attention(pattern, 1) and same(weighted(restrict_pattern(pattern, 1), values), z)
 
 
 def _attention(

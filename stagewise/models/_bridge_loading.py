@@ -10,7 +10,7 @@ import re
 import warnings
 from collections.abc import Iterator, Mapping
 from importlib import metadata
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, NamedTuple, TypeGuard, cast
 from weakref import WeakKeyDictionary
 
 import torch
@@ -81,8 +81,7 @@ def _wrapped(module: Any) -> Bridge:
     # No `isinstance` of a protocol: from Python 3.12 on it sees no submodule, which nn.Module looks up.
     if not all(hasattr(built, part) for part in ("cfg", "original_model", "embed", "blocks", "unembed")):
         raise ValueError(f"TransformerLens's bridge around {kind} shows no one stack of layers to measure")
-    bridge: Bridge = built
-    return bridge
+    return cast(Bridge, built)
 
 
 def trial_tokens(d_vocab: int, length: int = 6) -> Int[Tensor, "1 pos"]:
@@ -100,10 +99,9 @@ def _check(bridge: Bridge, tokens: Int[Tensor, "batch pos"], expected: Float[Ten
     allowed = _AGREE * expected.std().item() + _ROUNDING * expected.abs().max().item()
     if bool(expected.isfinite().all()) and not difference <= allowed:
         raise ValueError(
-            f"the bridge of transformer-lens {metadata.version('transformer-lens')} around "
-            f"{name_of(bridge)} does not give the model's logits: they differ by "
-            f"{difference:.2g}, their spread is {expected.std().item():.2g}. It would be measured as another model: "
-            "use another version of transformer-lens"
+            f"the bridge of transformer-lens {metadata.version('transformer-lens')} around {name_of(bridge)} does not "
+            f"give the model's logits: they differ by {difference:.2g}, their spread is {expected.std().item():.2g}. "
+            "It would be measured as another model: use another version of transformer-lens"
         )
 
 
@@ -118,26 +116,19 @@ class _Source(NamedTuple):
         return state[self.name] if self.rows is None else state[self.name][self.rows]
 
 
-class _Sources(NamedTuple):
-    """Where the weights beneath a bridge lie in states with these shapes."""
-
-    shapes: Mapping[str, torch.Size]
-    of: Mapping[str, _Source]
-
-
-_KNOWN: WeakKeyDictionary[Any, _Sources] = WeakKeyDictionary()
+_KNOWN: WeakKeyDictionary[Any, tuple[Mapping[str, torch.Size], Mapping[str, _Source]]] = WeakKeyDictionary()
+"""Where the weights beneath a bridge lie in states with these shapes."""
 
 
 def load_bridge(bridge: Bridge, state: Mapping[str, Tensor]) -> None:
     """Copy saved weights into a bridge, in place."""
-    hf, known = bridge.original_model, _KNOWN.get(bridge)
-    known = known if known is not None and known.shapes == _shapes(state) else None
+    hf, (shapes, known) = bridge.original_model, _KNOWN.get(bridge, ({}, {}))
+    known = known if shapes == _shapes(state) else {}
     names = (name for module in (bridge, hf) for name, _ in module.named_parameters())
-    read = {source.name for source in known.of.values()} if known is not None else set(names)
-    if wrong := huggingface.not_real(state, read):
+    if wrong := huggingface.not_real(state, {source.name for source in known.values()} or {*names}):
         raise huggingface.unfit(wrong)
-    if known is not None:
-        _put(bridge, hf, known.of, state)
+    if known:
+        _put(bridge, hf, known, state)
         return
     for module in (bridge, hf):
         if state.keys() == whole_state(bridge).keys() == module.state_dict().keys():
@@ -149,7 +140,7 @@ def load_bridge(bridge: Bridge, state: Mapping[str, Tensor]) -> None:
     del plain, read
     gc.collect()  # a wrapped model refers to itself: without this, many wait in memory for the collector
     if (sources := _sources(bridge, state)) is not None:
-        _KNOWN[bridge] = _Sources(_shapes(state), sources)
+        _KNOWN[bridge] = _shapes(state), sources
 
 
 def _put(bridge: Bridge, module: Any, sources: Mapping[str, _Source], state: Mapping[str, Tensor]) -> None:
@@ -201,11 +192,12 @@ def _sources(bridge: Bridge, state: Mapping[str, Tensor]) -> Mapping[str, _Sourc
     copied = [_extent(beneath[name]) for name in found]
     for name, weight in beneath.items():
         start, end = _extent(weight)
-        if (bias is not None and start == bias.data_ptr()) or any(
-            first <= start and end <= last for first, last in copied
-        ):
+        is_held = any(first <= start and end <= last for first, last in copied)
+        if is_held or (bias is not None and start == bias.data_ptr()):
             continue
-        split = _of_weight(name, found) if name.endswith(".bias") else None
+        # A part of a fused bias belongs to that of the fused weight.
+        fused = found.get(f"{name.removesuffix('bias')}weight") if name.endswith(".bias") else None
+        split = fused and _Source(f"{fused.name.removesuffix('weight')}bias", fused.rows)
         siblings = [saved for short, saved in saved_as.items() if short.startswith(f"{plain[name].rsplit('.', 2)[0]}.")]
         source = split or next(filter(None, (_rows(weight, saved, state) for saved in siblings)), None)
         if source is None or source.name not in state or not huggingface.same(weight, source.read(state)):
@@ -219,12 +211,6 @@ def _extent(weight: Tensor) -> tuple[int, int]:
     """Return the addresses of a weight's first byte and of the one behind its last."""
     last = sum((size - 1) * stride for size, stride in zip(weight.shape, weight.stride(), strict=True))
     return weight.data_ptr(), weight.data_ptr() + weight.element_size() * (last + 1)
-
-
-def _of_weight(bias: str, found: Mapping[str, _Source]) -> _Source | None:
-    """Return the part of a fused bias that belongs to a part of a fused weight."""
-    weight = found.get(f"{bias.removesuffix('bias')}weight")
-    return weight and _Source(f"{weight.name.removesuffix('weight')}bias", weight.rows)
 
 
 def _rows(weight: Tensor, name: str, state: Mapping[str, Tensor]) -> _Source | None:

@@ -65,9 +65,8 @@ def _initialise(model: Model, init: AbstractInit, generator: torch.Generator) ->
         put(model, initial.tensors)
     except (KeyError, RuntimeError) as reason:
         what = f"the model has no {reason}" if isinstance(reason, KeyError) else str(reason).partition("\n")[0]
-        raise ValueError(
-            f"{type(init).__name__} does not fit this model: {what}. Take another one, or another config"
-        ) from reason
+        unfit = f"{type(init).__name__} does not fit this model: {what}"
+        raise ValueError(f"{unfit}. Take another one, or another config") from reason
     for name, parameter in parameters(model).items():
         parameter.requires_grad_(name not in initial.frozen)
     for name, hook in initial.hooks.items():
@@ -191,7 +190,6 @@ class _Repeating(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def _repeated(few: Tensor, tensor: Tensor) -> Tensor:
-    """Fill a tensor with a few numbers, in turn."""
     flat, whole = tensor.view(-1), tensor.numel() // _DRAWN * _DRAWN
     flat[:whole].view(-1, _DRAWN).copy_(few.expand(whole // _DRAWN, _DRAWN))
     flat[whole:].copy_(few[: tensor.numel() - whole])

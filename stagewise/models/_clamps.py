@@ -162,9 +162,7 @@ def targets(task: AbstractTask, clamps: Iterable[ClampHead]) -> dict[str, Bool[T
 def _check(model: Model, clamp: ClampHead) -> None:
     cfg = model.cfg
     if is_bridge(model) and not native.is_native(model):
-        raise ValueError(
-            "clamps hold the heads of models of a HookedTransformerConfig, and this is a Hugging Face model"
-        )
+        raise ValueError("clamps hold heads of models of a HookedTransformerConfig, and this is a Hugging Face model")
     check_head(clamp.layer, clamp.head, cfg.n_layers, cfg.n_heads)
     if clamp.kind == "uniform" and cfg.positional_embedding_type in ("alibi", "relative_positional_bias"):
         raise ValueError("scores of ALiBi are not even where queries are zero: clamp another way than uniform")

@@ -122,10 +122,8 @@ def check_factors(part: Ablation, clean: Mapping[str, Tensor]) -> None:
     z = clean[f"{name}z"][:, :, part.head]
     product = clean[f"{name}pattern"][in_pattern] @ clean[f"{name}v"][in_values]
     if not bool((product - z).abs().max() <= _ROUNDING * z.abs().max().clamp(min=1)):
-        raise ValueError(
-            f"as this model shows them, the pattern of L{part.layer}H{part.head} times its values is not what it "
-            'writes: ablate it by "zero", "mean" or "resample"'
-        )
+        fault = f"the pattern of L{part.layer}H{part.head} times its values is not what it writes"
+        raise ValueError(f'as this model shows them, {fault}: ablate it by "zero", "mean" or "resample"')
 
 
 def _mean(

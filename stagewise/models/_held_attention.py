@@ -6,7 +6,7 @@ the weights, and belong to what is loaded.
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
@@ -20,29 +20,28 @@ HELD_KEYS = "attn.held_keys"
 """How a layer's keys are called in a checkpoint, behind its block."""
 
 
-class _HeldLayers(NamedTuple):
-    """The keys of each layer, and what to call to let go of them."""
-
-    keys: dict[int, Bool[Tensor, "head query key"]]
-    handles: list[Any]
+HeldKeys = Mapping[int, Bool[Tensor, "head query key"]]
+"""The keys that heads are held at, by layer."""
 
 
-_HELD: WeakKeyDictionary[Any, _HeldLayers] = WeakKeyDictionary()
+_HELD: WeakKeyDictionary[Any, tuple[HeldKeys, list[Any]]] = WeakKeyDictionary()
+"""The keys of a model, and what to call to let go of them."""
 
 
 def held_keys(model: Model | nn.Module) -> dict[int, Bool[Tensor, "head query key"]]:
     """Return the keys that heads of a model are held at, by layer; those of a query that is free are all False."""
-    return dict(_HELD[model].keys) if model in _HELD else {}
+    return dict(_HELD[model][0]) if model in _HELD else {}
 
 
-def hold(model: Model, keys: Mapping[int, Bool[Tensor, "head query key"]]) -> None:
+def hold(model: Model, keys: HeldKeys) -> None:
     """Hold heads of a HookedTransformer or a native bridge at these keys, by layer, and no others."""
-    for handle in _HELD.pop(model, _HeldLayers({}, [])).handles:
+    _, handles = _HELD.pop(model, ({}, []))
+    for handle in handles:
         handle.remove()
     if keys:
         device = next(model.parameters()).device
         placed = {layer: each.to(device) for layer, each in keys.items()}
-        _HELD[model] = _HeldLayers(placed, [_hooked(model, layer, each) for layer, each in placed.items()])
+        _HELD[model] = placed, [_hooked(model, layer, each) for layer, each in placed.items()]
 
 
 @contextlib.contextmanager
@@ -86,7 +85,6 @@ def of_last(keys: Bool[Tensor, "head query key"], n_query: int, n_key: int) -> B
 
 
 def _hooked(model: Model, layer: int, keys: Bool[Tensor, "head query key"]) -> Any:
-    """Add a hook that holds a layer, and return its handle."""
     attention = model.blocks[layer].attn
     if native.is_native(model):
         return attention.original_component.register_forward_pre_hook(_of_native(keys), with_kwargs=True)

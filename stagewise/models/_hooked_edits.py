@@ -1,19 +1,14 @@
 """Edited passes through a HookedTransformer, whose hooks are all live and which can start at any layer."""
 
-from collections.abc import Mapping
-
-from jaxtyping import Float
 from torch import Tensor
 
 from stagewise.attention import z_hook
 from stagewise.intervention import AblateHead, AblateMLP, Edit, Intervention, RestrictContext, first_layer
 from stagewise.models._edits import Replacement, ablate, mlp_hook, restrict_scores
-from stagewise.models._model import Hook, Model
+from stagewise.models._model import Activations, Hook, Logits, Model
 
 
-def edited_logits(
-    model: Model, edit: Edit, clean: Mapping[str, Tensor], replacement: Replacement
-) -> Float[Tensor, "batch pos token"]:
+def edited_logits(model: Model, edit: Edit, clean: Activations, replacement: Replacement) -> Logits:
     """Run the model from the first edited layer's clean input on; return its logits."""
     start = first_layer(edit)
     logits: Tensor = model.run_with_hooks(

@@ -5,16 +5,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from einops import rearrange
-from jaxtyping import Bool
 from torch import Tensor
 
 from stagewise.models import _native as native
 from stagewise.models._bridge_loading import is_bridge
 from stagewise.models._config_fields import NOT_MEASURED, asked_beside
-from stagewise.models._held_attention import held_keys
+from stagewise.models._held_attention import HeldKeys, held_keys
 from stagewise.models._lean_weights import ACTIVATIONS, Layer, LeanWeights, Mlp, Norm, Projection
-from stagewise.models._model import Model
+from stagewise.models._model import Model, State
 from stagewise.models._weights import in_hooked_layout, parameters
 
 
@@ -65,14 +63,7 @@ def _of_model(model: Model, mlps: bool) -> LeanWeights:
     return dataclasses.replace(read, shown=shown_hooks(model))
 
 
-def of_config(
-    cfg: Any,
-    weights: Mapping[str, Tensor],
-    scales: Sequence[float],
-    held: Mapping[int, Bool[Tensor, "head pos pos"]],
-    *,
-    mlps: bool = True,
-) -> LeanWeights:
+def of_config(cfg: Any, weights: State, scales: Sequence[float], held: HeldKeys, *, mlps: bool = True) -> LeanWeights:
     """Name the parts of weights by a config, given the divisor of each layer's scores; gradients flow back."""
     layers = [_layer_of_config(cfg, weights, number, scale, held, mlps) for number, scale in enumerate(scales)]
     shortformer = cfg.positional_embedding_type == "shortformer"
@@ -90,14 +81,7 @@ def of_config(
     )
 
 
-def _layer_of_config(
-    cfg: Any,
-    weights: Mapping[str, Tensor],
-    number: int,
-    scale: float,
-    held: Mapping[int, Bool[Tensor, "head pos pos"]],
-    mlps: bool,
-) -> Layer:
+def _layer_of_config(cfg: Any, weights: State, number: int, scale: float, held: HeldKeys, mlps: bool) -> Layer:
     block, shared = f"blocks.{number}.", "" if cfg.n_key_value_heads is None else "_"
     names = (f"{block}attn.{part}" for part in ("{}_Q", f"{shared}{{}}_K", f"{shared}{{}}_V"))
     q, k, v = (Projection.of(weights[name.format("W")], weights[name.format("b")]) for name in names)
@@ -126,10 +110,8 @@ def _rotary_of_config(cfg: Any, device: torch.device, adjacent: bool) -> tuple[T
     turned = cfg.rotary_dim or cfg.d_head
     # In float64: an angle is a large product of which only the rest after whole turns counts.
     frequencies = cfg.rotary_base ** -(torch.arange(0, turned, 2, dtype=torch.float64) / turned)
-    pattern = "pos pair two -> pos (pair two)" if adjacent else "pos pair two -> pos (two pair)"
     angles = torch.arange(cfg.n_ctx, dtype=torch.float64)[:, None] * frequencies
-    angles = torch.stack([angles, angles], -1)
-    angles = rearrange(angles, pattern)
+    angles = angles.repeat_interleave(2, 1) if adjacent else angles.repeat(1, 2)
     return angles.cos().float().to(device), angles.sin().float().to(device)
 
 
@@ -194,8 +176,7 @@ def _norm_of_bridge(bridged: Any, cfg: Any) -> Norm:
     weight, bias = (None if part is None else part.detach() for part in parts)
     if weight is not None and getattr(cfg, "rmsnorm_uses_offset", False):
         weight = weight + 1
-    kind = "RMS" if "RMS" in type(norm).__name__ else "LN"
-    return Norm(kind, float(cfg.eps), weight, bias)
+    return Norm("RMS" if "RMS" in type(norm).__name__ else "LN", float(cfg.eps), weight, bias)
 
 
 def _or_zero(bias: Tensor | None, like: Tensor) -> Tensor:

@@ -52,7 +52,6 @@ class Norm(NamedTuple):
         return cls(kind, eps, weights.get(f"{name}.w"), weights.get(f"{name}.b"))
 
     def __call__(self, x: Float[Tensor, "*axes model"]) -> Float[Tensor, "*axes model"]:
-        """Normalise each residual vector."""
         if self.kind is None:
             return x
         if self.kind.startswith("RMS"):
@@ -86,7 +85,6 @@ class Projection(NamedTuple):
         return cls(weight.transpose(1, 2).flatten(0, 1), bias.flatten(), weight.shape[2])
 
     def __call__(self, x: Float[Tensor, "batch pos model"]) -> Float[Tensor, "batch head pos d_head"]:
-        """Return what every head makes of each residual vector."""
         return self.read(partial(F.linear, x))
 
     def read(self, read: Read) -> Float[Tensor, "batch head pos d_head"]:
@@ -112,7 +110,6 @@ class Mlp(NamedTuple):
         return cls(ACTIVATIONS[act_fn], W_in, b_in, W_out, b_out, weights.get(f"{block}mlp.W_gate"))
 
     def __call__(self, x: Float[Tensor, "*axes model"]) -> Float[Tensor, "*axes model"]:
-        """Return the MLP's output."""
         # TransformerLens adds b_in behind the gate's product.
         if self.W_gate is None:
             hidden = self.act(F.linear(x, self.W_in.T, self.b_in))

@@ -6,9 +6,21 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol, runtime_checkable
 
 import torch
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from stagewise.init import Config as Sizes
+
+Tokens = Int[Tensor, "batch pos"] | Float[Tensor, "batch pos feature"]
+"""What a model reads: tokens, or vectors in their place."""
+
+Logits = Float[Tensor, "batch pos token"]
+Residual = Float[Tensor, "batch pos model"]
+State = Mapping[str, Tensor]
+"""Weights by the names of parameters."""
+
+Activations = Mapping[str, Tensor]
+"""What a pass computed, by the names of hooks."""
 
 Hook = tuple[str, Callable[..., Tensor | None]]
 """A hook's name, and a function of its activation; returning None leaves it unchanged."""

@@ -38,15 +38,11 @@ def described(cfg: Config) -> dict[str, Any]:
 def supported_fields(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a config that the model is made from."""
     known = NATIVE | WITHOUT_EFFECT | OF_NATIVE_WITHOUT_EFFECT | {"use_attn_scale"}
-    for field, value in asked_beside(config, known).items():
+    asked, kind = asked_beside(config, known), config.get("positional_embedding_type", "standard")
+    asked |= {} if kind in ("standard", "rotary", "shortformer") else {"positional_embedding_type": kind}
+    for field, value in asked.items():
         raise ValueError(
             f"transformer-lens 4 has no {field} = {value} for a model made from a config: leave it out, or take "
-            'transformer-lens 3.9 (pip install "transformer-lens<4")'
-        )
-    kind = config.get("positional_embedding_type", "standard")
-    if kind not in ("standard", "rotary", "shortformer"):
-        raise ValueError(
-            f'positional_embedding_type = "{kind}": transformer-lens 4 has none for a model made from a config: take '
             'transformer-lens 3.9 (pip install "transformer-lens<4")'
         )
     fields = {field: value for field, value in config.items() if field in NATIVE}
@@ -92,14 +88,10 @@ def _add_shift(linear: Any) -> None:
 def _move_positions(model: Any) -> None:
     """Add the positions to what queries and keys read, and no longer to the residual stream."""
     embedding = model.pos_embed.original_component
-    embedding.forward = partial(_nothing, embedding)
+    embedding.forward = lambda positions: embedding.weight.new_zeros(*positions.shape, embedding.embedding_dim)
     for attention in (block.attn for block in model.blocks):
         for linear in (attention.q.original_component, attention.k.original_component):
             linear.forward = partial(_placed, linear, embedding)
-
-
-def _nothing(embedding: nn.Embedding, positions: Tensor) -> Tensor:
-    return embedding.weight.new_zeros(*positions.shape, embedding.embedding_dim)
 
 
 def _placed(linear: nn.Linear, embedding: nn.Embedding, x: Tensor) -> Tensor:
@@ -117,9 +109,8 @@ def parameters(model: Model) -> dict[str, nn.Parameter]:
 
 
 def weights(model: Model) -> dict[str, Tensor]:
-    """Copy the model's parameters by a HookedTransformer's names and in its layout."""
-    state = _with_biases(views(parameters(model), model.cfg))
-    return {name: weight.detach().clone(memory_format=torch.contiguous_format) for name, weight in state.items()}
+    """Return the model's parameters by a HookedTransformer's names and in its layout."""
+    return _with_biases(views(parameters(model), model.cfg))
 
 
 def is_native_state(state: Mapping[str, Tensor]) -> bool:

@@ -4,7 +4,7 @@ import dataclasses
 import difflib
 import functools
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 import torch
@@ -20,7 +20,7 @@ from stagewise.models._edits import Replacement, by_head, mlp_hook, read_for
 from stagewise.models._edits import replacement as clean_replacement
 from stagewise.models._lean_reading import lean_weights, rotary_hooks
 from stagewise.models._lean_weights import LeanWeights
-from stagewise.models._model import Model
+from stagewise.models._model import Activations, Logits, Model, Tokens
 from stagewise.models._numbers import Dtype, products_in, same, widened
 from stagewise.table import check_head
 
@@ -29,13 +29,8 @@ _Z = r"blocks\.\d+\.attn\.hook_z"
 
 
 def clean_pass(
-    model: Model,
-    tokens: Int[Tensor, "batch pos"] | Float[Tensor, "batch pos feature"],
-    hooks: Iterable[str],
-    *,
-    regression: bool = False,
-    dtype: Dtype = "float32",
-) -> tuple[Float[Tensor, "batch pos token"], dict[str, Tensor]]:
+    model: Model, tokens: Tokens, hooks: Iterable[str], *, regression: bool = False, dtype: Dtype = "float32"
+) -> tuple[Logits, dict[str, Tensor]]:
     """Run the model; return log-probabilities (nats), or outputs, and named activations, in float32 in any dtype."""
     logits, activations = _run(model, tokens, set(hooks), dtype)
     outputs = widened(logits)
@@ -43,11 +38,7 @@ def clean_pass(
 
 
 def activations_alone(
-    model: Model,
-    tokens: Int[Tensor, "batch pos"] | Float[Tensor, "batch pos feature"],
-    hooks: Iterable[str],
-    *,
-    dtype: Dtype = "float32",
+    model: Model, tokens: Tokens, hooks: Iterable[str], *, dtype: Dtype = "float32"
 ) -> dict[str, Tensor]:
     """Run the model once, but for its unembedding; return the activations of the named hooks, as `clean_pass` does."""
     names = set(hooks)
@@ -63,10 +54,7 @@ def activations_alone(
         del unembedding.forward
 
 
-def _run(
-    model: Model, tokens: Int[Tensor, "batch pos"] | Float[Tensor, "batch pos feature"], names: set[str], dtype: Dtype
-) -> tuple[Float[Tensor, "batch pos token"], dict[str, Tensor]]:
-    """Return the logits of a clean pass, and the activations of the named hooks in float32."""
+def _run(model: Model, tokens: Tokens, names: set[str], dtype: Dtype) -> tuple[Tensor, dict[str, Tensor]]:
     if unknown := sorted(names - model.hook_dict.keys()):
         raise ValueError(_absent(model, unknown))
     with torch.inference_mode(), products_in(dtype, tokens.device), named_in_errors(model):
@@ -74,11 +62,8 @@ def _run(
     silent = names - set(cache.keys())
     if missing := sorted(silent - rotary_hooks(model)):  # positions as complex numbers have no cosine and sine
         raise ValueError(f"a pass of {name_of(model)} does not show {', '.join(missing)}, although it has such a hook")
-    activations = {name: widened(cache[name]) for name in names - silent}
-    for name in activations:
-        if re.fullmatch(_Z, name):
-            activations[name] = by_head(activations[name], model.cfg.n_heads)
-    return logits, activations
+    shown = {name: widened(cache[name]) for name in names - silent}
+    return logits, {name: by_head(x, model.cfg.n_heads) if re.fullmatch(_Z, name) else x for name, x in shown.items()}
 
 
 def _absent(model: Model, unknown: Sequence[str]) -> str:
@@ -105,13 +90,13 @@ def hooks_for(model: Model, edit: Edit) -> set[str]:
 def edited_pass(
     model: Model,
     edit: Edit,
-    clean: Mapping[str, Tensor],
+    clean: Activations,
     *,
     regression: bool = False,
     replacement: Replacement | None = None,
-    tokens: Int[Tensor, "batch pos"] | Float[Tensor, "batch pos feature"] | None = None,
+    tokens: Tokens | None = None,
     dtype: Dtype = "float32",
-) -> Float[Tensor, "batch pos token"]:
+) -> Logits:
     """Run the model with the edit, from the first layer that it touches; return predictions as `clean_pass` does."""
     for part in edit:
         _check(model, part)
@@ -120,11 +105,10 @@ def edited_pass(
     replacement = replacement or partial(clean_replacement, clean=clean)
     start = clean[f"blocks.{first_layer(edit)}.hook_resid_pre"]
     with torch.inference_mode(), products_in(dtype, start.device):
-        logits: Tensor = (
-            bridge_edits.edited_logits(model, edit, clean, replacement, tokens)
-            if is_bridge(model)
-            else hooked_edits.edited_logits(model, edit, clean, replacement)
-        )
+        if is_bridge(model):
+            logits = bridge_edits.edited_logits(model, edit, clean, replacement, tokens)
+        else:
+            logits = hooked_edits.edited_logits(model, edit, clean, replacement)
     outputs = widened(logits)
     return outputs if regression else outputs.log_softmax(-1)
 
@@ -194,12 +178,7 @@ class Readout:
 
 
 def readout(
-    model: Model,
-    clean: Mapping[str, Tensor],
-    predictions: Float[Tensor, "batch pos token"],
-    *,
-    regression: bool = False,
-    tokens: Int[Tensor, "batch pos"] | Float[Tensor, "batch pos feature"] | None = None,
+    model: Model, clean: Activations, predictions: Logits, *, regression: bool = False, tokens: Tokens | None = None
 ) -> Readout:
     """Return a model's readout, checked by its effect: behind the last layer it gives the model's own predictions."""
     weights = lean_weights(model, clean, mlps=False)
@@ -213,12 +192,10 @@ def readout(
         found = dataclasses.replace(found, adds_heads=functools.cache(adds_heads))
     with torch.inference_mode():
         logits = found.logits(clean[last_residual(len(weights.layers))][:1])
-        own = logits if regression else logits.log_softmax(-1)
-        if not same(own, predictions[:1]):
-            raise ValueError(
-                f"the final norm and unembedding of {name_of(model)}, as they are read here, do not give its own "
-                f"predictions: {advice}"
-            )
+        agree = same(logits if regression else logits.log_softmax(-1), predictions[:1])
+    if not agree:
+        read = f"the final norm and unembedding of {name_of(model)}, as they are read here"
+        raise ValueError(f"{read}, do not give its own predictions: {advice}")
     return found
 
 

@@ -13,10 +13,10 @@ from torch import Tensor
 
 from stagewise.models import _native as native
 from stagewise.models._config_fields import HOOKS, TRAINING, WITHOUT_EFFECT, asked_beside
-from stagewise.models._held_attention import evenly, held_keys, of_last
+from stagewise.models._held_attention import HeldKeys, evenly, held_keys, of_last
 from stagewise.models._lean_reading import of_config
 from stagewise.models._lean_weights import TRAINED_ACTIVATIONS, Layer
-from stagewise.models._model import Config, Model
+from stagewise.models._model import Config, Model, Tokens
 from stagewise.models._weights import parameters
 
 _SHORT = 800
@@ -45,7 +45,7 @@ def causal_attention(
     """Return softmax(q k^T / scale) v for the last positions' queries, in a way that shapes and device alone decide."""
     batch, queries, keys = q.shape[0], q.shape[2], k.shape[2]
     # A single query, the last one, sees all keys.
-    mask = causal_mask(queries, keys, q) if queries > 1 else q.new_zeros(())
+    mask = causal_mask(queries, keys, q.device, q.dtype) if queries > 1 else q.new_zeros(())
     if held is not None:
         scores = evenly(q @ k.transpose(2, 3) / scale + mask, of_last(held, queries, keys))
         return scores.softmax(-1) @ v
@@ -59,13 +59,9 @@ def causal_attention(
     return F.scaled_dot_product_attention(q, k, v, mask if queries > 1 else None, scale=1 / scale)
 
 
-def causal_mask(queries: int, keys: int, like: Tensor) -> Float[Tensor, "query key"]:
-    """Return the mask added to the scores of the last queries: -inf where a key comes later, else 0."""
-    return _mask(queries, keys, like.device, like.dtype)
-
-
 @lru_cache(maxsize=16)
-def _mask(queries: int, keys: int, device: torch.device, dtype: torch.dtype) -> Tensor:
+def causal_mask(queries: int, keys: int, device: torch.device, dtype: torch.dtype) -> Float[Tensor, "query key"]:
+    """Return the mask added to the scores of the last queries: -inf where a key comes later, else 0."""
     with torch.inference_mode(False):  # a tensor of inference mode cannot be saved for a gradient later
         return torch.full((queries, keys), -torch.inf, device=device, dtype=dtype).triu(keys - queries + 1)
 
@@ -115,7 +111,8 @@ def attended_by_tables(
     q, k, v = (_projected(rows, attention[f"W_{name}"], attention[f"b_{name}"], vocabulary) for name in "QKV")
     scores, values = (q @ k.transpose(1, 2) / scale).transpose(0, 1), v @ write
     # Added to the few rows of the table, the mask costs nothing.
-    of_positions = scores[vocabulary + first :] + F.pad(causal_mask(queries, keys, x), (vocabulary, 0))[:, None]
+    mask = causal_mask(queries, keys, x.device, x.dtype)
+    of_positions = scores[vocabulary + first :] + F.pad(mask, (vocabulary, 0))[:, None]
     of_tokens = F.embedding(tokens[:, first:], scores[:vocabulary].flatten(1))
     by_symbol = of_tokens.view(*x.shape[:2], *scores.shape[1:]) + of_positions
     n_heads = by_symbol.shape[2]
@@ -148,12 +145,7 @@ class TrainingPass(NamedTuple):
     of: Callable[[Mapping[str, Tensor], Tensor, Bool[Tensor, "batch pos"]], Tensor] | None = None
 
 
-def training_pass(
-    model: Model,
-    tokens: Int[Tensor, "batch pos"] | Float[Tensor, "batch pos feature"],
-    scored: Bool[Tensor, "batch pos"],
-    batch_size: int,
-) -> TrainingPass:
+def training_pass(model: Model, tokens: Tokens, scored: Bool[Tensor, "batch pos"], batch_size: int) -> TrainingPass:
     """Return the fastest pass that gives the model's values on a few sequences, else the model itself."""
     hooked = TrainingPass("hooked", lambda tokens, scored: model(tokens)[scored])
     # Hooks that stay with a model are part of what it computes; with zero weights the comparison below would miss them.
@@ -186,7 +178,7 @@ class _Way(NamedTuple):
     cfg: Config
     first_layer: FirstLayer
     scales: tuple[float, ...]
-    held: Mapping[int, Bool[Tensor, "head pos pos"]] = MappingProxyType({})
+    held: HeldKeys = MappingProxyType({})
     by_products: bool = False
 
 
@@ -228,9 +220,7 @@ def _predictions(way: _Way, weights: Mapping[str, Tensor], tokens: Tensor, score
     return lean.unembedded(lean.through_layers(x, attention))
 
 
-def _rows(
-    x: Float[Tensor, "batch query out"], counted: Bool[np.ndarray, "batch query"]
-) -> Float[Tensor, "prediction out"]:
+def _rows(x: Tensor, counted: Bool[np.ndarray, "batch query"]) -> Float[Tensor, "prediction out"]:
     if counted.all():
         return x.flatten(0, 1)
     return x.flatten(0, 1)[torch.from_numpy(counted.ravel().nonzero()[0]).to(x.device)]

@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from stagewise.attention import z_hook
@@ -19,7 +19,7 @@ from stagewise.models._bridge_edits import values_by_key, weighted
 from stagewise.models._bridge_loading import is_bridge, name_of, trial_tokens
 from stagewise.models._edits import NothingLeftError, mlp_hook, restrict_pattern, well_known
 from stagewise.models._held_attention import released
-from stagewise.models._model import Model
+from stagewise.models._model import Model, Tokens
 from stagewise.models._numbers import SAME, same
 from stagewise.models._readout import clean_pass, edited_pass, has_mlp, hooks_for
 
@@ -39,9 +39,7 @@ _OF_SCORES: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
 """Hooks of each model that are known to hold scores."""
 
 
-def check_edits(
-    model: Model, kinds: Iterable[_Kind], tokens: Int[Tensor, "batch pos"] | Float[Tensor, "batch pos feature"]
-) -> None:
+def check_edits(model: Model, kinds: Iterable[_Kind], tokens: Tokens) -> None:
     """Check by its effect that each kind of edit does on this model what it says; each is tried until it has one."""
     tried, few = _TRIED.setdefault(model, set()), _few(model, tokens)
     for kind in sorted(set(kinds) - tried, key=lambda kind: kind.__name__):
@@ -50,9 +48,7 @@ def check_edits(
                 tried.add(kind)
 
 
-def check_scores(
-    model: Model, hooks: Iterable[str], tokens: Int[Tensor, "batch pos"] | Float[Tensor, "batch pos feature"]
-) -> None:
+def check_scores(model: Model, hooks: Iterable[str], tokens: Tokens) -> None:
     """Check that those of the hooks that are named for scores hold them: that the pattern is their softmax."""
     known = _OF_SCORES.setdefault(model, set())
     if not (names := {name for name in hooks if name.endswith(SCORES)} - known):
@@ -73,7 +69,6 @@ def check_scores(
 
 
 def _few(model: Model, tokens: Tensor) -> Tensor:
-    """Return a sequence to try things on."""
     few = tokens[:1, :_POSITIONS]
     return few if tokens.is_floating_point() else trial_tokens(model.cfg.d_vocab, few.shape[1]).to(tokens.device)
 
@@ -129,8 +124,7 @@ def _mlps_are_left_out(model: Model, tokens: Tensor) -> bool:
         with_mlp, without = _output(block, itself), _output(block, run)
         left = (with_mlp - added - without).abs().max()
         if added.shape != with_mlp.shape or not bool(left <= SAME * with_mlp.abs().max()):
-            fault = f"without its MLP, layer {layer} does not leave what is left"
-            raise _refusal(model, AblateMLP, fault)
+            raise _refusal(model, AblateMLP, f"without its MLP, layer {layer} does not leave what is left")
         seen &= bool(added.abs().max() > _ALIVE * with_mlp.abs().max())
     return seen
 
@@ -144,8 +138,7 @@ def _contexts_do_what_they_say(model: Model, tokens: Tensor) -> bool:
     outputs, clean = clean_pass(model, tokens, {*hooks_for(model, edit), pattern, values}, regression=True)
     if not bool(outputs.isfinite().all()):
         return False
-    whole = edited_pass(model, edit, clean, regression=True, tokens=tokens)
-    if not same(whole, outputs):
+    if not same(edited_pass(model, edit, clean, regression=True, tokens=tokens), outputs):
         raise _refusal(model, RestrictContext, "a context of all positions changes the predictions")
     attention = model.blocks[0].attn
     unedited = _output(attention, partial(edited_pass, model, edit, clean, tokens=tokens))
@@ -156,8 +149,7 @@ def _contexts_do_what_they_say(model: Model, tokens: Tensor) -> bool:
         kept = well_known(clean[pattern], context).all(1)[0]
         few = torch.where(kept[:, None], clean[pattern], torch.eye(len(kept)).to(clean[pattern]))
         try:
-            run = partial(edited_pass, model, (RestrictContext(context),), clean, tokens=tokens)
-            written = _output(attention, run)
+            written = _output(attention, partial(edited_pass, model, (RestrictContext(context),), clean, tokens=tokens))
         except NothingLeftError:  # of these weights, in this context: a larger one is tried
             continue
         change = _mapped(model, 0, weighted(restrict_pattern(few, context), v)) - of_whole

@@ -76,22 +76,18 @@ def _make_alike(
 def weights(model: Model | nn.Module) -> dict[str, Tensor]:
     """Copy parameters, held keys and saved buffers, without constant masks; a Hugging Face model's by its own names."""
     model = bare(model)
-    if is_bridge(model) and not native.is_native(model):
-        return {name: _copy(weight) for name, weight in whole_state(model).items()}
     if native.is_native(model):
-        named = native.weights(model)
+        kept: Mapping[str, Tensor] = native.weights(model)
+    elif is_bridge(model):
+        kept = whole_state(model)
     else:
-        kept: dict[str, Tensor] = dict(model.named_parameters())
+        kept = dict(model.named_parameters())
         if isinstance(model, nn.Module) and not hasattr(model, "cfg"):
             saved = model.state_dict()
             kept |= {name: buffer for name, buffer in model.named_buffers() if name in saved}
-        named = {name: _copy(weight) for name, weight in kept.items()}
-    return named | held_attention.saved(model)
-
-
-def _copy(weight: Tensor) -> Tensor:
-    """Return a copy with rows one behind another, as files hold them: a bridge's q is a view of a transposed whole."""
-    return weight.detach().clone(memory_format=torch.contiguous_format)
+    # Rows one behind another, as files hold them: a bridge's q is a view of a transposed whole.
+    copies = {name: weight.detach().clone(memory_format=torch.contiguous_format) for name, weight in kept.items()}
+    return copies | held_attention.saved(model)
 
 
 def is_finite(weight: Tensor) -> bool:

@@ -7,6 +7,7 @@ gradients, in one backward pass.
 """
 
 import contextlib
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
@@ -14,7 +15,7 @@ from typing import Any
 
 import torch
 from einops import rearrange
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from stagewise.attention import z_hook
@@ -22,7 +23,7 @@ from stagewise.intervention import AblateHead, AttributeEdges, AttributeHeads, P
 from stagewise.models._edits import Replacement, by_head
 from stagewise.models._lean_reading import not_covered, rotary_hooks
 from stagewise.models._lean_weights import Layer, LeanWeights
-from stagewise.models._model import Model
+from stagewise.models._model import Model, Residual, Tokens
 from stagewise.models._numbers import Dtype, products_in, widened
 from stagewise.models.lean import Heads, ScoredPositions, attend, project, turned_by
 
@@ -38,7 +39,7 @@ _Copies = Float[Tensor, "batch copy head pos model"]
 _COPIES = "QKV"
 """The reader of each copy."""
 
-_Patches = Mapping[int, Sequence[tuple[int, int, Float[Tensor, "batch pos model"]]]]
+_Patches = Mapping[int, Sequence[tuple[int, int, Residual]]]
 """By layer: a copy and a head, and what is added to what the head reads there."""
 
 _Edges = Float[Tensor, "batch layer head source_layer source copy"]
@@ -59,7 +60,7 @@ def attributed(
     clean: Mapping[str, Tensor],
     mean_input: Float[Tensor, "1 pos model"],
     replacement: Replacement,
-    gradients: Callable[[Float[Tensor, "batch pos model"] | None], _ByLayer],
+    gradients: Callable[[Residual | None], _ByLayer],
 ) -> Float[Tensor, "batch layer head"]:
     """Return the estimated change of each sequence's loss, nats, for every head."""
     x, kind = clean[INPUT].clone(), request.kind  # no tensor of inference mode: gradients flow past it
@@ -78,10 +79,10 @@ def attributed(
 
 def by_model(
     model: Model,
-    tokens: Int[Tensor, "batch pos"] | Float[Tensor, "batch pos feature"],
+    tokens: Tokens,
     objective: Objective,
     scored: Tensor,
-    x: Float[Tensor, "batch pos model"] | None = None,
+    x: Residual | None = None,
     *,
     dtype: Dtype = "float32",
 ) -> _ByLayer:
@@ -112,10 +113,10 @@ def by_model(
 def by_lean_pass(
     model: Model,
     weights: LeanWeights,
-    inputs: Float[Tensor, "batch pos model"],
+    inputs: Residual,
     objective: Objective,
     scored: Tensor,
-    x: Float[Tensor, "batch pos model"] | None = None,
+    x: Residual | None = None,
     *,
     dtype: Dtype = "float32",
 ) -> _ByLayer:
@@ -236,30 +237,21 @@ def patched(
 
 
 def _patch_each(
-    found: _Edges,
-    changes: Mapping[tuple[int, int], Float[Tensor, "batch pos model"]],
-    loss: Callable[..., Float[Tensor, " batch"]],
-    x: Float[Tensor, "batch pos model"],
+    found: _Edges, changes: Mapping[tuple[int, int], Residual], loss: Callable[..., Tensor], x: Residual
 ) -> None:
     """Put a source's mean into one copy of one head after the other, and write what it does to the loss."""
     with torch.no_grad():
         clean = loss(x)
-        _, n_layers, n_heads = found.shape[:3]
         for (source_layer, source), change in changes.items():
-            for layer in range(source_layer + 1, n_layers):
-                for head in range(n_heads):
-                    for copy in range(3):
-                        patch = {layer: [(copy, head, change)]}
-                        found[:, layer, head, source_layer, source, copy] = loss(x, patch) - clean
+            for layer, head, copy in itertools.product(*map(range, (found.shape[1], found.shape[2], 3))):
+                if layer > source_layer:
+                    patch = {layer: [(copy, head, change)]}
+                    found[:, layer, head, source_layer, source, copy] = loss(x, patch) - clean
 
 
 def _last(
-    weights: LeanWeights,
-    x: Float[Tensor, "batch pos model"],
-    start: int,
-    patches: _Patches,
-    copies: list[Tensor] | None = None,
-) -> Float[Tensor, "batch pos model"]:
+    weights: LeanWeights, x: Residual, start: int, patches: _Patches, copies: list[Tensor] | None = None
+) -> Residual:
     """Return the last layer's output, from the residual stream in front of a layer."""
 
     def attention(number: int, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -279,7 +271,6 @@ def _last(
 
 
 def _heads(weights: LeanWeights, layer: Layer, read: _Copies) -> Heads:
-    """Return each head's queries, keys and values, from its own copies."""
     normed, heads = layer.ln1(read), []
     for copy, part in enumerate((layer.q, layer.k, layer.v)):
         # Keys and values that several query heads share are given to each of them.

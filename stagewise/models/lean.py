@@ -21,7 +21,7 @@ from stagewise.models._edits import Replacement, mlp_hook
 from stagewise.models._held_attention import evenly, of_last
 from stagewise.models._lean_reading import lean_weights, not_covered
 from stagewise.models._lean_weights import Layer, LeanWeights, capped
-from stagewise.models._model import Model
+from stagewise.models._model import Activations, Logits, Model, Residual
 from stagewise.models._numbers import same, widened
 
 _SHORT = 32
@@ -89,9 +89,7 @@ class Heads:
         return self.v.contiguous()
 
 
-def project(
-    weights: LeanWeights, number: int, x: Float[Tensor, "batch pos model"], queries: ScoredPositions | None
-) -> Heads:
+def project(weights: LeanWeights, number: int, x: Residual, queries: ScoredPositions | None) -> Heads:
     """Return a layer's queries, keys and values, queries at the given positions alone (None for all)."""
     layer, length = weights.layers[number], x.shape[1]
     normed = layer.ln1(x)
@@ -139,14 +137,15 @@ def attend(
         elif fused:
             z = F.scaled_dot_product_attention(q, k, v, attn_mask=seen, scale=heads.scale)
         else:
-            scores = heads.scores if layer.held is None else evenly(heads.scores, _held(layer.held, length, queries))
+            scores = heads.scores
+            if layer.held is not None:
+                keys = of_last(layer.held, length, length)
+                scores = evenly(scores, keys if queries is None else keys[:, queries.index].transpose(0, 1))
             z = scores.masked_fill(~seen, -math.inf).softmax(-1) @ heads.values
     return rearrange(z, "batch head query d_head -> batch query head d_head")
 
 
-def _in_blocks(
-    heads: Heads, seen: Bool[Tensor, "query key"] | Bool[Tensor, "#batch 1 query key"]
-) -> Float[Tensor, "batch head query d_head"]:
+def _in_blocks(heads: Heads, seen: Bool[Tensor, "*#batch query key"]) -> Float[Tensor, "batch head query d_head"]:
     """Return z, a block of queries at a time, of the keys from the first to the last that one of them sees."""
     parts = []
     for start in range(0, heads.q.shape[2], _BLOCK):
@@ -160,20 +159,11 @@ def _in_blocks(
 
 def _seen(
     length: int, queries: ScoredPositions | None, context: int | None, device: torch.device
-) -> Bool[Tensor, "query key"] | Bool[Tensor, "#batch 1 query key"]:
-    """Return the keys that each query attends to."""
+) -> Bool[Tensor, "*batch query key"]:
     key = torch.arange(length, device=device)
     query = key[:, None] if queries is None else queries.distinct[:, None, :, None]
     seen = key <= query
     return seen if context is None else seen & (key > query - context)
-
-
-def _held(
-    keys: Bool[Tensor, "head pos pos"], length: int, queries: ScoredPositions | None
-) -> Bool[Tensor, "head query key"] | Bool[Tensor, "batch head query key"]:
-    """Return the keys that each query's heads are held at."""
-    keys = of_last(keys, length, length)
-    return keys if queries is None else keys[:, queries.index].transpose(0, 1)
 
 
 def turned_by(x: Tensor, cos: Tensor, sin: Tensor, adjacent: bool) -> Tensor:
@@ -300,11 +290,7 @@ class LeanPass:
 
 
 def agreeing_weights(
-    model: Model,
-    clean: Mapping[str, Tensor],
-    predictions: Float[Tensor, "batch pos token"],
-    *,
-    regression: bool = False,
+    model: Model, clean: Activations, predictions: Logits, *, regression: bool = False
 ) -> LeanWeights | None:
     """Return the weights for the lean pass if it gives the model's own predictions and z's on the first sequences."""
     weights = lean_weights(model, clean)

@@ -332,5 +332,5 @@ def test_a_mask_made_in_inference_mode_serves_training() -> None:
 
 
 def test_the_mask_hides_the_keys_that_come_later() -> None:
-    hidden = causal_mask(2, 3, torch.zeros(1))
+    hidden = causal_mask(2, 3, torch.device("cpu"), torch.float32)
     assert hidden.tolist() == [[0, 0, -torch.inf], [0, 0, 0]]
