@@ -64,10 +64,8 @@ def _stages_of_seeds(sources: Sequence[str], as_json: bool, axis: str, tokens_pe
     if not as_json:
         print(seeds_in_words(seeds.stages, replicates, seeds.familiarities))
         return
-    each = [
-        as_data(one, familiarity=familiarity)
-        for one, familiarity in zip(seeds.stages, seeds.familiarities, strict=True)
-    ]
+    runs = zip(seeds.stages, seeds.familiarities, strict=True)
+    each = [as_data(one, familiarity=familiarity) for one, familiarity in runs]
     over: dict[str, Any] = {name: records(getattr(replicates, name)) for name in FRAMES}
     named = zip(replicates.catalogue, names(replicates), strict=True)
     over["catalogue"] = [{**event.plain, "words": name} for event, name in named]
@@ -89,10 +87,10 @@ def lineage(
         frames = {} if run_lineage is None else {name: records(getattr(run_lineage, name)) for name in FRAMES}
         data = {"run": None if run_lineage is None else run_lineage.run, **frames}
         print(json.dumps({**data, "probe_batch": None if familiarity is None else familiarity.plain}, indent=2))
-    else:
-        unknown = "no lineage: no patterns of heads were measured (PatternClusters)"
-        with written_on(axis_in(folder, axis, tokens_per_step)):
-            print(unknown if run_lineage is None else warned(str(run_lineage), familiarity))
+        return
+    unknown = "no lineage: no patterns of heads were measured (PatternClusters)"
+    with written_on(axis_in(folder, axis, tokens_per_step)):
+        print(unknown if run_lineage is None else warned(str(run_lineage), familiarity))
 
 
 def compare(

@@ -48,9 +48,9 @@ def task_class(name: str) -> "type[AbstractTask]":
     if ":" in name:
         return load_class(name, (AbstractTask,), f"the command names the task {name}")
     if name not in TASK_NAMES:
-        resume = f". {name} is a run folder: `stagewise train {name}` resumes it" if is_run(name) else ""
-        among = instead_of(name, TASKS)
-        raise ValueError(f"there is no task {name!r}{among}, and one's own as module:Class{resume}")
+        own = "one's own as module:Class"
+        own += f". {name} is a run folder: `stagewise train {name}` resumes it" if is_run(name) else ""
+        raise ValueError(f"there is no task {name!r}{instead_of(name, TASKS)}, and {own}")
     task: type = getattr(tasks, TASK_NAMES[name])
     if not issubclass(task, AbstractTask):
         raise ValueError(f"{TASK_NAMES[name]} cannot be trained from a recipe: it is no AbstractTask")
@@ -92,20 +92,17 @@ def probe_named(name: str) -> "AbstractProbe":
     from stagewise.probe import AbstractProbe
     from stagewise.recipe import load_class
 
-    if ":" not in name and name not in _catalogue():
-        among = instead_of(name, _catalogue())
-        raise ValueError(f"there is no probe {name!r}{among}, and one's own as module:Class")
-    cls: type = (
-        load_class(name, (AbstractProbe,), f"the command line names the probe {name}")
-        if ":" in name
-        else getattr(probes, name)
-    )
+    if ":" in name:
+        cls: type = load_class(name, (AbstractProbe,), f"the command line names the probe {name}")
+    elif name in (known := _catalogue()):
+        cls = getattr(probes, name)
+    else:
+        raise ValueError(f"there is no probe {name!r}{instead_of(name, known)}, and one's own as module:Class")
     try:
         probe: AbstractProbe = cls()
     except TypeError as reason:
-        raise ValueError(
-            f"the probe {name} needs arguments ({reason}): give them defaults, or measure in Python"
-        ) from None
+        missing = f"the probe {name} needs arguments ({reason})"
+        raise ValueError(f"{missing}: give them defaults, or measure in Python") from None
     return probe
 
 
@@ -159,10 +156,10 @@ def probes_again(
 
 
 def _check_known(names: Sequence[str], probes: Mapping[str, object]) -> None:
-    if unknown := [name for name in names if name not in probes]:
+    for name in (name for name in names if name not in probes):
+        near = did_you_mean(name, probes)
         raise ValueError(
-            f"{unknown[0]} is none of the default probes here{did_you_mean(unknown[0], probes)}; they are "
-            f"{', '.join(probes)}. --probe adds others"
+            f"{name} is none of the default probes here{near}; they are {', '.join(probes)}. --probe adds others"
         )
 
 

@@ -21,10 +21,7 @@ RunFolder = Annotated[
 ]
 StepsColumn = Annotated[
     str | None,
-    Option(
-        "--step-column",
-        help='of logged curves: the column of steps; "rows" counts them; "step" or the like if not given',
-    ),
+    Option("--step-column", help='of logged curves: the steps; "rows" counts them; "step" or the like if not given'),
 ]
 Causes = Annotated[
     list[str] | None,
@@ -84,10 +81,7 @@ class RecipeOptions:
     steps: Annotated[int | None, Option(help="optimiser updates; the preset's if not given")] = None
     settings: Annotated[
         list[str] | None,
-        Option(
-            "--set",
-            help="any field of the recipe, as task.importance=1.5; =@FILE for the JSON of a file",
-        ),
+        Option("--set", help="any field of the recipe, as task.importance=1.5; =@FILE for the JSON of a file"),
     ] = None
 
 
@@ -97,10 +91,7 @@ class SeriesOptions:
 
     architecture: Annotated[
         str | None,
-        Option(
-            "--architecture",
-            help="the architecture, where checkpoints have no config.json: a JSON file, or a name of TransformerLens",
-        ),
+        Option(help="the architecture, where there is no config.json: a JSON file, or a name of TransformerLens"),
     ] = None
     branch: Annotated[
         str | None,
@@ -111,22 +102,17 @@ class SeriesOptions:
     ] = None
     parse: Annotated[
         str | None,
-        Option(
-            "--parse",
-            help="how names hold the step, where it is read in another way: a regular expression with (?P<step>...)",
-        ),
+        Option(help="how names hold the step, where that is read otherwise: a regular expression with (?P<step>...)"),
     ] = None
     base: Annotated[
-        str | None,
-        Option("--base", help="of LoRA adapters: the model they are merged into, a folder, a file or a repository"),
+        str | None, Option(help="of LoRA adapters: the model they are merged into, a folder, a file or a repository")
     ] = None
     start: Annotated[
         str | None,
         Option("--from", help="what a post-training began from, a model or a series: its checkpoints come first"),
     ] = None
     checkpoints: Annotated[
-        int | None,
-        Option(help="only so many checkpoints, log-spaced, the first and the last one too"),
+        int | None, Option(help="only so many checkpoints, log-spaced, the first and the last one too")
     ] = None
     steps: Annotated[
         str | None,
@@ -137,9 +123,7 @@ class SeriesOptions:
     cache_size: Annotated[
         str | None, Option(help="size that it stays below, as in 50GB; of each repository two revisions stay")
     ] = None
-    yes: Annotated[bool, Option("--yes", help="download and measure without being asked, however long it takes")] = (
-        False
-    )
+    yes: Annotated[bool, Option("--yes", help="download and measure without being asked, whatever it takes")] = False
 
     @property
     def choice(self) -> int | str | None:
@@ -148,19 +132,11 @@ class SeriesOptions:
             raise ValueError("--checkpoints says how many and --steps which ones: give one of the two")
         return self.checkpoints if self.steps is None else self.steps
 
-    @property
-    def hub(self) -> dict[str, Any]:
-        """Where downloads go, as `open_series` takes it."""
-        size = read_memory(self.cache_size, "--cache-size")
-        given = {"cache": self.cache, "cache_bytes": size}
-        return {name: value for name, value in given.items() if value is not None}
-
     def finding(self) -> dict[str, Any]:
         """Return them as arguments of `series.find`."""
-        return {
-            **{"join": read_names(self.join), "parse": self.parse},
-            **{"base": self.base, "start": self.start, "hub": self.hub},
-        }
+        cache = {"cache": self.cache, "cache_bytes": read_memory(self.cache_size, "--cache-size")}
+        hub = {name: value for name, value in cache.items() if value is not None}
+        return {"join": read_names(self.join), "parse": self.parse, "base": self.base, "start": self.start, "hub": hub}
 
     def opening(self) -> dict[str, Any]:
         """Return them as arguments of `open_series`."""
@@ -174,9 +150,7 @@ class DataOptions(SeriesOptions):
 
     tokens: Annotated[
         str | None,
-        Option(
-            help="a file of tokens to measure on: .pt, .npy, .safetensors, nanoGPT's .bin, or a folder of `datasets`"
-        ),
+        Option(help="tokens to measure on: a file .pt, .npy, .safetensors, nanoGPT's .bin, or a folder of `datasets`"),
     ] = None
     relation: Annotated[
         list[str] | None,
@@ -191,9 +165,7 @@ class DataOptions(SeriesOptions):
     ] = None
     tokenizer: Annotated[
         str | None,
-        Option(
-            help="of the text or pairs: a tokenizer.json, its folder or owner/name[@revision]; the series' own if none"
-        ),
+        Option(help="of text or pairs: a tokenizer.json, its folder or owner/name[@revision]; the series' own if none"),
     ] = None
     pairs: Annotated[
         str | None,
@@ -222,9 +194,7 @@ class PassOptions:
     """Where, and how many at once, the passes of a measurement are computed."""
 
     workers: Annotated[int, Option(help="checkpoints that are measured at once, each in its own process")] = 1
-    memory: Annotated[str | None, Option(help="memory for the passes of a slice of the batch, as in 512MB or 2GB")] = (
-        None
-    )
+    memory: Annotated[str | None, Option(help="for the passes of a slice of the batch, as in 512MB or 2GB")] = None
     device: Device = "cpu"
     dtype: DtypeName = "float32"
     quiet: Quiet = False
@@ -286,10 +256,7 @@ class BaselineOptions:
     """Whether, and of which contexts, restricted-context models are trained."""
 
     restricted: Annotated[
-        bool | None,
-        Option(
-            help="train restricted-context models for comparison; by default where the task names contexts for them"
-        ),
+        bool | None, Option(help="train restricted-context models to compare; by default where the task names contexts")
     ] = None
     contexts: Annotated[
         str | None, Option(help="of the restricted-context models, as in 1,2,4; the task's if not given")
@@ -301,28 +268,29 @@ class BaselineOptions:
             return self.restricted
         if self.restricted is False:
             raise ValueError("--contexts are those of the models that --no-restricted leaves out: give one of the two")
-        contexts = self.contexts.split(",")
-        if not all(each.strip().isdecimal() for each in contexts):
+        contexts = read_names(self.contexts)
+        if not all(each.isdecimal() for each in contexts):
             raise ValueError(f"--contexts takes whole numbers, as in 1,2,4; got {self.contexts!r}")
         return tuple(sorted({int(each) for each in contexts}))
 
 
 def read_causes(texts: Sequence[str] | None) -> dict[str, int | tuple[int, int]]:
     """Return causes by their names, from texts as "3000=a larger batch" or "0-500=the warm-up"."""
-    causes: dict[str, int | tuple[int, int]] = {}
-    for text in texts or ():
-        if (match := re.fullmatch(r"(\d+)(?:-(\d+))?=(.+)", text)) is None:
-            raise ValueError(f"--cause takes STEP=NAME or FIRST-LAST=NAME, {CAUSE}; got {text!r}")
-        causes[match[3]] = (int(match[1]), int(match[2])) if match[2] else int(match[1])
-    return causes
+    matches = _matches(r"(\d+)(?:-(\d+))?=(.+)", texts, f"--cause takes STEP=NAME or FIRST-LAST=NAME, {CAUSE}")
+    return {match[3]: (int(match[1]), int(match[2])) if match[2] else int(match[1]) for match in matches}
 
 
 def read_expected(texts: Sequence[str] | None) -> dict[str, int]:
     """Return the steps by which events are expected, from texts as "induction=2000"."""
-    matches = {text: re.fullmatch(r"(.+)=(\d+)", text) for text in texts or ()}
-    if wrong := [text for text, match in matches.items() if match is None]:
-        raise ValueError(f'--expect takes EVENT=STEP, as "induction=2000"; got {wrong[0]!r}')
-    return {match[1]: int(match[2]) for match in matches.values() if match}
+    matches = _matches(r"(.+)=(\d+)", texts, '--expect takes EVENT=STEP, as "induction=2000"')
+    return {match[1]: int(match[2]) for match in matches}
+
+
+def _matches(pattern: str, texts: Sequence[str] | None, form: str) -> list[re.Match[str]]:
+    matches = [(text, re.fullmatch(pattern, text)) for text in texts or ()]
+    if wrong := [text for text, match in matches if match is None]:
+        raise ValueError(f"{form}; got {wrong[0]!r}")
+    return [match for _, match in matches if match]
 
 
 def read_names(text: str | None) -> tuple[str, ...]:

@@ -150,20 +150,19 @@ def recipe_of(task: str, changes: RecipeOptions) -> "Recipe":
     """Return the recipe of a task by its name, changed by the options."""
     from stagewise.presets import recipe_for
 
-    cls, values = task_class(task), read_settings(changes.settings or [])
-    fields = {
-        key.removeprefix("task."): values.pop(key)
-        for key in list(values)
-        if key.startswith("task.") and key.count(".") == 1 and not isinstance(values[key], AbstractSchedule)
-    }
-    fields = check_fields(cls, fields, "task.")
+    cls, values = task_class(task), _fields_of(changes)
+    own = [
+        key
+        for key, value in values.items()
+        if re.fullmatch(r"task\.[^.]*", key) and not isinstance(value, AbstractSchedule)
+    ]
+    fields = check_fields(cls, {key.removeprefix("task."): values.pop(key) for key in own}, "task.")
+    sizes: dict[str, Any] = {"seed": changes.seed or 0, "n_heads": changes.heads, "n_layers": changes.layers}
     try:
-        recipe = recipe_for(
-            cls, changes.preset, seed=changes.seed or 0, n_heads=changes.heads, n_layers=changes.layers, **fields
-        )
+        recipe = recipe_for(cls, changes.preset, **sizes, **fields)
     except TypeError as reason:
         raise ValueError(f"{cls.__name__}: {reason}; give it with --set task.NAME=VALUE") from reason
-    return changed(recipe, {**_steps_of(changes), **values}, [*task_classes(), cls])
+    return changed(recipe, values, [*task_classes(), cls])
 
 
 def recipe_of_run(folder: Path, tasks: Sequence[str], verb: str) -> "Recipe":
@@ -183,8 +182,7 @@ def recipe_in(folder: Path, changes: RecipeOptions = AS_IT_IS, tasks: Sequence[s
     from stagewise.checkpoints.run_folder import RUN, read_run
     from stagewise.recipe import Recipe, rebuild
 
-    preset_options = {name: getattr(changes, name) for name in ("preset", "seed", "heads", "layers")}
-    if refused := [name for name, value in preset_options.items() if value is not None]:
+    if refused := [name for name in ("preset", "seed", "heads", "layers") if getattr(changes, name) is not None]:
         raise ValueError(
             f"--{refused[0]} is of a preset, and {folder} holds a run with a recipe of its own: name a task in the "
             "place of the folder, or change its fields with --set"
@@ -194,14 +192,13 @@ def recipe_in(folder: Path, changes: RecipeOptions = AS_IT_IS, tasks: Sequence[s
     try:
         recipe: Recipe = rebuild(record["recipe"], classes)
     except TypeError as reason:  # a field that this version does not have, or one that it lacks
-        made_by = record.get("versions", {}).get("stagewise", "another version")
-        raise ValueError(
-            f"the recipe in {folder} was written by stagewise {made_by} ({reason}): use that one"
-        ) from reason
+        writer = f"stagewise {record.get('versions', {}).get('stagewise', 'another version')}"
+        raise ValueError(f"the recipe in {folder} was written by {writer} ({reason}): use that one") from reason
     if not isinstance(recipe, Recipe):
         raise ValueError(f"{folder} records no recipe of a run: restore it, or train again in a new folder")
-    return changed(recipe, {**_steps_of(changes), **read_settings(changes.settings or [])}, classes)
+    return changed(recipe, _fields_of(changes), classes)
 
 
-def _steps_of(changes: RecipeOptions) -> dict[str, Any]:
-    return {} if changes.steps is None else {"plan.steps": changes.steps}
+def _fields_of(changes: RecipeOptions) -> dict[str, Any]:
+    steps = {} if changes.steps is None else {"plan.steps": changes.steps}
+    return {**steps, **read_settings(changes.settings or [])}

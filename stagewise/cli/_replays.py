@@ -237,7 +237,7 @@ def densify(
 
     recipe = recipe_of_run(folder, own_task or (), "densify replays")
     windows, saved = _windows(folder, between), open_series(folder).steps
-    lacking = saved if not (folder / TABLE).exists() else unmeasured(folder)
+    lacking = unmeasured(folder) if (folder / TABLE).exists() else saved
     if not windows and not lacking:
         print(f"no boundary of {folder} has an interval to make narrower: nothing to do, or give --between")
         return
@@ -249,7 +249,8 @@ def densify(
         smaller = "" if every is None else " or a smaller --every"
         print(f"all these steps are saved already: nothing to do, or give --between{smaller}")
         remove_leftovers(folder)
-        if _is_older(folder / REPORT, folder / TABLE):
+        report, table = folder / REPORT, folder / TABLE
+        if report.exists() and table.exists() and report.stat().st_mtime_ns < table.stat().st_mtime_ns:
             print_report(folder)
         return
     print(cost if cost.checkpoints else f"all these steps are saved already; {len(lacking)} of them are measured")
@@ -268,10 +269,6 @@ def densify(
     for window in _windows(folder):
         print(f"now: {window}")
     print_report(folder)
-
-
-def _is_older(report: Path, table: Path) -> bool:
-    return report.exists() and table.exists() and report.stat().st_mtime_ns < table.stat().st_mtime_ns
 
 
 def _sequences(recipe: "Recipe", folder: Path, requested: int | None, checkpoints: int) -> int | None:

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,8 +15,6 @@ from stagewise.cli._recipes import recipe_in
 from stagewise.processes import cores, readers, several
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from stagewise.checkpoints.findings import Audit
     from stagewise.checkpoints.series import CheckpointSeries
     from stagewise.checkpoints.sources import Source
@@ -29,9 +27,9 @@ MUCH_BYTES = 20 * 10**9
 """A download above which a person is asked."""
 
 
-def agree_to_cost(sources: "Sequence[Source]", yes: bool) -> None:
+def agree_to_cost(sources: "Iterable[Source | None]", yes: bool) -> None:
     """Print the size of the download of remote sources; where it is much, ask, or refuse in a script."""
-    remote = [source for source in sources if source.remote and source.entries]
+    remote = [source for source in sources if source is not None and source.remote and source.entries]
     if not remote:
         return
     entries = [entry for source in remote for entry in source.entries]
@@ -95,7 +93,7 @@ def measured_first(
     if missing:
         one_thread()
         opened = [opened_source(source, data, out, measurement, agree=False) for source in missing]
-        _agree_to_open(opened, data)
+        agree_to_cost((one.series.source for one in opened), data.yes)
     audits = zip(opened, measure_each(opened, measurement), strict=True)
     for source in sources:
         yield _concluded(*next(audits), measurement) if source in missing else (Path(source), None)
@@ -127,10 +125,8 @@ def measured_folder(source: str) -> Path:
     from stagewise.checkpoints.sources import Source
 
     # Where there is no folder the source is a repository. Names of checkpoints need not be read, nor the hub be asked.
-    name, identity = (
-        (Path(os.path.abspath(folder)).name, os.path.realpath(folder)) if folder.exists() else (source, source)
-    )
-    elsewhere = folder_of(Source(name, (), identity=identity))
+    name = Path(os.path.abspath(folder)).name if folder.exists() else source
+    elsewhere = folder_of(Source(name, (), identity=os.path.realpath(folder) if folder.exists() else source))
     return elsewhere if (elsewhere / TABLE).exists() else folder
 
 
@@ -189,10 +185,9 @@ def opened_source(
     task = own_task(series, *files, trained_on, data.whole_answers) or only_task(data.own_task) or trained_on
     folder = out or folder_of(series)
     check_claim(folder, _identity(series))
-    opened = OpenedSource(series, folder, None, task)
     if agree:
-        _agree_to_open([opened], data)
-    return opened
+        agree_to_cost([series.source], data.yes)
+    return OpenedSource(series, folder, None, task)
 
 
 def cost_of_pairs(source: str, data: DataOptions) -> str:
@@ -207,11 +202,6 @@ def cost_of_pairs(source: str, data: DataOptions) -> str:
     return f"{data.pairs}: {len(batch)} prompts; a checkpoint takes {clean} clean passes, and {most}"
 
 
-def _agree_to_open(sources: Sequence[OpenedSource], data: DataOptions) -> None:
-    """Print the cost of remote sources, as `agree_to_cost`."""
-    agree_to_cost([one.series.source for one in sources if one.series.source is not None], data.yes)
-
-
 def _concluded(opened: OpenedSource, audit: "Audit | None", measurement: Measurement) -> "tuple[Path, Analysis | None]":
     """Return the folder of a measured source, and but for a run what is concluded of it."""
     from stagewise.analysis import conclude
@@ -219,11 +209,10 @@ def _concluded(opened: OpenedSource, audit: "Audit | None", measurement: Measure
 
     if audit is None:
         return opened.folder, None
-    table, device = table_file(opened.folder).read(), measurement.device
+    series, folder, _, task = opened
+    table = table_file(folder).read()
     with readers(cores(), len(table)) as pool:
-        return opened.folder, conclude(
-            opened.series, opened.folder, audit, table, opened.task, device=device, executor=pool
-        )
+        return folder, conclude(series, folder, audit, table, task, device=measurement.device, executor=pool)
 
 
 def measure_each(opened: Sequence[OpenedSource], measurement: Measurement) -> "Iterator[Audit | None]":

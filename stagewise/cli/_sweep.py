@@ -53,14 +53,12 @@ def sweep(
     cells = parameter_grid(**read_axes(changes.settings or []))
     settings = [[f"{key}={value}" for key, value in cell.items()] for cell in cells]
     recipes = [recipe_of(task, dataclasses.replace(changes, settings=each)) for each in settings]
+    folders = [str(folder / _name(cell)) for cell in cells]
     same = {"restricted": baselines.read(), **_resources(passes)}
-    runs = [
-        {"recipe": recipe, "folder": str(folder / _name(cell)), **same}
-        for recipe, cell in zip(recipes, cells, strict=True)
-    ]
+    runs = [{"recipe": recipe, "folder": at, **same} for recipe, at in zip(recipes, folders, strict=True)]
+    how: Any = {"workers": passes.workers, "results": RESULTS, "name": itemgetter("folder")}
+    how["progress"] = not passes.quiet
     try:
-        how: Any = {"workers": passes.workers, "results": RESULTS, "name": itemgetter("folder")}
-        how["progress"] = not passes.quiet
         table = _by_axes(sweep_settings(run_one, runs, folder, **how), cells)
     except RunsFailed as failed:
         if len(failed.finished):
@@ -85,8 +83,8 @@ def _resources(passes: SweepOptions) -> dict[str, Any]:
 
     check_dtype(passes.dtype)
     check_device(passes.device)
-    usual = options.PassOptions().resources()
-    return {name: passes.resources()[name] for name in SHARED if passes.resources()[name] != usual[name]}
+    given, usual = passes.resources(), options.PassOptions().resources()
+    return {name: given[name] for name in SHARED if given[name] != usual[name]}
 
 
 def run_one(
@@ -113,5 +111,4 @@ def run_one(
 
 
 def _name(cell: Mapping[str, str]) -> str:
-    """Return the name of a run folder, from the fields that are set."""
     return "-".join(f"{key}={value}" for key, value in cell.items()).replace("/", "_") or "run"

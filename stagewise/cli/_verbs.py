@@ -113,7 +113,6 @@ def report(
 
 
 def _report_of(folder: Path, axis: str, tokens_per_step: int | None) -> None:
-    """Write the report of a measured folder, and print its answer and where it is."""
     from stagewise.checkpoints import unmeasured_in_words
     from stagewise.processes import cores
     from stagewise.reporting import axis_in

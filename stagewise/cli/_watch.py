@@ -6,7 +6,7 @@ import re
 import sys
 import urllib.request
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Annotated, NamedTuple
@@ -55,6 +55,9 @@ def watch(
     New checkpoints are measured, new transitions told. The page loads itself again until the training ends. A file
     that is still being written is looked at again. An interrupted watch goes on where it was.
     """
+    from stagewise.saved_findings import alarms_in
+    from stagewise.words import alarms_in_words
+
     if not alarm and (expect or stall or webhook):
         raise ValueError("--expect, --stall and --webhook are of --alarm: give it too")
     if webhook is not None and not re.match("https?://", webhook):
@@ -78,19 +81,12 @@ def watch(
             if look.last > last:
                 last, told, since = look.last, _tell(look, told, None if ended or once else every), monotonic()
                 if alarm:
-                    _alarm(source, _alarms(look.folder, expected), webhook)
+                    _alarm(source, alarms_in_words(alarms_in(look.folder, expected)), webhook)
             if ended or once:
                 return
         if alarm and stall is not None and monotonic() - since > stall:
             _alarm(source, [f"no new step for {stall:g} seconds, the last one is {last}"], webhook)
         sleep(every)
-
-
-def _alarms(folder: Path, expected: Mapping[str, int]) -> list[str]:
-    from stagewise.saved_findings import alarms_in
-    from stagewise.words import alarms_in_words
-
-    return alarms_in_words(alarms_in(folder, expected))
 
 
 def _alarm(source: str, lines: Sequence[str], webhook: str | None) -> None:
@@ -124,11 +120,7 @@ def _once(noted: set[str]) -> Iterator[None]:
 
 
 def _look(
-    source: str,
-    out: Path | None,
-    step_column: str | None,
-    data: options.DataOptions,
-    measurement: options.Measurement,
+    source: str, out: Path | None, step_column: str | None, data: options.DataOptions, measurement: options.Measurement
 ) -> _Look:
     """Measure the checkpoints that no earlier look has measured, or read the curves of a log again."""
     from stagewise.checkpoints.openers import is_log
@@ -145,8 +137,8 @@ def _look(
     one_thread()
     opened = opened_source(source, data, out, measurement)
     list(measure_each([opened], measurement))
-    last = max(opened.series.steps)
-    return _Look(opened.folder, last) if opened.recipe is None else _Look(opened.folder, last, opened.recipe.plan.steps)
+    end = float("inf") if opened.recipe is None else opened.recipe.plan.steps
+    return _Look(opened.folder, max(opened.series.steps), end)
 
 
 def _tell(look: _Look, told: str, refresh: float | None) -> str:

@@ -12,9 +12,8 @@ import typer
 from stagewise.cli._commands import command
 from stagewise.cli._findings import compare, lineage, stages
 from stagewise.cli._groups import OpenGroup
-from stagewise.cli._relations import relations
 from stagewise.cli._replays import attribute, branch, certify, densify, intervene
-from stagewise.cli._suites import suites
+from stagewise.cli._series import relations, suites
 from stagewise.cli._sweep import sweep
 from stagewise.cli._verbs import audit, measure, report, run_app, train
 from stagewise.cli._watch import watch

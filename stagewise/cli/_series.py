@@ -1,11 +1,12 @@
-"""`stagewise series relations`: what heads attend to that no relation of the batch explains."""
+"""`stagewise series relations` and `suites`: what heads attend to that no relation explains; known public suites."""
 
+import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stagewise.cli._options import DataOptions, Device, Origin
+from stagewise.cli._options import AsJson, DataOptions, Device, Origin
 
 if TYPE_CHECKING:
     from stagewise.task import Batch
@@ -47,3 +48,21 @@ def _line(row: Mapping[Any, Any], batch: "Batch") -> str:
     explained = f"{row['explained']:.2f} of the attention (chance {row['chance']:.2f}, error {row['error']:.3f})"
     where = f"of {row['queries']:.0%} of the queries"
     return f'{head_label(row["layer"], row["head"])} "{row["relation"]}": {explained} {where}; {"; ".join(parts)}'
+
+
+def suites(as_json: AsJson = False) -> None:
+    """List known public suites: their checkpoints, tokens a step, known faults, and where this is said."""
+    from stagewise.checkpoints.suites import suites as known
+
+    if as_json:
+        print(json.dumps([suite._asdict() for suite in known()], indent=2))
+        return
+    for suite in known():
+        tokens = f"; {suite.tokens_per_step:,} tokens a step" if suite.tokens_per_step else ""
+        joined = f"; {' and '.join(filter(None, suite.join))} are one count" if suite.join else ""
+        sizes = f" ({suite.sizes})" if suite.sizes else ""
+        print(f"{suite.repositories}{sizes}\n  {suite.checkpoints}; seeds: {suite.seeds}{tokens}{joined}")
+        print("\n".join(f"  {line}" for line in (suite.faults, suite.source) if line))
+    print(
+        "A checkpoint of 1B parameters has 2 GB in 16 bits, 4 GB in 32; `report` first says the size of its download."
+    )

@@ -1,11 +1,13 @@
-"""`stagewise series relations`: lines on the heads of a run."""
+"""`stagewise series relations`, lines on the heads of a run, and `suites`, what is known, as lines and as data."""
 
+import json
 from pathlib import Path
 
 import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+from stagewise.checkpoints.suites import suites
 from stagewise.cli.app import app
 
 pytestmark = pytest.mark.usefixtures("few_sequences", "undrawn", "unchecked")
@@ -31,3 +33,10 @@ def test_a_step_that_is_not_there_is_refused(small_folder: Path) -> None:
     result = CliRunner().invoke(app, ["series", "relations", str(small_folder), "--step", "3"])
     assert result.exit_code == 2
     assert "has no step 3" in " ".join(result.output.split())
+
+
+def test_the_command_lists_them() -> None:
+    result = CliRunner().invoke(app, ["series", "suites"])
+    assert "HuggingFaceTB/SmolLM3-3B-checkpoints" in result.output
+    assert "2,359,296 tokens a step; stage1 and stage2 and stage3 are one count" in result.output
+    assert len(json.loads(CliRunner().invoke(app, ["series", "suites", "--json"]).output)) == len(suites())
