@@ -1,6 +1,7 @@
 """The relations between positions that hold in any sequence of tokens: previous token, induction and others."""
 
 import ast
+import functools
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -26,7 +27,6 @@ _COMPARISONS: Mapping[type, Callable[[Any, Any], Any]] = {
     **{ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge},
 }
 
-_Keys = Bool[Tensor, "batch query key"]
 
 CHOICES = ("latest", "earliest", "largest", "smallest", "commonest", "rarest")
 """Words before a relation that choose among its keys: by position, by token, and by its count up to the query."""
@@ -51,7 +51,7 @@ def _is_expression(text: str) -> bool:
     return any(sign in text for sign in ("==", "<", ">", "!=", "[")) and any(word in text for word in WORDS[:3])
 
 
-def _relation_of(text: str, tokens: Int[Tensor, "batch pos"]) -> Bool[Tensor, "batch query key"]:
+def _relation_of(text: str, tokens: Int[Tensor, "batch pos"]) -> Relation:
     """Return the keys up to each query of which an expression of comparisons, joined by `and` and `or`, is true."""
     try:
         tree = ast.parse(text.strip(), mode="eval").body
@@ -74,12 +74,9 @@ class _Reader(NamedTuple):
         """Return where comparisons are true."""
         if isinstance(node, ast.BoolOp):
             join = operator.and_ if isinstance(node.op, ast.And) else operator.or_
-            first, *others = map(self.truth, node.values)
-            for other in others:
-                first = join(first, other)
-            return first
+            return functools.reduce(join, map(self.truth, node.values))
         if isinstance(node, ast.Compare) and all(type(each) in _COMPARISONS for each in node.ops):
-            values = [self.value(each) for each in (node.left, *node.comparators)]
+            values = map(self.value, (node.left, *node.comparators))
             found = torch.ones(1, 1, 1, dtype=torch.bool, device=self.tokens.device)
             for compare, (left, right) in zip(node.ops, pairwise(values), strict=True):
                 found = found & _COMPARISONS[type(compare)](left.numbers, right.numbers) & left.exists & right.exists
@@ -121,7 +118,7 @@ class _Reader(NamedTuple):
         return ValueError(f"the relation {self.text!r} is not {GRAMMAR}: {part!r} is no part of one")
 
 
-def _choose(word: str, keys: _Keys, tokens: Int[Tensor, "batch pos"]) -> _Keys:
+def _choose(word: str, keys: Relation, tokens: Int[Tensor, "batch pos"]) -> Relation:
     """Return the keys that are, of those from the same query, the latest, the largest, the rarest, ...; ties stay."""
     if word in ("latest", "earliest"):
         measure = torch.arange(tokens.shape[1], device=tokens.device).expand(keys.shape)
