@@ -1,6 +1,5 @@
 """The models of a series, from a config of any kind, a model, a file, a name."""
 
-import itertools
 import json
 import math
 import sys
@@ -33,7 +32,7 @@ def architecture_from(given: Any) -> Architecture:
     if isinstance(given, Architecture):
         return given
     if isinstance(given, str | Path):
-        return _named(given)
+        return _of_text(str(given))
     if hasattr(given, "state_dict"):
         return models.described(given)
     if isinstance(given, Mapping) or hasattr(given, "to_dict"):
@@ -54,10 +53,9 @@ def read_off(weights: Mapping[str, Tensor], name: str, known: Mapping[str, Any])
     shapes = {each: tuple(weight.shape) for each, weight in weights.items()}
     query, embed, unembed = (shapes.get(each, ()) for each in ("blocks.0.attn.W_Q", "embed.W_E", "unembed.W_U"))
     if (len(query), len(embed), len(unembed)) != (3, 2, 2) or any(".experts." in each for each in shapes):
-        some = ", ".join(itertools.islice(shapes, 3))
         raise UnknownModelError(
-            f"{asked_for(name)}. Its weights are named {some} and so on: those of a module of your own are "
-            "first renamed to a HookedTransformer's, or to a Hugging Face model's"
+            f"{asked_for(name)}. Its weights are named {', '.join([*shapes][:3])} and so on: those of a module of your "
+            "own are first renamed to a HookedTransformer's, or to a Hugging Face model's"
         )
     block = {each.removeprefix("blocks.0.") for each in shapes if each.startswith("blocks.0.")}
     fields: dict[str, Any] = {
@@ -122,12 +120,10 @@ def _of_fields(given: Any) -> Architecture:
         raise ValueError(f"the fields of this config do not make a model: {line_of(reason)}") from reason
 
 
-def _named(given: str | Path) -> Architecture:
-    text, path = str(given), Path(given)
+def _of_text(text: str) -> Architecture:
     if text.lstrip().startswith("{"):
         return _of_fields(_json(text))
-    if path.is_dir():
-        path = path / CONFIG
+    path = Path(text, CONFIG) if Path(text).is_dir() else Path(text)
     if path.is_file() or path.name == CONFIG or path.suffix == ".json":
         return _of_fields(read_json(path, f"give {TAKEN}"))
     try:

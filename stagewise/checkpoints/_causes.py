@@ -18,8 +18,12 @@ def causes_of(folder: Path) -> dict[str, Cause]:
         record = run_folder.read_record(folder)
     except FileNotFoundError:
         return _named(folder)
-    plan = _of_plan(record["recipe"].get("plan") or {})
-    return {**plan, **_causes(record.get("causes", {})), **_named(folder)}
+    plan, planned = record["recipe"].get("plan") or {}, dict[str, Cause]()
+    if 1 < plan.get("warmup", 0) < plan["steps"]:
+        planned[WARM_UP] = (0, plan["warmup"])
+    if 0 < plan.get("cooldown", 0) <= plan["steps"]:
+        planned["the learning rate's cool-down"] = plan["steps"] - plan["cooldown"]
+    return {**planned, **_causes(record.get("causes", {})), **_named(folder)}
 
 
 def _named(folder: Path) -> dict[str, Cause]:
@@ -34,13 +38,3 @@ def _causes(written: Mapping[str, Any]) -> dict[str, Cause]:
 def name_causes(folder: Path, causes: Mapping[str, Cause]) -> None:
     """Write a person's causes beside a measured run's table, with those named before."""
     run_folder.write_json(folder / NAMED, {**_named(folder), **causes})
-
-
-def _of_plan(plan: Mapping[str, Any]) -> dict[str, Cause]:
-    """Return where a plan's rates rise at first, and where they begin to fall."""
-    causes: dict[str, Cause] = {}
-    if 1 < plan.get("warmup", 0) < plan["steps"]:
-        causes[WARM_UP] = (0, plan["warmup"])
-    if 0 < plan.get("cooldown", 0) <= plan["steps"]:
-        causes["the learning rate's cool-down"] = plan["steps"] - plan["cooldown"]
-    return causes

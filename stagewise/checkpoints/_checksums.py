@@ -47,21 +47,18 @@ def own(path: Path) -> None:
 
 def listed(folder: Path) -> dict[str, frozenset[str]]:
     """Return the digests that each file of a folder has been written with, none of one that nothing lists."""
-    try:
+    with contextlib.suppress(OSError):
         status = (folder / LIST).stat()
-    except OSError:
-        return {}
-    if not stat.S_ISREG(status.st_mode):
-        return {}
-    return _read(folder / LIST, status.st_mtime_ns, status.st_size)
+        if stat.S_ISREG(status.st_mode):
+            return _read(folder / LIST, status.st_mtime_ns, status.st_size)
+    return {}
 
 
 @functools.lru_cache(maxsize=16)
 def _read(path: Path, modified: int, size: int) -> dict[str, frozenset[str]]:
     digests: dict[str, set[str]] = defaultdict(set)
-    for line in _lines(path):
-        if match := LINE.fullmatch(line):
-            digests[match[2]].add(match[1])
+    for match in filter(None, map(LINE.fullmatch, _lines(path))):
+        digests[match[2]].add(match[1])
     return {name: frozenset(each) for name, each in digests.items()}
 
 
@@ -75,9 +72,8 @@ def _damage_of_list(folder: Path) -> str:
     if bad := [each for each in _lines(folder / LIST) if not (LINE.fullmatch(each) or CUT_OFF.fullmatch(each))]:
         return f"{folder / LIST} is damaged: {bad[0][:120]!r} is no line of it"
     gone = {digest: name for name, digests in known.items() if not (folder / name).exists() for digest in digests}
-    unlisted = [path for path in sorted(folder.iterdir()) if path.name not in {LIST, *known} and path.is_file()]
-    for path in unlisted if gone else ():
-        if name := gone.get(_sha256(path)):
+    for path in sorted(folder.iterdir()) if gone else ():
+        if path.name not in {LIST, *known} and path.is_file() and (name := gone.get(_sha256(path))):
             return f"{folder / LIST} is damaged: it has {path.name} under the name {name}"
     return ""
 

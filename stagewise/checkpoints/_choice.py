@@ -22,9 +22,9 @@ def chosen_steps(steps: Sequence[int], choice: Choice, name: str) -> list[int]:
     if isinstance(choice, int):
         return _log_spaced(available, choice)
     if isinstance(choice, str):
-        if (span := re.fullmatch(r"(\d*):(\d*)(?::(\d*))?", choice.strip())) is not None:
+        if span := re.fullmatch(r"(\d*):(\d*)(?::(\d*))?", choice.strip()):
             return _in_span(available, *(int(part) if part else None for part in span.groups()), name=name)
-        if re.fullmatch(r"\d+(\s*,\s*\d+)*", choice.strip()) is None:
+        if not re.fullmatch(r"\d+(\s*,\s*\d+)*", choice.strip()):
             raise ValueError(f"steps are chosen {HOW}; got {choice!r}")
         choice = map(int, choice.split(","))
     requested = set(choice)
@@ -62,20 +62,22 @@ def _in_span(steps: list[int], first: int | None, last: int | None, every: int |
 
 
 def _listed(steps: Sequence[int]) -> str:
-    few = len(steps) < 12
-    return ", ".join(map(str, steps)) if few else f"{len(steps)} from {steps[0]} to {steps[-1]}"
+    return ", ".join(map(str, steps)) if len(steps) < 12 else f"{len(steps)} from {steps[0]} to {steps[-1]}"
+
+
+def _check_branches(source: Source, branches: Iterable[str]) -> None:
+    known = source.branches
+    if unknown := [branch for branch in branches if branch not in known]:
+        raise ValueError(f"{source.name} has no branch {unknown[0]!r}; it has {', '.join(map(repr, known))}")
 
 
 def only_chosen(source: Source, branch: str | None, steps: Choice | None) -> Source:
     """Return a source with the checkpoints of one branch of training, of the chosen steps; None takes all."""
-    branches = sorted({entry.at.branch for entry in source.entries})
-    if branch is not None and branch not in branches:
-        raise ValueError(f"{source.name} has no branch {branch!r}; it has {', '.join(map(repr, branches))}")
-    entries = [entry for entry in source.entries if branch in (None, entry.at.branch)]
-    if steps is not None:
-        taken = set(chosen_steps([entry.at.step for entry in entries], steps, source.name))
-        entries = [entry for entry in entries if entry.at.step in taken]
-    return source.of(entries)
+    _check_branches(source, [] if branch is None else [branch])
+    source = source.of(entry for entry in source.entries if branch in (None, entry.at.branch))
+    return (
+        source if steps is None else source.only(chosen_steps([e.at.step for e in source.entries], steps, source.name))
+    )
 
 
 def joined(source: Source, branches: Collection[str]) -> Source:
@@ -120,9 +122,7 @@ def continued(start: Source, source: Source) -> Source:
 
 def check_one_count(source: Source, branches: Collection[str]) -> None:
     """Refuse branches whose steps do not go on counting, from one to the next."""
-    present = sorted({entry.at.branch for entry in source.entries})
-    if unknown := [branch for branch in branches if branch not in present]:
-        raise ValueError(f"{source.name} has no branch {unknown[0]!r}; it has {', '.join(map(repr, present))}")
+    _check_branches(source, branches)
     taken = sorted((entry for entry in source.entries if entry.at.branch in branches), key=lambda entry: entry.at.step)
     for one, other in pairwise(taken):
         falls = one.at.tokens is not None and other.at.tokens is not None and other.at.tokens < one.at.tokens

@@ -23,13 +23,9 @@ def read_each(
     source: Source, entries: Iterable[Entry], read: Callable[[Entry], T]
 ) -> tuple[dict[Entry, T], list[Finding]]:
     """Return each checkpoint's reading, and findings on unreadable ones; a hub that does not answer ends the audit."""
-    kinds = {
-        FileNotFoundError: Kind.NO_WEIGHTS,
-        OtherFormError: Kind.NO_WEIGHTS,
-        NotOnlyWeightsError: Kind.NOT_ONLY_WEIGHTS,
-    }
-    contents: dict[Entry, T] = {}
-    faults = []
+    kinds = {FileNotFoundError: Kind.NO_WEIGHTS, OtherFormError: Kind.NO_WEIGHTS}
+    kinds[NotOnlyWeightsError] = Kind.NOT_ONLY_WEIGHTS
+    contents, faults = dict[Entry, T](), list[Finding]()
     for entry in entries:
         try:
             contents[entry] = read(entry)
@@ -57,6 +53,6 @@ def unusual(kind: Kind, described: Mapping[Entry, Mapping[str, Any]]) -> Iterato
     by_text = dict(zip(texts, described.values(), strict=True))
     usual = by_text[Counter(texts).most_common(1)[0][0]] if texts else {}
     for entry, description in described.items():
-        names = sorted(name for name in description.keys() | usual.keys() if description.get(name) != usual.get(name))
-        if names:
-            yield at_entry(kind, entry, differences={name: (description.get(name), usual.get(name)) for name in names})
+        pairs = {name: (description.get(name), usual.get(name)) for name in sorted({*description, *usual})}
+        if differences := {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}:
+            yield at_entry(kind, entry, differences=differences)

@@ -52,11 +52,11 @@ def check_file(path: Path, largest: int | float = math.inf) -> None:
     status = path.stat()
     if kind := next((kind for is_one, kind in KINDS.items() if is_one(status.st_mode)), ""):
         raise ValueError(f"{path} is {kind}, expected a file: it was not opened")
-    if status.st_size > largest:
-        raise ValueError(f"{path} has {status.st_size} bytes, and {largest} can be read: it was not opened")
     if status.st_size > HOLLOW and hasattr(status, "st_blocks") and 64 * 512 * status.st_blocks < status.st_size:
         stored = 512 * status.st_blocks
         raise ValueError(f"{path} is hollow: only {stored} of its {status.st_size} bytes are on the disk. Restore it")
+    if status.st_size > largest:
+        raise ValueError(f"{path} has {status.st_size} bytes, and {largest} can be read: it was not opened")
 
 
 def bytes_of(path: Path, largest: int | float = MEMORY) -> bytes:

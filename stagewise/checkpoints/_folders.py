@@ -8,23 +8,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from stagewise.checkpoints import _weight_names as weight_names
 from stagewise.checkpoints import run_folder
 from stagewise.checkpoints._architectures import CONFIG
 from stagewise.checkpoints._digest import check_file, digest, file_digest
 from stagewise.checkpoints._formats import ADAPTER, adapter_file, merged
 from stagewise.checkpoints._table_file import read_json, read_parquet
 from stagewise.checkpoints._weight_files import Contents, config_in, files_of, load_file, read
-from stagewise.checkpoints._weight_names import (
-    INDEX,
-    TRAINING,
-    WHOLE,
-    chosen_files,
-    converter,
-    holds_weights,
-    is_file,
-    names_of,
-    stem,
-)
+from stagewise.checkpoints._weight_names import INDEX, WHOLE, chosen_files, holds_weights, is_file
 from stagewise.checkpoints.names import COPY, END, ENDINGS, GIVE_PARSE, Coordinates, Parse, Reading, read_names, told
 from stagewise.checkpoints.sources import STEP, TRAINER, Entry, Source
 from stagewise.recipe import rebuild
@@ -38,9 +29,9 @@ def in_folder(folder: Path, parse: Parse | str | None = None) -> Source:
     if not folder.is_dir():
         if folder.exists():
             check_file(folder)
+        fix = weight_names.converter([folder.name]) or "Give the folder of the checkpoints, or a list of their files"
         raise FileNotFoundError(
-            f"{folder} is not a run folder: there is no run.json in it, nor any folder of that name. "
-            f"{converter([folder.name]) or 'Give the folder that holds the checkpoints, or a list of their files'}"
+            f"{folder} is not a run folder: there is no run.json in it, nor any folder of that name. {fix}"
         )
     # A link to what is gone, or to itself, may be a folder's.
     candidates = [each for each in sorted(folder.iterdir()) if each.is_dir() or is_file(each) or not each.exists()]
@@ -51,7 +42,7 @@ def in_folder(folder: Path, parse: Parse | str | None = None) -> Source:
     if last := _final(folder, found.values()):
         entries.append(of_path(folder, last))
         of_it = Reading(last, why=f"{TRAINER} beside it says")
-        readings |= {path: of_it for path in candidates if path.name in chosen_files([path.name])}
+        readings |= {path: of_it for path in candidates if path.name in WHOLE}
     ignored = [path.name for path in candidates if not readings[path].at]
     name = Path(os.path.abspath(folder)).name  # "." has no name of its own
     parts = [path for path, reading in readings.items() if reading.why == PART]
@@ -60,7 +51,7 @@ def in_folder(folder: Path, parse: Parse | str | None = None) -> Source:
         return Source(name, (of_path(folder, Coordinates(0)),), beside=partial(_first_in, (folder,)), names=told_of_it)
     if not entries:
         within = (path.name for place in ("*", "*/*") for path in folder.glob(place))
-        why = _deeper(folder) or converter(within) or GIVE_PARSE
+        why = _deeper(folder) or weight_names.converter(within) or GIVE_PARSE
         raise FileNotFoundError(
             f"{folder} is not a run folder: there is no run.json in it, and there are neither checkpoint-N folders nor "
             f"{', '.join(ENDINGS)} files with a step in their names in it; {why}"
@@ -83,7 +74,6 @@ def _final(folder: Path, others: Collection[Coordinates]) -> Coordinates | None:
 
 
 def _first_in(places: Sequence[Path], file: str) -> Path | None:
-    """Return the first file of a name that lies in one of the places."""
     return next((place / file for place in places if (place / file).is_file()), None)
 
 
@@ -92,7 +82,7 @@ def _deeper(folder: Path) -> str:
     for place in ("*/*", "*/*/*", "*/*/*/*"):
         for path in sorted(filter(is_file, folder.glob(place))):
             for each in (path.parent, path):
-                if each.parent != folder and names_of([each])[each].at:
+                if each.parent != folder and weight_names.names_of([each])[each].at:
                     return f"{each.parent.relative_to(folder)} in it holds checkpoints: give that folder"
     return ""
 
@@ -100,14 +90,14 @@ def _deeper(folder: Path) -> str:
 def _read(paths: Sequence[Path], parse: Parse | str | None) -> dict[Path, Reading]:
     """Read the names of files and folders; copies, the state of a training and parts of one model are left out."""
     if parse is not None:
-        return names_of(paths, parse)
-    states = [path for path in paths if TRAINING.match(path.name)]
+        return weight_names.names_of(paths, parse)
+    states = [path for path in paths if weight_names.TRAINING.match(path.name)]
     parts = [path for path in paths if re.search(r"-\d{5}-of-\d{5}\.", path.name)]
     others = [path for path in paths if path not in (*states, *parts)]
-    copies = [path for path in others if re.search(COPY, stem(path))]
-    readings = names_of([path for path in others if path not in copies])
+    copies = [path for path in others if re.search(COPY, weight_names.stem(path))]
+    readings = weight_names.names_of([path for path in others if path not in copies])
     if not any(reading.at for reading in readings.values()):
-        copies, readings = [], names_of(others)
+        copies, readings = [], weight_names.names_of(others)
     if not any(reading.at for reading in readings.values()):  # as nanotron's, which are the step alone
         numbers = [path for path in others if path.name.isdecimal() and holds_weights(_inner(path))]
         readings |= zip(numbers, read_names([path.name for path in numbers]), strict=True)
@@ -115,7 +105,7 @@ def _read(paths: Sequence[Path], parse: Parse | str | None) -> dict[Path, Readin
     readings |= dict.fromkeys(parts, Reading(None, why=PART))
     steps = {reading.at.step for reading in readings.values() if reading.at}
     readings |= dict.fromkeys(copies, Reading(None, why="a copy, or no step of the training"))
-    for path, each in names_of([path for path in copies if END.search(path.name)]).items():
+    for path, each in weight_names.names_of([path for path in copies if END.search(path.name)]).items():
         if each.at and each.at.step not in steps:
             readings[path] = each
             steps.add(each.at.step)
@@ -146,7 +136,9 @@ def of_path(path: Path, at: Coordinates) -> Entry:
 def _others(folder: Path, files: Iterable[Path]) -> list[str]:
     """Return the names of files of weights in a checkpoint's folder that are not read: a second model or form."""
     chosen = {path.name for path in files}
-    names = sorted(path.name for path in folder.iterdir() if is_file(path) and not TRAINING.match(path.name))
+    names = sorted(
+        path.name for path in folder.iterdir() if is_file(path) and not weight_names.TRAINING.match(path.name)
+    )
     return [name for name in names if name not in chosen and not name.startswith("adapter_model")]
 
 
@@ -159,7 +151,6 @@ def _inner(folder: Path) -> Path:
 
 
 def _beside(path: Path) -> dict[str, Any] | None:
-    """Read a JSON object that lies beside the weights, None if there is no such file."""
     return read_json(path) if path.exists() else None
 
 
@@ -172,13 +163,8 @@ def in_run(folder: Path, classes: Iterable[type]) -> Source:
     name = Path(os.path.abspath(folder)).name  # "." has no name of its own
 
     def entry(step: int) -> Entry:
-        path = run_folder.checkpoint_file(folder, step)
-        return Entry(
-            path.name,
-            Coordinates(step),
-            lambda: Contents(run_folder.read_checkpoint(folder, step)),
-            lambda: file_digest([path]),
-        )
+        path, read = run_folder.checkpoint_file(folder, step), partial(run_folder.read_checkpoint, folder, step)
+        return Entry(path.name, Coordinates(step), lambda: Contents(read()), lambda: file_digest([path]))
 
     plan = run_folder.read_plan(folder)
     promised = tuple(step for step in plan["save"] if step <= saved[-1])

@@ -65,12 +65,11 @@ def other_form(path: Path, reason: str) -> str:
         start = file.read(32)
         file.seek(max(0, path.stat().st_size - 1))
         is_pickle = start.startswith(b"\x80") and MAGIC not in start and file.read() == pickle.STOP
-    if known := next((what for beginning, what in BEGINNINGS.items() if start.startswith(beginning)), ""):
-        return known
-    if is_pickle:
-        return "is a pickle of Python's own: save its weights with `torch.save`"
+    known = [what for beginning, what in BEGINNINGS.items() if start.startswith(beginning)]
+    known += ["is a pickle of Python's own: save its weights with `torch.save`"] if is_pickle else []
     by_torch = start.startswith((b"PK", b"\x80\x04", b"\x80\x05"))
-    return next((what for said, what in REFUSALS.items() if by_torch and said in reason), "")
+    known += [what for said, what in REFUSALS.items() if by_torch and said in reason]
+    return known[0] if known else ""
 
 
 def is_safetensors(path: Path) -> bool:
@@ -110,31 +109,26 @@ def read_shards(folder: Path) -> dict[str, Any]:
     """Read a folder of torch.distributed.checkpoint; its description, a pickle, is read with stubs and not run."""
     try:
         described = _Reader(io.BytesIO(bytes_of(folder / SHARDS))).load().fields
-        sizes = {
-            name: one.fields["size"].given[0] for name, one in described["state_dict_metadata"].items() if one.fields
-        }
-        parts = [(key.fields, place.fields) for key, place in described["storage_data"].items()]
+        held = {name: one.fields for name, one in described["state_dict_metadata"].items() if one.fields}
+        sizes = {name: tuple(fields["size"].given[0]) for name, fields in held.items()}
         if (claimed := sum(4 * math.prod(size) for size in sizes.values())) > MEMORY:
             raise ValueError(f"its tensors take {claimed} bytes, and this machine has memory for {MEMORY}")
         whole: dict[str, Any] = {}
-        for key, place in parts:
-            if key["fqn"] not in sizes and key["fqn"] not in STEPS:  # other plain data, which torch pickles
-                continue
-            part = _part(folder, key["fqn"], place)
-            if key["fqn"] not in sizes:
-                whole[key["fqn"]] = part
-                continue
-            target = whole.setdefault(key["fqn"], torch.empty(tuple(sizes[key["fqn"]]), dtype=part.dtype))
-            start = key["offset"].given[0] if isinstance(key["offset"], Stub) else [0] * part.ndim
-            target[tuple(slice(a, a + size) for a, size in zip(start, part.shape, strict=True))] = part
+        for key, place in ((key.fields, place.fields) for key, place in described["storage_data"].items()):
+            if (name := key["fqn"]) in STEPS and name not in sizes:
+                whole[name] = _part(folder, name, place)
+            elif name in sizes:  # all else is plain data, which torch pickles
+                part = _part(folder, name, place)
+                target = whole.setdefault(name, torch.empty(sizes[name], dtype=part.dtype))
+                start = key["offset"].given[0] if isinstance(key["offset"], Stub) else [0] * part.ndim
+                target[tuple(slice(a, a + size) for a, size in zip(start, part.shape, strict=True))] = part
     except FileNotFoundError as reason:
         raise FileNotFoundError(f"{reason.filename} is gone, a part of the checkpoint {folder}") from reason
     except OtherFormError:
         raise
     except (*UNREADABLE, OSError) as reason:
-        raise ValueError(
-            f"{folder / SHARDS} is damaged, or of another version of torch ({line_of(reason)})"
-        ) from reason
+        what = f"{folder / SHARDS} is damaged, or of another version of torch"
+        raise ValueError(f"{what} ({line_of(reason)})") from reason
     return whole
 
 
@@ -154,17 +148,20 @@ def merged(base: Mapping[str, Tensor], adapter: Mapping[str, Tensor], folder: Pa
     Source: Hu et al. (2021), LoRA: Low-Rank Adaptation of Large Language Models, arXiv:2106.09685, section 4.1.
     """
     config, weights = read_json(folder / ADAPTER), dict(base)
+    initial = str(config.get("init_lora_weights")).lower()
     others = [name for name in _OTHERWISE if config.get(name)]
-    if (initial := str(config.get("init_lora_weights")).lower()).startswith(_CHANGED_BASE):
-        others.append(f"init_lora_weights {initial}")
-    if any(".lora_embedding_A" in name for name in adapter):  # where it is tied, peft leaves the unembedding as it was
-        others.append("embeddings")
+    others += [f"init_lora_weights {initial}"] if initial.startswith(_CHANGED_BASE) else []
+    # Where it is tied, peft leaves the unembedding as it was.
+    others += ["embeddings"] if any(".lora_embedding_A" in name for name in adapter) else []
     if config.get("peft_type") != "LORA" or others:
         kind = f"{config.get('peft_type')}{' with ' + ', '.join(others) if others else ''}"
         raise ValueError(f"{folder} holds an adapter of the kind {kind}: save `model.merge_and_unload()` in its place")
     embedding = next((name for name in base if name.endswith(EMBEDDINGS)), None)
     if embedding and not any(name.endswith(UNEMBEDDINGS) for name in base):  # tied, until the adapter changes either
         weights[UNEMBEDDINGS[0]] = base[embedding]
+    # Rows of its weights are inputs, as of GPT-2's layers, if its fused query, key and value is wider than high.
+    fused = next((weight for name, weight in base.items() if name.endswith("attn.c_attn.weight")), None)
+    conv1d = fused is not None and fused.shape[0] < fused.shape[1]
     for name in sorted(adapter, key=lambda name: ".lora_" in name):  # whole weights first
         own, weight = name.removeprefix("base_model.model."), adapter[name]
         part = re.search(r"\.lora_([AB])\.weight$", own)
@@ -178,15 +175,9 @@ def merged(base: Mapping[str, Tensor], adapter: Mapping[str, Tensor], folder: Pa
             other = adapter[name.replace(".lora_A.", ".lora_B.")]
             scale = config["lora_alpha"] / (math.sqrt(len(weight)) if config.get("use_rslora") else len(weight))
             change = scale * (other.float() @ weight.float())
-            change = change.T if _is_conv1d(full, base) else change
+            change = change.T if conv1d and CONV1D.search(full) else change
             if change.shape != weights[full].shape:
                 shapes = f"{tuple(change.shape)}, and it is {tuple(weights[full].shape)}"
                 raise ValueError(f"{folder} changes {full} by a matrix of {shapes}: save `model.merge_and_unload()`")
             weights[full] = (weights[full].float() + change).to(weights[full].dtype)
     return weights
-
-
-def _is_conv1d(name: str, base: Mapping[str, Tensor]) -> bool:
-    """Whether rows of a weight are inputs, as of GPT-2's layers, by the model's fused query, key and value."""
-    fused = next((weight for other, weight in base.items() if other.endswith("attn.c_attn.weight")), None)
-    return CONV1D.search(name) is not None and fused is not None and fused.shape[0] < fused.shape[1]

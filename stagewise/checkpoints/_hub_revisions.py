@@ -55,23 +55,28 @@ def on_hub(hub: Hub, parse: Parse | str | None = None) -> Source:
         lines.append(f"known of {suite.repositories}: {suite.faults}")
     entries = _entries(hub, commits, {name: known[name] for name in ordered})
     source = _source(hub, entries, lines, ordered[-1], ignored)
-    source = dataclasses.replace(source, ignored=ignored, chosen=partial(_again, hub, commits))
+    source = dataclasses.replace(
+        source,
+        ignored=ignored,
+        # Some entries are made anew: what is fetched ahead is the next one of them.
+        chosen=lambda some: _entries(hub, commits, {entry.label: entry.at for entry in some}),
+    )
     return joined(source, suite.join) if suite else source
 
 
 def _source(
     hub: Hub, entries: Sequence[Entry], lines: Sequence[str], last: str = MAIN, others: tuple[str, ...] = ()
 ) -> Source:
-    suite, beside = suite_of(hub.repository), partial(_beside, hub, last, others)
-    tokens = suite.tokens_per_step if suite else None
+    """Take entries as a source; a file beside all of them is fetched from the last one's revision, or from `MAIN`."""
+    places, suite = dict.fromkeys((last, *({MAIN} & {*others}))), suite_of(hub.repository)
     return Source(
-        hub.repository, tuple(entries), names=tuple(lines), remote=True, beside=beside, tokens_per_step=tokens
+        hub.repository,
+        tuple(entries),
+        names=tuple(lines),
+        remote=True,
+        beside=lambda name: next((hub.fetch(one, name) for one in places if name in hub.files(one)), None),
+        tokens_per_step=suite.tokens_per_step if suite else None,
     )
-
-
-def _again(hub: Hub, commits: Mapping[str, str], some: Sequence[Entry]) -> tuple[Entry, ...]:
-    """Return some entries anew: what is fetched ahead is the next one of them."""
-    return _entries(hub, commits, {entry.label: entry.at for entry in some})
 
 
 def _in_folders(hub: Hub, parse: Parse | str | None) -> Source | None:
@@ -125,14 +130,6 @@ def at_revision(hub: Hub, revision: str, at: Coordinates) -> Entry:
     return entry
 
 
-def _beside(hub: Hub, last: str, others: tuple[str, ...], name: str) -> Path | None:
-    """Fetch a file from the last checkpoint's revision, or from the main branch."""
-    for revision in (last, *({MAIN} & set(others))):
-        if name in hub.files(revision):
-            return hub.fetch(revision, name)
-    return None
-
-
 def _entries(hub: Hub, commits: Mapping[str, str] | None, known: Mapping[str, Coordinates]) -> tuple[Entry, ...]:
     """Return the checkpoints at revisions; what their entries do is asked of their downloads, by the revision."""
     downloads, asked = _Downloads(hub, [*known], commits), [field.name for field in dataclasses.fields(Entry)]
@@ -159,19 +156,18 @@ class _Downloads:
         return _Downloads, (self._hub, self._order, self._commits)
 
     def _files(self, revision: str) -> Mapping[str, RemoteFile]:
-        """Return the files of a revision; the hub is asked once."""
-        if revision not in self._listed:
+        if revision not in self._listed:  # the hub is asked once
             self._listed[revision] = self._hub.files(revision)
         return self._listed[revision]
 
     def _weights(self, revision: str) -> tuple[str, ...]:
-        """Return the names of the files of a revision's weights."""
         names = (self._hub.file,) if self._hub.file else chosen_files(self._files(revision))
         if missing := missing_shard(names):
-            raise FileNotFoundError(
-                f"revision {revision!r} of {self._hub.repository} has no {missing}, a shard of its weights"
-            )
+            raise FileNotFoundError(f"{self._named(revision)} has no {missing}, a shard of its weights")
         return names
+
+    def _named(self, revision: str) -> str:
+        return f"revision {revision!r} of {self._hub.repository}"
 
     def digest(self, revision: str) -> str | None:
         return "+".join(self._files(revision)[name].hash for name in self._weights(revision)) or None
@@ -179,7 +175,7 @@ class _Downloads:
     def config(self, revision: str) -> Mapping[str, Any] | None:
         for place in dict.fromkeys((self._hub, dataclasses.replace(self._hub, folder=""))):
             if CONFIG in place.files(revision):
-                name = f"{CONFIG} of revision {revision!r} of {self._hub.repository}"
+                name = f"{CONFIG} of {self._named(revision)}"
                 return read_json(place.fetch(revision, CONFIG), "give `architecture`", name=name)
         return None
 
@@ -203,10 +199,9 @@ class _Downloads:
 
     def _checked(self, revision: str, paths: list[Path]) -> Contents:
         """Read the files if they have the hashes that the hub lists; if not, remove them from the cache."""
-        files = self._files(revision)
         try:
             for path in paths:
-                if len(hash := files[path.name].hash) == SHA256 and file_sha256(path) != hash:
+                if len(hash := self._files(revision)[path.name].hash) == SHA256 and file_sha256(path) != hash:
                     raise ValueError(f"{path.name} does not have the hash that the hub lists")
             return read(paths)
         except ValueError as reason:
@@ -214,13 +209,13 @@ class _Downloads:
                 path.resolve().unlink(missing_ok=True)
                 path.unlink(missing_ok=True)
             raise ValueError(
-                f"revision {revision!r} of {self._hub.repository} is incomplete or damaged ({reason}). It was removed "
-                "from the cache: the same call downloads it again. If that does not help, leave its step out: `steps=`"
+                f"{self._named(revision)} is incomplete or damaged ({reason}). It was removed from the cache: the same "
+                "call downloads it again. If that does not help, leave its step out: `steps=`"
             ) from reason
 
     def _fetch(self, revision: str) -> list[Path]:
         if not (names := self._weights(revision)):
-            raise FileNotFoundError(f"revision {revision!r} of {self._hub.repository} holds no weights")
+            raise FileNotFoundError(f"{self._named(revision)} holds no weights")
         return [self._hub.fetch(revision, name) for name in names]
 
     def _shrink(self, keep: list[str], paths: list[Path]) -> None:

@@ -61,9 +61,7 @@ class _Jump(NamedTuple):
 
 def changes_in(curves: Mapping[str, tuple[pd.DataFrame, pd.DataFrame]]) -> dict[str, Cause]:
     """Return what one run's curves, as logged and by the rows that count, tell: the name of a change -> its step."""
-    found: dict[str, Cause] = {}
-    for whole, kept in curves.values():
-        found = {**_seams(whole, kept), **found}
+    found = {name: at for whole, kept in [*curves.values()][::-1] for name, at in _seams(whole, kept).items()}
     numbers = {name: kept.dropna(subset="value") for name, (_, kept) in curves.items()}
     moving = {name: rows for name, rows in numbers.items() if len(rows) >= FEWEST and np.ptp(rows["value"]) > 0}
     jumps = [jump for name, rows in moving.items() for jump in _jumps(name, rows)]
@@ -105,7 +103,6 @@ def _named(one: _Jump, together: Mapping[str, _Jump], curves: Mapping[str, pd.Da
 
 
 def _stays(rows: pd.DataFrame, jump: _Jump) -> bool:
-    """Whether a curve moves by little while another one jumps."""
     before, after = rows["value"][rows["step"] <= jump.lo][-2:], rows["value"][rows["step"] >= jump.hi][:2]
     return bool(abs(after.mean() - before.mean()) <= STEADY * abs(jump.after - jump.before))
 
@@ -139,8 +136,7 @@ def columns_in(frame: pd.DataFrame, at: Any, runs: Collection[str]) -> dict[str,
 
 def _parts(name: str, steps: np.ndarray, labels: np.ndarray) -> dict[str, Cause]:
     places = np.flatnonzero(labels[1:] != labels[:-1]).tolist()
-    follow = len(places) < len({*labels})
-    return _resumed((steps[i], steps[i + 1]) for i in places if follow)
+    return _resumed((steps[i], steps[i + 1]) for i in places if len(places) < len({*labels}))
 
 
 def _batches(name: str, steps: np.ndarray, counts: np.ndarray) -> dict[str, Cause]:

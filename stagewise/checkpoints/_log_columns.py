@@ -52,7 +52,7 @@ EVENT = ("wall time", "step", "value")
 
 def from_text(column: pd.Series) -> pd.Series:
     """Return a column of text as numbers where each of its entries is one, percents as shares; any other as it is."""
-    if pd.api.types.is_numeric_dtype(column) or column.notna().sum() == 0:
+    if pd.api.types.is_numeric_dtype(column) or column.isna().all():
         return column
     try:
         return column.map(_written, na_action="ignore").astype(float)
@@ -137,19 +137,16 @@ def resumed(curve: pd.DataFrame, name: str) -> pd.DataFrame:
         return curve
     lowest_later = np.append(np.minimum.accumulate(steps[::-1])[::-1][1:], np.iinfo(np.int64).max)
     kept, back = steps < lowest_later, np.diff(steps) < 0
-    if back.any():
-        if not kept[0]:
-            if np.flatnonzero(back).tolist() != [len(back) - 1]:  # another run
-                return curve
-            warnings.warn(
-                f"the last value of {name}, at step {steps[-1]}, is left out: logged without a step?", stacklevel=3
-            )
-            return curve[:-1]
-        again = f"{name} was logged again from step {steps[1:][back].min()} on, as by a resumed run"
-    elif (~kept).sum() > max(1, SELDOM * len(steps)):  # two values of each step
+    if back.any() and not kept[0]:
+        if np.flatnonzero(back).tolist() != [len(back) - 1]:  # another run
+            return curve
+        told = f"the last value of {name}, at step {steps[-1]}, is left out: logged without a step?"
+        warnings.warn(told, stacklevel=3)
+        return curve[:-1]
+    if not back.any() and (~kept).sum() > max(1, SELDOM * len(steps)):  # two values of each step
         return curve
-    else:
-        again = f"{name} was logged again at step {steps[~kept][0]}, as by a resumed run"
+    at = f"from step {steps[1:][back].min()} on" if back.any() else f"at step {steps[~kept][0]}"
+    again = f"{name} was logged again {at}, as by a resumed run"
     warnings.warn(f"{again}: {(~kept).sum()} earlier values are left out", stacklevel=3)
     return curve[kept]
 
@@ -157,11 +154,9 @@ def resumed(curve: pd.DataFrame, name: str) -> pd.DataFrame:
 def _goes_back(steps: np.ndarray) -> bool:
     """Whether steps go back among earlier ones, and seldom: what is in another order goes back often, parts beside."""
     back = np.flatnonzero(np.diff(steps) < 0) + 1
-    if len(back) > max(1, SELDOM * len(steps)):
-        return False
-    parts = np.split(steps, back)
-    earlier = (steps[:at] for at in back)
-    return any(((one > part[0]) & (one < part[-1])).any() for one, part in zip(earlier, parts[1:], strict=True))
+    parts = zip(back, np.split(steps, back)[1:], strict=True)
+    among = (((steps[:at] > part[0]) & (steps[:at] < part[-1])).any() for at, part in parts)
+    return len(back) <= max(1, SELDOM * len(steps)) and any(among)
 
 
 def is_table(text: str) -> bool:
@@ -283,9 +278,8 @@ def _rows(held: Any) -> Any:
         if "log_history" in held or len(tables) == 1:
             return held.get("log_history", *tables[:1])
         if all(str(key).isdecimal() and isinstance(row, Mapping) for key, row in held.items()):
-            return [
-                row if set(map(str.lower, row)) & set(KEYS) else {"step": int(at), **row} for at, row in held.items()
-            ]
+            rows = [(row, {"step": int(at), **row}) for at, row in held.items()]
+            return [row if {*map(str.lower, row)} & {*KEYS} else with_step for row, with_step in rows]
         if all(isinstance(each, Mapping) and {"steps", "values"} <= each.keys() for each in held.values()):  # Sacred's
             return [
                 {"metric": name, "step": step, "value": value}

@@ -54,10 +54,9 @@ def read_events(source: Path) -> pd.DataFrame:
     tables = {run: table for run, table in held.items() if len(table)}
     if not tables:
         raise ValueError(f"{source} holds no scalars of TensorBoard's")
-    if [*tables] == [HERE]:
-        return tables[HERE]
-    names = {run: source.resolve().name if run == HERE else run for run in tables}
-    return pd.concat([table.assign(run=names[run]) for run, table in tables.items()])
+    here = source.resolve().name
+    named = [table.assign(run=here if run == HERE else run) for run, table in tables.items()]
+    return tables[HERE] if [*tables] == [HERE] else pd.concat(named)
 
 
 def _check_read_whole(path: Path) -> None:
@@ -82,9 +81,8 @@ def _scalars(held: Any) -> pd.DataFrame:
     together: dict[tuple[int, ...], dict[str, list[float]]] = {}
     for tag, values in scalars.items():
         together.setdefault(tuple(step for step, _ in values), {})[tag] = [value for _, value in values]
-    return pd.concat(
-        [pd.DataFrame(), *(pd.DataFrame({**columns, "step": steps}) for steps, columns in together.items())]
-    )
+    tables = (pd.DataFrame({**columns, "step": steps}) for steps, columns in together.items())
+    return pd.concat([pd.DataFrame(), *tables])
 
 
 METRICS, META, NAME = "metrics", "meta.yaml", "tags/mlflow.runName"
@@ -123,11 +121,10 @@ def read_a_file_a_step(folder: Path) -> pd.DataFrame:
 
 def runs(folder: Path) -> list[Path]:
     """Return the folders of MLflow's runs: this one, those in it, or those of the experiments in it."""
-    places = (pattern for pattern in (META, f"*/{META}", f"*/*/{META}"))
-    found = (
-        [path.parent for path in sorted(folder.glob(place)) if (path.parent / METRICS).is_dir()] for place in places
-    )
-    return next(filter(None, found), [])
+    for place in (META, f"*/{META}", f"*/*/{META}"):
+        if found := [path.parent for path in sorted(folder.glob(place)) if (path.parent / METRICS).is_dir()]:
+            return found
+    return []
 
 
 def versions(folder: Path) -> list[Path]:

@@ -92,8 +92,7 @@ def wide(frame: pd.DataFrame, at: Any, runs: Any, values: str) -> pd.DataFrame:
     texts = any(str(name).lower() not in AXES for name in varying)
     # The column that has one name for all values, where nothing else names them.
     one = [name for name in named if str(name).lower() in OF_ALL][:1] if nameless and not texts else []
-    told = [*one, *varying]
-    labels = frame[told].apply(lambda row: _label(row.to_dict()), axis=1)
+    labels = frame[[*one, *varying]].apply(lambda row: _label(row.to_dict()), axis=1)
     parts = []
     for label, rows in frame.groupby(labels, sort=False):
         columns = {name: _named(label, str(name), values) for name in numbers}

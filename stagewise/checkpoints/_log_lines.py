@@ -127,10 +127,8 @@ def read_lines(path: Path) -> pd.DataFrame:
     rows = [(lines[i], steps[i]) for i in kept]
     aside = f"; left out: {len(left)} lines with numbers and no step, as {left[0].strip()[:SHOWN]!r}" if left else ""
     if not rows:
-        raise ValueError(
-            f"{path} has no line with a step and another number, as 'step 100 loss 2.31', 'iter=100, loss=2.31' or "
-            f'\'{{"step": 100, "loss": 2.31}}\'{aside}'
-        )
+        forms = "'step 100 loss 2.31', 'iter=100, loss=2.31' or '{\"step\": 100, \"loss\": 2.31}'"
+        raise ValueError(f"{path} has no line with a step and another number, as {forms}{aside}")
     frame = pd.DataFrame([{**line.values, "step": step} for line, step in rows])
     few = [str(name) for name in frame if frame[name].notna().sum() < min(FEWEST, len(frame))]
     keys = Counter(repr(line.key) if line.key else "that of a line before" for line, _ in rows)
@@ -145,9 +143,8 @@ def _steps(texts: Sequence[str], lines: Sequence[_Line]) -> list[float | None]:
     """Return the step of each line, None where nothing tells it."""
     per_epoch, total = _epoch_length(lines), _bar_of_training(texts, lines)
     named = any(map(EPOCH.fullmatch, texts))
-    steps: list[float | None] = []
+    steps, before = list[float | None](), None
     epoch, drawn = 0, 0
-    before: float | None = None
     for text, line in zip(texts, lines, strict=True):
         if match := EPOCH.fullmatch(text):
             epoch = int(match["epoch"]) - 1
@@ -164,8 +161,7 @@ def _steps(texts: Sequence[str], lines: Sequence[_Line]) -> list[float | None]:
 
 def _bar_of_training(texts: Sequence[str], lines: Sequence[_Line]) -> int:
     """Return where the bars end that tell steps, not those of an evaluation: most numbers stand in or behind them."""
-    behind: Counter[int] = Counter()
-    last = None
+    behind, last = Counter[int](), None
     for text, line in zip(texts, lines, strict=True):
         for match in BAR.finditer(text):
             last = int(match["total"])
@@ -191,7 +187,6 @@ def _epoch_length(lines: Sequence[_Line]) -> int:
 
 
 def _parse(text: str) -> _Line:
-    """Return the values of a line."""
     if EPOCH.fullmatch(text):
         return _Line({}, None, None, None, whole=False)
     values, rest = _dictionary(SCALAR.sub(r"\1", TIME.sub(" ", text)))

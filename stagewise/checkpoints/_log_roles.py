@@ -138,21 +138,17 @@ def _measured(match: re.Match[str] | None, lower: Mapping[str, str]) -> str | No
 
 def _is_spread(values: pd.Series, column: pd.Series, name: str) -> bool:
     """Whether a standard deviation is of single answers, not of their mean: the values scatter by far less."""
-    if not DEVIATION.search(name):
-        return False
-    scatter, deviation = noise(values.dropna().to_numpy(float)), column.median()
-    return bool(scatter < LEAST_SCATTER * deviation)
+    least = LEAST_SCATTER * column.median()
+    return DEVIATION.search(name) is not None and bool(noise(values.dropna().to_numpy(float)) < least)
 
 
 def _ends(names: Sequence[str], lower: Mapping[str, str]) -> dict[str, tuple[str, str]]:
     """Return the columns of the lower and upper ends of intervals, where a column has both."""
-    found: dict[str, dict[bool, str]] = {}
-    for name in names:
-        match = BOUND.fullmatch(name)
-        of = None if match is None or not match["of"] else lower.get(match["of"].lower())
-        if match is not None and of is not None:
-            found.setdefault(of, {})[match["end"].lower()[0] == "l"] = name
-    return {of: (ends[True], ends[False]) for of, ends in found.items() if len(ends) == 2}
+    found: dict[str, dict[str, str]] = {}
+    for match in filter(None, map(BOUND.fullmatch, names)):
+        if match["of"] and (of := lower.get(match["of"].lower())) is not None:
+            found.setdefault(of, {})["lo" if match["end"].lower()[0] == "l" else "hi"] = match[0]
+    return {of: (ends["lo"], ends["hi"]) for of, ends in found.items() if len(ends) == 2}
 
 
 def is_setting(name: str) -> bool:
@@ -163,10 +159,8 @@ def is_setting(name: str) -> bool:
 
 def range_of(name: str, values: np.ndarray) -> tuple[int, int] | tuple[None, None]:
     """Return the bounds of a share of right answers, in parts of 1; of another curve none."""
-    finite = values[np.isfinite(values)]
-    if not SHARES & {*re.split(r"[^a-z0-9]+", name.lower())} or not len(finite) or finite.min() < 0:
-        return None, None
-    return (0, 1) if finite.max() <= 1 else (None, None)
+    finite, is_share = values[np.isfinite(values)], SHARES & {*re.split(r"[^a-z0-9]+", name.lower())}
+    return (0, 1) if is_share and len(finite) and finite.min() >= 0 and finite.max() <= 1 else (None, None)
 
 
 def is_time(name: str) -> bool:

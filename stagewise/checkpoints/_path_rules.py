@@ -1,13 +1,13 @@
 """Rules on the path of a series through the space of weights: which checkpoints lie off it, are copies or swapped."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
-from stagewise.checkpoints._sketches import Sketch, WeightPath
+from stagewise.checkpoints._sketches import Sketch, Sketches, WeightPath
 
 ENOUGH = 4
 """Checkpoints from which on an end, or an exchange, can be judged: of three, the reverse order is as short."""
@@ -111,8 +111,7 @@ def detour_ratios(path: WeightPath) -> Float[np.ndarray, " inner"]:
     there, direct = path.strides(), path.strides(2)
     off = np.minimum(there[:-1], there[1:]) > path.precision * path.norms.max()
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratios: np.ndarray = np.where(off, (there[:-1] + there[1:]) / direct, 1.0)
-    return ratios
+        return np.where(off, (there[:-1] + there[1:]) / direct, 1.0)
 
 
 ENDS = ((-1, slice(None, -1)), (0, slice(1, None)))
@@ -197,24 +196,20 @@ def all_distances(common: WeightPath) -> np.ndarray:
         part -= part.mean(0)
         products += part @ part.T
     squares = products.diagonal()
-    distances: np.ndarray = np.sqrt(np.maximum(squares[:, None] + squares - 2 * products, 0))
-    return distances
+    return np.asarray(np.sqrt(np.maximum(squares[:, None] + squares - 2 * products, 0)))
 
 
-def same_checkpoints(sketches: Sequence[Mapping[str, Sketch]], paths: Sequence[WeightPath]) -> list[tuple[int, ...]]:
+def same_checkpoints(sketches: Sequence[Sketches], paths: Sequence[WeightPath]) -> list[tuple[int, ...]]:
     """Return groups of checkpoints whose weights are all equal, of those weights that ever change, if any does."""
     moving = [path.name for path in paths if path.strides().any()] or [path.name for path in paths]
     groups: dict[tuple[tuple[str, int, float], ...], list[int]] = {}
     for index, one in enumerate(sketches):
-        key = tuple((name, one[name].bits, one[name].norm) for name in moving if name in one)
-        if key:
+        if key := tuple((name, one[name].bits, one[name].norm) for name in moving if name in one):
             groups.setdefault(key, []).append(index)
     return [tuple(group) for group in groups.values() if len(group) > 1]
 
 
-def stale(
-    sketches: Sequence[Mapping[str, Sketch]], paths: Sequence[WeightPath], steps: Sequence[int]
-) -> list[Deviation]:
+def stale(sketches: Sequence[Sketches], paths: Sequence[WeightPath], steps: Sequence[int]) -> list[Deviation]:
     """Return checkpoints of which a part of the weights, a shard or a layer, is another's, bit by bit."""
     shared: dict[tuple[int, int], list[WeightPath]] = {}
     largest = max((float(path.norms.max()) for path in paths), default=0.0)

@@ -55,8 +55,7 @@ class NotOnlyWeightsError(ValueError):
 
 def _foreign_names(path: Path) -> list[str]:
     """Return the names, but for those of weights, that a file would have Python look up and call."""
-    names = (name for name in _globals(path) if not HOLDS_WEIGHTS.fullmatch(name))
-    return list(dict.fromkeys(names))
+    return [name for name in dict.fromkeys(_globals(path)) if not HOLDS_WEIGHTS.fullmatch(name)]
 
 
 FSDP2 = "DTensor"
@@ -88,15 +87,14 @@ def refusal(path: Path) -> str | None:
 def _pickled(path: Path) -> Iterator[bytes]:
     """Yield where a file holds pickles: in an archive the part that names its weights, else the start of the file."""
     with contextlib.suppress(zipfile.BadZipFile, OSError, NotImplementedError, RuntimeError, EOFError, ValueError):
-        if zipfile.is_zipfile(path):
-            with zipfile.ZipFile(path) as archive:
-                for record in archive.infolist():
-                    if record.filename.endswith(".pkl"):
-                        with archive.open(record) as file:
-                            yield file.read(LONGEST)
+        if not zipfile.is_zipfile(path):
+            with open(path, "rb") as file:
+                yield file.read(LONGEST)
             return
-        with open(path, "rb") as file:
-            yield file.read(LONGEST)
+        with zipfile.ZipFile(path) as archive:
+            for record in archive.infolist():
+                if record.filename.endswith(".pkl"):
+                    yield archive.open(record).read(LONGEST)
 
 
 def _globals(path: Path) -> Iterator[str]:

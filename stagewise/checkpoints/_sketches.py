@@ -39,6 +39,10 @@ class Sketch(NamedTuple):
     shape: tuple[int, ...]
 
 
+Sketches = Mapping[str, Sketch]
+"""Those of a checkpoint, by the names of its weights."""
+
+
 def sketched(state: Mapping[str, Tensor]) -> dict[str, Sketch]:
     """Return the sketch of each weight. Equal weights have equal sketches, in any run of the program."""
     # One block for all: many small ones that are kept among large ones that are not would scatter the heap.
@@ -56,20 +60,12 @@ def _sketch(weight: Tensor, numbers: np.ndarray) -> Sketch:
         norm = float(torch.linalg.vector_norm(flat.double()))
     kept = numbers[: len(flat)]
     kept[:] = project(flat)
-    return Sketch(
-        kept,
-        norm,
-        len(flat),
-        xxhash.xxh3_64_intdigest(flat.numpy().data),
-        len(flat) == 0 or bool((flat == flat[0]).all()),
-        str(weight.dtype),
-        tuple(weight.shape),
-    )
+    bits, uniform = xxhash.xxh3_64_intdigest(flat.numpy().data), bool((flat == flat[:1]).all())
+    return Sketch(kept, norm, len(flat), bits, uniform, str(weight.dtype), tuple(weight.shape))
 
 
 def project(flat: Tensor) -> np.ndarray:
-    """Map entries to `NUMBERS` numbers, their squared differences to the entries' ones in the mean; fewer stay as they
-    are.
+    """Map entries to `NUMBERS` numbers, squared differences to the entries' ones in the mean; fewer stay as they are.
 
     The signs are the outer product of two vectors of random signs, so that none but these are kept: number j is the sum
     over the entries i = j mod `NUMBERS` of sign_i entry_i.
@@ -86,8 +82,7 @@ def project(flat: Tensor) -> np.ndarray:
         summed += row_signs[:whole] @ flat[: whole * PERIOD].view(whole, PERIOD)
     rest = flat[whole * PERIOD :]
     summed[: len(rest)] += row_signs[rows - 1] * rest
-    projected: np.ndarray = (summed * signs).view(-1, NUMBERS).sum(0).numpy()
-    return projected
+    return np.asarray((summed * signs).view(-1, NUMBERS).sum(0))
 
 
 @functools.lru_cache(maxsize=64)
@@ -127,8 +122,7 @@ class WeightPath:
         lengths, numbers = norm(self.numbers), self.numbers.astype(np.float64)
         products = lengths[:-1] * lengths[1:]
         scalar = np.einsum("sk,sk->s", numbers[:-1], numbers[1:])
-        values: np.ndarray = np.divide(scalar, products, out=np.ones_like(products), where=products > 0)
-        return values
+        return np.asarray(np.divide(scalar, products, out=np.ones_like(products), where=products > 0))
 
     def without(self, checkpoints: Sequence[int]) -> "WeightPath":
         """Return the path without some checkpoints."""
@@ -148,28 +142,21 @@ def norm(differences: np.ndarray) -> np.ndarray:
     return np.asarray(np.sqrt(np.einsum("...k,...k->...", differences, differences, dtype=np.float64)))
 
 
-def paths_of(sketches: Sequence[Mapping[str, Sketch]]) -> list[WeightPath]:
+def paths_of(sketches: Sequence[Sketches]) -> list[WeightPath]:
     """Return the path of every weight, from the sketches of each checkpoint."""
     names = dict.fromkeys(name for one in sketches for name in one)
     return [path for name in names if len(path := _path(name, [one.get(name) for one in sketches]))]
 
 
 def _path(name: str, sketches: Sequence[Sketch | None]) -> WeightPath:
-    shapes = [sketch.shape for sketch in sketches if sketch is not None]
+    held = {row: sketch for row, sketch in enumerate(sketches) if sketch is not None}
+    shapes = [sketch.shape for sketch in held.values()]
     usual = max(shapes, key=shapes.count)
-    chosen = {
-        row: sketch
-        for row, sketch in enumerate(sketches)
-        if sketch is not None and sketch.shape == usual and np.isfinite(sketch.norm) and sketch.size
-    }
-    kinds = [sketch.kind for sketch in chosen.values()]
+    chosen = {row: one for row, one in held.items() if one.shape == usual and np.isfinite(one.norm) and one.size}
+    numbers, norms = (np.array([getattr(one, name) for one in chosen.values()]) for name in ("numbers", "norm"))
+    precision = max((PRECISION.get(one.kind, COARSE) for one in chosen.values()), default=COARSE)
     return WeightPath(
-        name,
-        np.array(list(chosen), dtype=int),
-        np.array([sketch.numbers for sketch in chosen.values()]),
-        np.array([sketch.norm for sketch in chosen.values()]),
-        next((sketch.size for sketch in chosen.values()), 0),
-        max((PRECISION.get(kind, COARSE) for kind in kinds), default=COARSE),
+        name, np.array([*chosen], dtype=int), numbers, norms, next((one.size for one in chosen.values()), 0), precision
     )
 
 

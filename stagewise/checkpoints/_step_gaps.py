@@ -54,9 +54,8 @@ def _is_schedule(gaps: Sequence[float], i: int, stride: float, times: int) -> bo
         # No more steps are missed than there are equal strides in a row on both sides.
         sides = reversed(gaps[:i]), gaps[i + 1 :]
         about = [itertools.takewhile(lambda gap: abs(gap - stride) <= SHARP * stride, side) for side in sides]
-        most = sum(len([*side]) for side in about)
         alike = [other for other in gaps if abs(other - gaps[i]) <= SAME * gaps[i]]
-        return i in (0, len(gaps) - 1) or times - 1 > most or len(alike) > 1
+        return i in (0, len(gaps) - 1) or times - 1 > len([*itertools.chain(*about)]) or len(alike) > 1
     return stride == 1 and times == 2 and any(other > 1 for k, other in enumerate(gaps) if k != i)
 
 

@@ -152,8 +152,7 @@ def chosen(rows: pd.DataFrame, names: Collection[str] | None, steps: Collection[
 
 def _asked(group: pa.Table, names: Collection[str] | None, steps: Collection[int] | None) -> np.ndarray:
     """Return whether each row is one that `chosen` would choose, by the codes of its names."""
-    step = group["step"].to_numpy()
-    rows: np.ndarray = np.full(len(step), True) if steps is None else np.isin(step, list(steps))
+    rows: np.ndarray = np.full(len(group), True) if steps is None else np.isin(group["step"].to_numpy(), list(steps))
     if names is None:
         return rows
     (probes, probe), (quantities, quantity) = (_codes(group[name]) for name in ("probe", "quantity"))

@@ -42,8 +42,7 @@ def is_complete(folder: Path, plan: TrainPlan) -> bool:
 
 def _is_there(folder: Path, plan: TrainPlan, step: int) -> bool:
     """Whether the checkpoints up to a step and the metrics are there, and nothing that resumes from them is damaged."""
-    saved = (run_folder.checkpoint_file(folder, each) for each in _early(plan, step))
-    files = [*saved, folder / run_folder.METRICS]
+    files = [*(run_folder.checkpoint_file(folder, each) for each in _early(plan, step)), folder / run_folder.METRICS]
     if not all(file.exists() for file in files):
         return False
     for file in files:
@@ -79,8 +78,9 @@ def save(
         with open(partial, "wb") as file:  # given a path, torch writes its name into the file
             torch.save(state, file)
 
-    for path in [*([run_folder.state_file(folder, step)] if replayed else []), folder / run_folder.RESUME]:
-        run_folder.write(path, save_state)
+    if replayed:
+        run_folder.write(run_folder.state_file(folder, step), save_state)
+    run_folder.write(folder / run_folder.RESUME, save_state)
 
 
 def _unshared(value: Any) -> Any:
@@ -161,7 +161,6 @@ def branch_start(folder: Path, new: Path, plan: TrainPlan, step: int) -> int:
 
 
 def _early(plan: TrainPlan, step: int) -> list[int]:
-    """Return the steps that a plan saves up to one of them."""
     return [each for each in plan.saved_steps if each <= step]
 
 
@@ -191,10 +190,8 @@ def _check_way(folder: Path, state: Mapping[str, object], way: Mapping[str, obje
     recorded = {**way, "pass": None, "together": None, **state}  # earlier versions recorded less
     (here, dtype), (there, other) = (str(each["pass"]).rpartition(", ")[::2] for each in (way, recorded))
     if here == there and dtype != other:
-        raise ValueError(
-            f"{folder} is trained in {other}, and in {dtype} it would be another run: give --dtype {other}, in Python "
-            f'dtype="{other}"'
-        )
+        fix = f'give --dtype {other}, in Python dtype="{other}"'
+        raise ValueError(f"{folder} is trained in {other}, and in {dtype} it would be another run: {fix}")
     for name, reason in _OTHER_WAYS.items():
         if recorded[name] != way.get(name):
             raise ValueError(f"{folder} was begun {reason}: {fix}")

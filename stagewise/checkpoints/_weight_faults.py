@@ -8,28 +8,15 @@ from typing import NamedTuple
 import numpy as np
 
 from stagewise import models
+from stagewise.checkpoints import _path_rules as rules
 from stagewise.checkpoints._comparisons import at_entry, other_steps, read_each, unusual
-from stagewise.checkpoints._path_rules import (
-    FIRST_UPDATE,
-    Deviation,
-    breaks,
-    detours,
-    end_growth,
-    ends,
-    exchanged,
-    same_checkpoints,
-    stale,
-    zeroed,
-)
-from stagewise.checkpoints._sketches import Sketch, WeightPath, common_path, paths_of, sketched
+from stagewise.checkpoints._sketches import Sketches, WeightPath, common_path, paths_of, sketched
 from stagewise.checkpoints.findings import Finding, Kind
 from stagewise.checkpoints.sources import Entry, Source
 
 
 class _Read(NamedTuple):
-    """The result of reading a checkpoint once."""
-
-    sketch: Mapping[str, Sketch]
+    sketch: Sketches
     step: int | None
     aside: tuple[str, ...]
 
@@ -47,10 +34,9 @@ def weight_faults(source: Source, entries: Sequence[Entry], known: set[tuple[int
     for entry, one in sketches.items():
         if bad := [name for name, sketch in one.items() if not np.isfinite(sketch.norm)]:
             yield at_entry(Kind.NON_FINITE_WEIGHTS, entry, weights=tuple(bad))
-    shapes = {entry: {name: sketch.shape for name, sketch in one.items()} for entry, one in sketches.items()}
-    yield from unusual(Kind.OTHER_SHAPES, shapes)
-    types = {entry: {name: sketch.kind for name, sketch in one.items()} for entry, one in sketches.items()}
-    yield from unusual(Kind.OTHER_TYPES, types)
+    for kind, trait in ((Kind.OTHER_SHAPES, "shape"), (Kind.OTHER_TYPES, "kind")):
+        traits = {entry: {name: getattr(of, trait) for name, of in one.items()} for entry, one in sketches.items()}
+        yield from unusual(kind, traits)
     for branch in sorted({entry.at.branch for entry in sketches}):
         order = sorted((one for one in sketches if one.at.branch == branch), key=lambda entry: entry.at.step)
         yield from _path_faults(order, [sketches[entry] for entry in order], known)
@@ -61,30 +47,28 @@ def _read(entry: Entry) -> _Read:
     return _Read(sketched(models.without_constants(contents.weights)), contents.step, contents.aside)
 
 
-def _without_masks(sketches: Mapping[Entry, Mapping[str, Sketch]]) -> dict[Entry, Mapping[str, Sketch]]:
+def _without_masks(sketches: Mapping[Entry, Sketches]) -> dict[Entry, Sketches]:
     """Leave out what holds infinities and is the same in every checkpoint: a buffer, as an attention mask is one."""
     each = sketches.values()
     infinite = {name for one in each for name, sketch in one.items() if np.isinf(sketch.norm)}
     same = {name for name in infinite if len({one[name].bits for one in each if name in one}) == 1}
     masks = same if len(sketches) > 1 else set()
-    return {
-        entry: {name: sketch for name, sketch in one.items() if name not in masks} for entry, one in sketches.items()
-    }
+    return {entry: {name: of for name, of in one.items() if name not in masks} for entry, one in sketches.items()}
 
 
 def _path_faults(
-    entries: Sequence[Entry], sketches: Sequence[Mapping[str, Sketch]], known: set[tuple[int, ...]]
+    entries: Sequence[Entry], sketches: Sequence[Sketches], known: set[tuple[int, ...]]
 ) -> Iterator[Finding]:
     """Yield the faults of one branch's path through the space of weights, checkpoints in the order of their steps."""
     paths = paths_of(sketches)
     # Where most checkpoints are copies of one, the usual stride is zero: without them the others have a path.
-    groups = same_checkpoints(sketches, paths)
+    groups = rules.same_checkpoints(sketches, paths)
     again = [row for group in groups for row in group[1:]]
     common = common_path(paths) or common_path([path.without(again) for path in paths])
     if common is None:
         yield from (one for one in _same(entries, groups) if one.steps not in known)
         return
-    pairs = [(int(common.rows[i]), int(common.rows[j])) for i, j in exchanged(common)]
+    pairs = [(int(common.rows[i]), int(common.rows[j])) for i, j in rules.exchanged(common)]
     order = [*range(len(entries))]
     for first, second in pairs:
         yield at_entry(Kind.EXCHANGED, entries[first], entries[second])
@@ -95,7 +79,7 @@ def _path_faults(
         sketches = [sketches[k] for k in order]
         paths = paths_of(sketches)
         common = common_path(paths) or common
-    copies = [*_same(entries, same_checkpoints(sketches, paths)), *_parts(entries, sketches, paths)]
+    copies = [*_same(entries, rules.same_checkpoints(sketches, paths)), *_parts(entries, sketches, paths)]
     yield from (one for one in copies if one.steps not in known)
     steps = [entry.at.step for entry in entries]
     paths = [_without_copies(path, steps, copies) for path in paths]
@@ -110,40 +94,40 @@ def _without_copies(path: WeightPath, steps: Sequence[int], copies: Sequence[Fin
 
 def _same(entries: Sequence[Entry], groups: Sequence[Sequence[int]]) -> Iterator[Finding]:
     for same in ([entries[k] for k in group] for group in groups):
-        if len(at := {entry.at.step for entry in same}) > 1 and at != FIRST_UPDATE:
+        if len(at := {entry.at.step for entry in same}) > 1 and at != rules.FIRST_UPDATE:
             yield at_entry(Kind.IDENTICAL_WEIGHTS, *same, reason="weights")
 
 
-def _parts(
-    entries: Sequence[Entry], sketches: Sequence[Mapping[str, Sketch]], paths: Sequence[WeightPath]
-) -> Iterator[Finding]:
+def _parts(entries: Sequence[Entry], sketches: Sequence[Sketches], paths: Sequence[WeightPath]) -> Iterator[Finding]:
     """Yield the checkpoints of which a part is another one's, not all."""
-    whole = {pair for group in same_checkpoints(sketches, paths) for pair in itertools.permutations(group, 2)}
-    for one in stale(sketches, paths, [entry.at.step for entry in entries]):
+    whole = {pair for group in rules.same_checkpoints(sketches, paths) for pair in itertools.permutations(group, 2)}
+    for one in rules.stale(sketches, paths, [entry.at.step for entry in entries]):
         if (one.checkpoint, one.other) not in whole:
             yield _finding(Kind.WEIGHTS_OF_ANOTHER_STEP, one, entries)
 
 
-def _finding(kind: Kind, one: Deviation, entries: Sequence[Entry]) -> Finding:
+def _finding(kind: Kind, one: rules.Deviation, entries: Sequence[Entry]) -> Finding:
     other = None if one.other is None else entries[one.other].at.step
     return at_entry(kind, entries[one.checkpoint], other_step=other, weights=one.weights, times=one.times)
 
 
 def _deviations(entries: Sequence[Entry], paths: Sequence[WeightPath], common: WeightPath) -> Iterator[Finding]:
     """Yield the checkpoints off the path, with the weights that are, and those from which another run begins."""
-    growth, found = end_growth(paths), dict[int, list[Deviation]]()
+    growth, found = rules.end_growth(paths), dict[int, list[rules.Deviation]]()
     for path in paths:
-        for one in {each.checkpoint: each for each in (*ends(path, growth), *detours(path), *zeroed(path))}.values():
+        for one in {
+            each.checkpoint: each for each in (*rules.ends(path, growth), *rules.detours(path), *rules.zeroed(path))
+        }.values():
             found.setdefault(one.checkpoint, []).append(one)
-    for jump in breaks(common, paths, [entry.at.step for entry in entries]):
+    for jump in rules.breaks(common, paths, [entry.at.step for entry in entries]):
         at_end = jump.checkpoint in (common.rows[0], common.rows[-1])
         if not at_end:
             yield _finding(Kind.OTHER_RUN, jump, entries)
         elif jump.checkpoint not in found:
             found[jump.checkpoint] = [jump._replace(other=None)]
-    for whole in detours(common):
+    for whole in rules.detours(common):
         found.setdefault(whole.checkpoint, [whole])
     for row, deviations in sorted(found.items()):
         weights = tuple(itertools.chain(*(one.weights for one in deviations)))
-        together = Deviation(row, weights, max(one.times or 0.0 for one in deviations))
+        together = rules.Deviation(row, weights, max(one.times or 0.0 for one in deviations))
         yield _finding(Kind.OUTLYING_WEIGHTS, together, entries)

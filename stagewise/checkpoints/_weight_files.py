@@ -16,30 +16,12 @@ from torch import Tensor
 
 from stagewise.checkpoints import _checksums as checksums
 from stagewise.checkpoints import _formats as formats
+from stagewise.checkpoints import _pickles as pickles
+from stagewise.checkpoints import _weight_names as weight_names
 from stagewise.checkpoints._digest import check_file
-from stagewise.checkpoints._pickles import (
-    FSDP2,
-    FSDP2_ADVICE,
-    UNREADABLE,
-    NotOnlyWeightsError,
-    Stub,
-    array_of,
-    flag_in,
-    load_inertly,
-    refusal,
-    spoilt_record,
-)
+from stagewise.checkpoints._pickles import FSDP2_ADVICE, NotOnlyWeightsError, Stub, array_of
 from stagewise.checkpoints._table_file import read_json
-from stagewise.checkpoints._weight_names import (
-    INDEX,
-    SHARDS,
-    STEPS,
-    TRAINING,
-    WHOLE,
-    chosen_files,
-    converter,
-    missing_shard,
-)
+from stagewise.checkpoints._weight_names import INDEX, STEPS, WHOLE
 from stagewise.checkpoints.names import ENDINGS, is_step
 from stagewise.checkpoints.nanogpt import as_gpt2, config_of, is_nanogpt
 from stagewise.config import line_of
@@ -95,22 +77,22 @@ RESTORE = "Restore it, or leave its step out"
 def files_of(folder: Path) -> tuple[Path, ...]:
     """Return the weight files of a checkpoint's folder: those with Hugging Face's names, or a single one."""
     inside = [path.name for path in folder.iterdir()]
-    names = chosen_files(inside)
+    names = weight_names.chosen_files(inside)
     if not names and formats.ADAPTER in inside:
-        base = read_json(folder / formats.ADAPTER).get("base_model_name_or_path")
+        base = read_json(folder / formats.ADAPTER).get("base_model_name_or_path") or "NAME"
         raise formats.OtherFormError(
-            f"{folder} holds an adapter, not the weights of a model: give the model that it adapts, "
-            f"--base {base or 'NAME'}, in Python `base=`; or save `model.merge_and_unload()` in its place"
+            f"{folder} holds an adapter, not the weights of a model: give the model that it adapts, --base {base}, in "
+            "Python `base=`; or save `model.merge_and_unload()` in its place"
         )
     if not names:
-        single = [name for name in inside if name.endswith(ENDINGS) and not TRAINING.match(name)]
+        single = [name for name in inside if name.endswith(ENDINGS) and not weight_names.TRAINING.match(name)]
         parts = len(single) > 1 and all(re.search(r"-\d+-of-\d+\.", name) for name in single)  # without an index
-        if (parts or len(single) == 1) and not missing_shard(single) and not single[0].startswith("zero_"):
+        if (parts or len(single) == 1) and not weight_names.missing_shard(single) and not single[0].startswith("zero_"):
             return tuple(folder / name for name in sorted(single))
         below = [path.name for path in folder.glob("*/*")]
-        why = converter([*inside, *below]) or f"expected one of {', '.join(WHOLE + INDEX)}, or one file"
+        why = weight_names.converter([*inside, *below]) or f"expected one of {', '.join(WHOLE + INDEX)}, or one file"
         raise FileNotFoundError(f"{folder} holds no weights that can be read: {why}")
-    for index in INDEX if names[0] not in (*WHOLE, SHARDS) else ():
+    for index in INDEX if names[0] not in (*WHOLE, weight_names.SHARDS) else ():
         if (folder / index).exists() and (missing := sorted(_indexed(folder / index) - set(names))):
             raise FileNotFoundError(f"{folder / index} names {missing[0]}, which is not there")
     return tuple(folder / name for name in names)
@@ -139,7 +121,7 @@ def read(paths: Sequence[Path], others: Iterable[str] = ()) -> Contents:
     steps: list[int] = []
     aside: dict[str, None] = dict.fromkeys(others)
     for path in paths:
-        saved = formats.read_shards(path.parent) if path.name == SHARDS else load_file(path, inertly=True)
+        saved = formats.read_shards(path.parent) if path.name == weight_names.SHARDS else load_file(path, inertly=True)
         contents = contents_of(saved, path)
         for name in state.keys() & contents.weights.keys():
             if not torch.equal(state[name], contents.weights[name]):
@@ -155,7 +137,7 @@ def read(paths: Sequence[Path], others: Iterable[str] = ()) -> Contents:
 
 def _schedule_free(path: Path) -> str:
     """Return in words which of its two sets of weights a schedule-free optimiser left in the model."""
-    if path.suffix == ".safetensors" or (training := flag_in(path, TRAIN_MODE)) is None:
+    if path.suffix == ".safetensors" or (training := pickles.flag_in(path, TRAIN_MODE)) is None:
         return ""
     which = "those that are trained, not their averages" if training else "averages, not those that are trained"
     return f"{TRAIN_MODE} {training} (schedule-free: the weights are {which})"
@@ -265,9 +247,8 @@ def described_in(saved: Any) -> dict[str, Any] | None:
         inside = one.fields if isinstance(one, Stub) else {}
         for each in (one, inside.get("cfg"), inside.get("config")):
             fields = each.fields if isinstance(each, Stub) else each if isinstance(each, Mapping) else {}
-            family = re.match(
-                r"transformers\.models\.(\w+)\.configuration", each.name if isinstance(each, Stub) else ""
-            )
+            named = each.name if isinstance(each, Stub) else ""
+            family = re.match(r"transformers\.models\.(\w+)\.configuration", named)
             if family or fields.keys() >= NAMED_SIZES or "model_type" in fields:
                 arrays = {name: array_of(value) for name, value in fields.items()}
                 values = {str(name): fields[name] if array is None else array.item() for name, array in arrays.items()}
@@ -281,7 +262,9 @@ def unusable(weight: Tensor) -> str:
     """Return in which form a weight is that nothing can be computed with as it is; empty if it is in none."""
     if type(weight) not in (Tensor, torch.nn.Parameter):
         kind = type(weight).__name__
-        return f"as a {kind}, {FSDP2_ADVICE if kind == FSDP2 else f'a tensor of a class of its own: {DEQUANTISE}'}"
+        return (
+            f"as a {kind}, {FSDP2_ADVICE if kind == pickles.FSDP2 else f'a tensor of a class of its own: {DEQUANTISE}'}"
+        )
     if weight.is_meta:
         return "without its numbers, on torch's meta device: save it from where it has them"
     if weight.is_quantized:
@@ -297,10 +280,8 @@ def _unwrapped(state: Mapping[str, Tensor], by_lightning: bool) -> tuple[dict[st
     state = {INSIDE.sub("", name): weight for name, weight in state.items()}
     tops = {name: name.removesuffix(top) for name in state for top in AT_THE_TOP if name.endswith(top)}
     # A head beside a model that has one of its own, as lm_head beside model.unembed, is another module's.
-    sizes = {prefix: sum(name.startswith(prefix) for name in state) for prefix in set(tops.values())}
-    held = max(
-        (each for each, size in sizes.items() if each.endswith(".") and 2 * size > len(state)), key=len, default=""
-    )
+    sizes = {prefix: sum(name.startswith(prefix) for name in state) for prefix in tops.values() if prefix.endswith(".")}
+    held = max((prefix for prefix, size in sizes.items() if 2 * size > len(state)), key=len, default="")
     foreign = AT_THE_TOP[1:] if f"{held}{AT_THE_TOP[0]}" in state else ()
     left = [name for name in state if not name.startswith(held) or name.removeprefix(held) in foreign]
     state = {name.removeprefix(held): weight for name, weight in state.items() if name not in left}
@@ -322,16 +303,15 @@ def load_file(path: Path, fix: str = RESTORE, *, inertly: bool = False) -> Any:
     from safetensors import SafetensorError
 
     try:
-        check_file(path)
+        check_file(path, MEMORY)
     except FileNotFoundError:
         raise FileNotFoundError(f"{path} is gone: it was there when the series was opened") from None
-    if (size := path.stat().st_size) > MEMORY:
-        raise ValueError(f"{path} has {size} bytes, and this machine memory for {MEMORY}: it is not loaded")
+    size = path.stat().st_size
     checksums.check(path, fix)
     try:
         with warnings.catch_warnings(action="ignore", category=UserWarning):  # torch's, of forms that are named below
             loaded = _loaded(path, inertly)
-    except (SafetensorError, OSError, *UNREADABLE) as reason:
+    except (SafetensorError, OSError, *pickles.UNREADABLE) as reason:
         # A truncated zip archive makes torch seek before its start, which the system calls an invalid argument.
         if isinstance(reason, NotOnlyWeightsError) or (isinstance(reason, OSError) and reason.errno != errno.EINVAL):
             raise
@@ -370,14 +350,14 @@ def _loaded(path: Path, inertly: bool) -> Any:
     if formats.is_safetensors(path) or (path.suffix == ".safetensors" and not by_torch):
         return load_safetensors(path)
     # Torch compares no checksums: a flipped bit would be another weight.
-    if by_torch and (record := spoilt_record(path)):
+    if by_torch and (record := pickles.spoilt_record(path)):
         raise ValueError(f"the checksum of {record} does not agree")
     try:
         with path.open("rb") as file:  # by the name of which torch would choose safetensors
             return torch.load(file if path.suffix == ".safetensors" else path, map_location="cpu", weights_only=True)
     except UnpicklingError:
         if inertly:
-            return load_inertly(path)
-        if why := refusal(path):
+            return pickles.load_inertly(path)
+        if why := pickles.refusal(path):
             raise NotOnlyWeightsError(why) from None
         raise

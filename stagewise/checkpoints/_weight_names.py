@@ -82,11 +82,10 @@ def chosen_files(names: Iterable[str]) -> tuple[str, ...]:
 def missing_shard(names: Iterable[str]) -> str | None:
     """Return the first shard that is missing from the numbering of the others."""
     unique = set(names)
-    for name in sorted(unique):
-        if match := re.fullmatch(r"(.+-)(\d+)-of-(\d+)(\..+)", name):
-            stem, number, last, ending = match.groups()
-            expected = (f"{stem}{k:0{len(number)}}-of-{last}{ending}" for k in range(1, int(last) + 1))
-            return next((shard for shard in expected if shard not in unique), None)
+    for match in filter(None, (re.fullmatch(r"(.+-)(\d+)-of-(\d+)(\..+)", name) for name in sorted(unique))):
+        stem, number, last, ending = match.groups()
+        expected = (f"{stem}{k:0{len(number)}}-of-{last}{ending}" for k in range(1, int(last) + 1))
+        return next((shard for shard in expected if shard not in unique), None)
     return None
 
 

@@ -59,7 +59,7 @@ def write_folder(path: Path, save: Callable[[Path], object]) -> Path:
     with _in_its_place(path) as partial:
         partial.mkdir()
         save(partial)
-        for written in sorted(each for each in partial.rglob("*") if each.is_file()):
+        for written in sorted(filter(Path.is_file, partial.rglob("*"))):
             _settle(written, written)
         _remove(path)
     return path
@@ -73,10 +73,8 @@ def check_inside(path: Path) -> None:
     above = (each for each in reversed(root.parents) if any(os.path.exists(each / name) for name in RECORDS))
     root = next(above, root)
     if not Path(os.path.realpath(place)).is_relative_to(os.path.realpath(root)):
-        raise ValueError(
-            f"{place} leads out of {root} through a link, and nothing is written there: put a folder in its place, or "
-            "choose another folder"
-        )
+        out = f"{place} leads out of {root} through a link, and nothing is written there"
+        raise ValueError(f"{out}: put a folder in its place, or choose another folder")
 
 
 @contextlib.contextmanager
@@ -143,10 +141,8 @@ def remove_leftovers(folder: Path, before: float = math.inf, within: bool = Fals
 def _is_running(process: int) -> bool:
     try:
         os.kill(process, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except OSError:
-        pass  # somebody else's
+    except (OSError, OverflowError) as reason:
+        return isinstance(reason, OSError) and not isinstance(reason, ProcessLookupError)  # somebody else's
     return True
 
 
@@ -159,12 +155,9 @@ def _explained(reason: Exception, path: Path, place: Path) -> OSError | None:
         code = int(named[1]) if named else _refusal(place)
     if code in FULL or os.strerror(errno.ENOSPC) in str(reason):
         what = "the disk is full" if code != errno.EFBIG else "the system allows no larger file"
-        return OSError(
-            errno.ENOSPC if code is None else code,
-            f"{what}. What was there before is untouched: free some space and run the same command again, it resumes "
-            "from the last checkpoint",
-            str(path),
-        )
+        fix = "free some space and run the same command again, it resumes from the last checkpoint"
+        told = f"{what}. What was there before is untouched: {fix}"
+        return OSError(errno.ENOSPC if code is None else code, told, str(path))
     if code in READ_ONLY:
         fix = f"{path.parent} cannot be written to: change its permissions, or copy the folder and give the copy"
         return PermissionError(code, fix, str(path))

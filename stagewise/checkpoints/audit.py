@@ -56,8 +56,7 @@ def audit(source: Source | str | Path, *, weights: bool = True, architecture: An
     entries = source.entries
     of_files = list(_of_hashes(source))
     findings = [*_of_steps(source), *_of_records(source), *of_files, *_of_configs(source)]
-    notes = []
-    last = max((entry.at.step for entry in entries), default=None)
+    notes, last = [], max((entry.at.step for entry in entries), default=None)
     if last is not None and source.planned is not None and last < source.planned:
         notes.append(Finding(Kind.UNFINISHED, (last,), other_step=source.planned))
     lost = {one.checkpoints for one in of_files if one.kind in (Kind.NO_WEIGHTS, Kind.DAMAGED)}
@@ -69,9 +68,9 @@ def audit(source: Source | str | Path, *, weights: bool = True, architecture: An
     unread = {label for one in findings if one.kind in UNREAD for label in one.checkpoints}
     readable = [entry for entry in readable if entry.label not in unread]
     findings = _without_other_forms(source, readable, findings, architecture)
-    unfit = [_unfit(source, each, architecture) for each in readable[-1:] if weights and fit]
-    findings += [one for one, known in filter(None, unfit) if known]
-    notes += [one for one, known in filter(None, unfit) if not known]
+    unfit = (_unfit(source, each, architecture) for each in readable[-1:] if weights and fit)
+    for one, known in filter(None, unfit):
+        (findings if known else notes).append(one)
     findings += _of_lists(source, {label for one in findings for label in one.checkpoints})
     return Audit(source.name, len(entries), weights, tuple(findings), source.ignored, tuple(notes), source.names)
 
@@ -91,8 +90,8 @@ def _without_other_forms(
     source: Source, entries: Sequence[Entry], findings: Sequence[Finding], given: Any
 ) -> list[Finding]:
     """Leave out other names of weights in which the model has them too, as a mixture's experts one by one."""
-    forms = {Kind.OTHER_SHAPES, Kind.OTHER_TYPES}
-    renamed = [one for one in findings if one.kind in forms and all(None in pair for pair in one.differences.values())]
+    forms = [one for one in findings if one.kind in (Kind.OTHER_SHAPES, Kind.OTHER_TYPES)]
+    renamed = [one for one in forms if all(None in pair for pair in one.differences.values())]
     labels = {label for one in renamed for label in one.checkpoints}
     fit = {each.label for each in entries if each.label in labels and _unfit(source, each, given) is None}
     return [one for one in findings if one not in renamed or not fit.issuperset(one.checkpoints)]
@@ -100,7 +99,7 @@ def _without_other_forms(
 
 def _of_steps(source: Source) -> Iterator[Finding]:
     """Yield steps out of order, repeated or missing, branch by branch, and those that a run should have saved."""
-    for branch in sorted({entry.at.branch for entry in source.entries}):
+    for branch in source.branches:
         own = [entry for entry in source.entries if source.begins is None or entry.at.step > source.begins]
         entries = [entry for entry in own if entry.at.branch == branch]
         for before, after in pairwise(entries):
@@ -215,12 +214,9 @@ def _of_lists(source: Source, told: Collection[str]) -> Iterator[Finding]:
 def _of_configs(source: Source) -> Iterator[Finding]:
     configs, faults = read_each(source, source.entries, lambda entry: entry.config())
     yield from faults
-    described = {
-        entry: {key: value for key, value in config.items() if key not in VOLATILE}
-        for entry, config in configs.items()
-        if config is not None
-    }
-    without = [entry for entry in configs if entry not in described]
-    if len(described) > len(without):
+    held = {entry: config for entry, config in configs.items() if config is not None}
+    without = [entry for entry in configs if entry not in held]
+    if len(held) > len(without):
         yield from (at_entry(Kind.OTHER_CONFIG, entry) for entry in without)
-    yield from unusual(Kind.OTHER_CONFIG, described)
+    lasting = {entry: {k: value for k, value in of.items() if k not in VOLATILE} for entry, of in held.items()}
+    yield from unusual(Kind.OTHER_CONFIG, lasting)

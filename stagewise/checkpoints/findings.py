@@ -162,68 +162,53 @@ class Audit:
         return json.dumps(self.plain, indent=2)
 
 
+SENTENCES = {
+    Kind.UNFINISHED: "the run has come to step {step}{of} of {other}",
+    Kind.LEFT_ASIDE: "{some}: {reason} beside the weights",
+    Kind.REPEATED_STEP: "step {step}{of}: {labels}",
+    Kind.OUT_OF_ORDER: "{labels}, step {step}, comes after step {other}",
+    Kind.OTHER_STEP_RECORDED: "{labels}: its name says step {step}, {reason} {other}",
+    Kind.OTHER_ORDER: "{reason}: the steps may be other numbers in the names",
+    Kind.OTHER_NAMES: "{some}: most are named as {reason}. Are they of another training?",
+    Kind.EXCHANGED: "{both} lie on the path of the weights where the other one belongs",
+    Kind.NON_FINITE_WEIGHTS: "{labels}: {weights}",
+    Kind.WEIGHTS_OF_ANOTHER_STEP: "{labels}: {weights} are those of step {other}, the other weights are not",
+    Kind.OTHER_RUN: "{labels}: its weights have nothing in common with those of step {other}{times} before it",
+}
+"""Kind -> its sentence, of those that need no more than the fields of a finding."""
+
+
 def _sentence(finding: Finding) -> str:
-    """Describe a finding in a sentence."""
     of = f" of {finding.branch}" if finding.branch else ""
-    step = f"step {', '.join(map(str, finding.steps[:1]))}{of}"
-    labels, other = ", ".join(finding.checkpoints), finding.other_step
+    steps, labels, why = finding.steps, ", ".join(finding.checkpoints), finding.reason
+    weights, times = _some(finding.weights), finding.times
+    fields = {"of": of, "step": steps[0] if steps else "", "labels": labels, "other": finding.other_step, "reason": why}
+    fields |= {"some": _some(finding.checkpoints), "both": " and ".join(finding.checkpoints), "weights": weights}
+    fields |= {"times": "" if times is None else f", {times:.3g} times the usual way"}
     match finding.kind:
         case Kind.MISSING_STEP:
-            number, why = len(finding.steps), f": {finding.reason}" if finding.reason else ""
-            several = f"{number} steps from {finding.steps[0]} to {finding.steps[-1]}{of} are missing{why}"
-            return f"{step} is missing{why}" if number == 1 else several
-        case Kind.UNFINISHED:
-            return f"the run has come to {step} of {other}"
-        case Kind.LEFT_ASIDE:
-            return f"{_some(finding.checkpoints)}: {finding.reason} beside the weights"
-        case Kind.REPEATED_STEP:
-            return f"{step}: {labels}"
-        case Kind.OUT_OF_ORDER:
-            return f"{labels}, step {finding.steps[0]}, comes after step {other}"
-        case Kind.OTHER_STEP_RECORDED:
-            return f"{labels}: its name says step {finding.steps[0]}, {finding.reason} {other}"
-        case Kind.OTHER_ORDER:
-            return f"{finding.reason}: the steps may be other numbers in the names"
+            those = (
+                f"step {steps[0]}{of} is"
+                if len(steps) == 1
+                else f"{len(steps)} steps from {steps[0]} to {steps[-1]}{of} are"
+            )
+            return f"{those} missing{f': {why}' if why else ''}"
         case Kind.IDENTICAL_WEIGHTS:
-            return f"{labels} have the same {finding.reason or 'bytes'}"
-        case Kind.OTHER_NAMES:
-            return f"{_some(finding.checkpoints)}: most are named as {finding.reason}. Are they of another training?"
-        case Kind.EXCHANGED:
-            return f"{' and '.join(finding.checkpoints)} lie on the path of the weights where the other one belongs"
+            return f"{labels} have the same {why or 'bytes'}"
         case Kind.NO_WEIGHTS | Kind.DAMAGED | Kind.NOT_ONLY_WEIGHTS | Kind.UNFIT:
-            return f"{labels}: {finding.reason or 'holds no weights'}"
-        case Kind.NON_FINITE_WEIGHTS:
-            return f"{labels}: {_some(finding.weights)}"
+            return f"{labels}: {why or 'holds no weights'}"
         case Kind.OTHER_SHAPES | Kind.OTHER_TYPES:
-            return f"{labels}: {_first(finding.differences)}"
+            (name, values), *others = finding.differences.items()
+            value, usual = ("missing" if each is None else each for each in values)
+            return f"{labels}: {name} is {value}, usually {usual}{f', and {len(others)} more' if others else ''}"
         case Kind.OTHER_CONFIG:
-            return f"{labels}: {_changes(finding.differences)}"
-        case _:
-            return f"{labels}: {_of_path(finding)}"
-
-
-def _of_path(finding: Finding) -> str:
-    """Describe where weights lie on their path."""
-    times = "" if finding.times is None else f", {finding.times:.3g} times the usual way"
-    if finding.kind is Kind.WEIGHTS_OF_ANOTHER_STEP:
-        return f"{_some(finding.weights)} are those of step {finding.other_step}, the other weights are not"
-    if finding.kind is Kind.OTHER_RUN:
-        return f"its weights have nothing in common with those of step {finding.other_step}{times} before it"
-    return f"{_some(finding.weights) or 'all weights'}: away from both neighbours{times}"
+            some = list(finding.differences.items())[:CHANGES]
+            changes = ", ".join(f"{key} = {value}, usually {usual}" for key, (value, usual) in some)
+            return f"{labels}: {changes or 'has none, most others have one'}"
+        case Kind.OUTLYING_WEIGHTS:
+            return f"{labels}: {weights or 'all weights'}: away from both neighbours{fields['times']}"
+    return SENTENCES[finding.kind].format(**fields)
 
 
 def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:SHOWN]) + (f", and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
-
-
-def _first(differences: Mapping[str, tuple[Any, Any]]) -> str:
-    name, values = next(iter(differences.items()))
-    value, usual = ("missing" if each is None else each for each in values)
-    return f"{name} is {value}, usually {usual}" + (
-        f", and {len(differences) - 1} more" if len(differences) > 1 else ""
-    )
-
-
-def _changes(differences: Mapping[str, tuple[Any, Any]]) -> str:
-    changes = [f"{key} = {value}, usually {usual}" for key, (value, usual) in list(differences.items())[:CHANGES]]
-    return ", ".join(changes) or "has none, most others have one"

@@ -90,11 +90,9 @@ class Hub:
         from huggingface_hub.utils import disable_progress_bars
 
         disable_progress_bars()
+        where = {"revision": revision, "cache_dir": self.cache, "endpoint": self.endpoint}
         with self._explained(f"download {name} of revision {revision!r} of"):
-            path = hf_hub_download(
-                self.repository, self._path(name), revision=revision, cache_dir=self.cache, endpoint=self.endpoint
-            )
-            return Path(path)
+            return Path(hf_hub_download(self.repository, self._path(name), **where))
 
     def _path(self, name: str) -> str:
         return f"{self.folder}/{name}" if self.folder else name
@@ -115,9 +113,8 @@ class Hub:
         except RevisionNotFoundError as reason:
             raise FileNotFoundError(f"{failure}: the repository has no such revision") from reason
         except RepositoryNotFoundError as reason:
-            raise FileNotFoundError(
-                f"{failure}: the hub has no such repository, or it is private or gated: log in with `hf auth login`"
-            ) from reason
+            why = "the hub has no such repository, or it is private or gated: log in with `hf auth login`"
+            raise FileNotFoundError(f"{failure}: {why}") from reason
         except (HTTPError, OSError) as reason:
             raise ConnectionError(
                 f"{failure}: {line_of(reason)}. Is there a network, and is HF_HUB_OFFLINE unset? What is in "
@@ -131,11 +128,8 @@ def _answered_in_time() -> Iterator[None]:
     from huggingface_hub.utils import get_session
 
     def limit(request: Any) -> None:
-        given = request.extensions.get("timeout", {})
-        request.extensions["timeout"] = {
-            kind: ANSWER_SECONDS if given.get(kind) is None else given[kind]
-            for kind in ("connect", "read", "write", "pool")
-        }
+        given = {kind: each for kind, each in request.extensions.get("timeout", {}).items() if each is not None}
+        request.extensions["timeout"] = dict.fromkeys(("connect", "read", "write", "pool"), ANSWER_SECONDS) | given
 
     hooks = get_session().event_hooks["request"]
     hooks.append(limit)

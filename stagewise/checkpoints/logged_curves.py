@@ -14,9 +14,8 @@ from stagewise.checkpoints import _log_changes, _log_columns
 from stagewise.checkpoints._log_folders import is_events
 from stagewise.checkpoints._log_layout import NAMES, head_of, wide
 from stagewise.checkpoints._log_lines import LINES, STEPS
-from stagewise.checkpoints._log_pooling import averaged
 from stagewise.checkpoints._log_roles import is_setting, is_time, range_of, roles_of
-from stagewise.checkpoints._log_runs import ROWS, check_one_run
+from stagewise.checkpoints._log_rows import ROWS, averaged, check_one_run
 from stagewise.checkpoints._saved_steps import CHECKPOINT, tell_range
 from stagewise.checkpoints.openers import curves_of
 from stagewise.learning_rates import CHANGES, OF_RUN, is_rate
@@ -236,7 +235,6 @@ def _curves(frame: pd.DataFrame, at: Any, run: str) -> Iterator[tuple[str, pd.Da
 
 
 def _without_infinite(values: pd.Series, steps: pd.Series, name: str) -> pd.Series:
-    """Return values without the infinite ones, which are as those that are no numbers; a warning names the first."""
     infinite = np.isinf(values)
     if infinite.any():
         more = f", and {infinite.sum() - 1} more values" if infinite.sum() > 1 else ""
@@ -265,10 +263,8 @@ def _warn_of_text(values: pd.Series, name: str) -> None:
 
 
 def _labels(runs: pd.Series, name: Any) -> pd.Series:
-    """Name runs by their column's text, or by its name and number."""
-    labels = (
-        runs.map(lambda number: f"{name}={number:.15g}") if pd.api.types.is_numeric_dtype(runs) else runs.astype(str)
-    )
+    is_number = pd.api.types.is_numeric_dtype(runs)
+    labels = runs.map(lambda number: f"{name}={number:.15g}") if is_number else runs.astype(str)
     return labels.where(runs.notna(), f"no {name}")
 
 
@@ -327,26 +323,17 @@ def _is_curve(name: str) -> bool:
 
 def _whole(steps: pd.Series, name: Any) -> pd.Series:
     values = pd.to_numeric(steps, errors="coerce").to_numpy(float)
-    if not ((values == np.round(values)).all() and ((values >= 0) & (values < 2.0**63)).all()):
-        raise ValueError(
-            f"steps are whole numbers, from 0 on and below 2^63; the column {name!r} holds others: `steps` names "
-            "another one"
-        )
+    if not ((values == np.round(values)) & (values >= 0) & (values < 2.0**63)).all():
+        others = f"the column {name!r} holds others: `steps` names another one"
+        raise ValueError(f"steps are whole numbers, from 0 on and below 2^63; {others}")
     return pd.Series(values.astype(np.int64), index=steps.index)
-
-
-def _range(values: np.ndarray) -> float:
-    """Return how far a curve moves in all."""
-    finite = values[np.isfinite(values)]
-    return float(np.ptp(finite)) if len(finite) else 0.0
 
 
 def _progress(name: str, bounds: tuple[Any, Any], curves: Sequence[np.ndarray]) -> Literal["up", "down"] | None:
     """Return which way is progress: a share of right answers rises, others go where that which moves most goes."""
     if is_rate(name) or is_setting(name):
         return None
-    values = max(curves, key=_range)
-    finite = values[np.isfinite(values)]
+    finite = max((curve[np.isfinite(curve)] for curve in curves), key=lambda one: np.ptp(one) if len(one) else 0.0)
     part = max(1, len(finite) // ENDS)
     rises = bounds == (0, 1) or (len(finite) and np.median(finite[-part:]) > np.median(finite[:part]))
     return "up" if rises else "down"

@@ -162,7 +162,6 @@ def whole(step: Any) -> int:
 
 
 def _numbers(name: str) -> list[_Number]:
-    """Return the numbers of a name, in their order."""
     dates = [match.span() for pattern in (DATE, AGAIN) for match in pattern.finditer(name)]
     numbers: list[_Number] = []
     while match := NUMBER.search(name, numbers[-1].end if numbers else 0):
@@ -305,27 +304,20 @@ def _branch(name: str, numbers: Sequence[_Number], step: _Number) -> tuple[str, 
 def _of_one_kind(readings: Sequence[Reading]) -> list[Reading]:
     """Leave out the names whose numbers count something else than those of most: epochs, tokens, what no word says."""
     fairseq = any(reading.kind == "update" for reading in readings)  # whose checkpoint3 is of an epoch
-    kinds = ["epoch" if fairseq and reading.kind == "checkpoint" else reading.kind for reading in readings]
-    counted = [
-        None if reading.at is None else "updates" if kind in UPDATES else kind
-        for reading, kind in zip(readings, kinds, strict=True)
-    ]
+    kinds = {kind: "updates" for kind in UPDATES} | ({"checkpoint": "epoch"} if fairseq else {})
+    counted = [None if reading.at is None else kinds.get(reading.kind, reading.kind) for reading in readings]
     sizes = Counter(each for each in counted if each is not None)
     order = ("updates", "tokens", "epoch", "", "other", "percent")
     chosen = next((each for each in order if sizes and 2 * sizes[each] >= max(sizes.values())), None)
-    return [
-        reading
-        if each in (None, chosen)
-        else Reading(None, why=f"`{reading.read}` counts something else than the others")
-        for reading, each in zip(readings, counted, strict=True)
-    ]
+    others = [Reading(None, why=f"`{reading.read}` counts something else than the others") for reading in readings]
+    each = zip(readings, others, counted, strict=True)
+    return [reading if counts in (None, chosen) else other for reading, other, counts in each]
 
 
 def _of_one_training(readings: list[Reading]) -> list[Reading]:
     """Take no prefix for a branch that each of several names has one of its own of, as a number of the file."""
     known = [reading.at for reading in readings if reading.at is not None]
-    branches, steps = {at.branch for at in known}, {at.step for at in known}
-    if len(known) < FEW or not len(branches) == len(steps) == len(known):
+    if len(known) < FEW or not len({at.branch for at in known}) == len({at.step for at in known}) == len(known):
         return readings
     return [
         one if one.at is None else one._replace(at=one.at._replace(branch=""), ignored=(one.at.branch, *one.ignored))

@@ -47,14 +47,10 @@ def config_of(saved: Any, path: Path) -> dict[str, Any] | None:
         )
     sizes = {name: arguments[of] for of, name in SIZES.items()}
     kind = {"model_type": "gpt2", "activation_function": "gelu", "architectures": ["GPT2LMHeadModel"]}
-    return {**kind, "tie_word_embeddings": _tied(saved.get("model")), **sizes}
-
-
-def _tied(weights: Any) -> bool:
-    """Whether the unembedding is the embedding, as in nanoGPT's own model; names may begin with a prefix."""
-    named = weights.items() if isinstance(weights, Mapping) else ()
+    named = saved["model"].items() if isinstance(saved.get("model"), Mapping) else ()
+    # The unembedding is the embedding, as in nanoGPT's own model; names may begin with a prefix.
     ends = [each for name, each in named if str(name).endswith(("transformer.wte.weight", "lm_head.weight"))]
-    return all(torch.equal(ends[0], other) for other in ends[1:])
+    return {**kind, "tie_word_embeddings": all(torch.equal(ends[0], other) for other in ends[1:]), **sizes}
 
 
 def as_gpt2(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:

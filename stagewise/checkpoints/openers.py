@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from stagewise.checkpoints import _log_files, _log_folders, _log_trackers
+from stagewise.checkpoints import _log_files, _log_folders
 from stagewise.checkpoints._digest import check_file
 from stagewise.checkpoints._weight_names import checkpoints_in, chosen_files, converter, gguf_at, is_file
 from stagewise.checkpoints.names import REPOSITORY, Coordinates, Parse, whole
@@ -171,13 +171,13 @@ OPENERS = (
     Opener("Lightning's folder", _holding(_log_folders.versions), curves=_log_folders.read_lightning),
     Opener("a folder of texts", _holding(_log_folders.texts), curves=_log_folders.read_texts),
     Opener("a folder of JSON files", _holding(_log_folders.files_of_steps), curves=_log_folders.read_a_file_a_step),
-    Opener("a database", _of_paths(_log_trackers.is_database), curves=_log_trackers.read_database),
+    Opener("a database", _of_paths(_log_files.is_database), curves=_log_files.read_database),
     Opener("arrays of curves", _of_paths(_log_files.is_arrays), curves=_log_files.read_arrays),
     Opener("a file of curves", _of_paths(_is_text), curves=_log_files.read_file),
     Opener(
         "another tool's folder",
-        _holding(lambda path: not (path / TABLE).exists() and _log_trackers.inside(path)),
-        curves=_log_trackers.refuse,
+        _holding(lambda path: not (path / TABLE).exists() and _log_files.inside(path)),
+        curves=_log_files.refuse,
     ),
     Opener("in no known form", lambda source: True, _in_folder),
 )

@@ -126,14 +126,14 @@ def check_claim(folder: Path, source: str) -> None:
     Raises:
         ValueError: it holds measurements of another source, or a run, whose own they are.
     """
-    path, other = folder / SOURCE, None
+    path, other = folder / SOURCE, source
     if path.exists():
         other = read_json(path, "delete it if the measurements in this folder are of the same checkpoints")["source"]
     elif (folder / RUN).exists():
         other = "the run in it"
     elif (folder / ANALYSIS).exists():
         other = read_record(folder).get("series", {}).get("source", source)
-    if other not in (None, source):
+    if other != source:
         raise ValueError(
             f"{folder} holds measurements of {other}, not of {source}: choose another folder, with --out. If these are "
             f"the same checkpoints in another place, delete {path}"
@@ -165,11 +165,9 @@ def read_run(folder: Path, name: str = RUN) -> dict[str, Any]:
         raise ValueError(f"{path} has the format {form!r}, expected a whole number from 0 to {FORMAT}: restore it")
     if form > FORMAT:
         versions = record.get("versions")
-        writer = versions.get("stagewise") if isinstance(versions, dict) else None
-        raise ValueError(
-            f"{path} has format {form}, and this version reads up to {FORMAT}: use stagewise "
-            f"{writer or 'of its time'}, which wrote it, or a later one"
-        )
+        writer = (versions.get("stagewise") if isinstance(versions, dict) else None) or "of its time"
+        newer = f"{path} has format {form}, and this version reads up to {FORMAT}"
+        raise ValueError(f"{newer}: use stagewise {writer}, which wrote it, or a later one")
     if not isinstance(record.get("recipe"), dict):
         raise ValueError(f"{path} records no recipe, so it was not written by this library: {fix}")
     return record
@@ -196,7 +194,7 @@ def read_checkpoint(folder: Path, step: int) -> "State":
 
 
 def read_resume(
-    path: Path, fix: str = "Delete it and train again: that starts over, and gives the same bits"
+    path: Path, fix: str = "Delete it and train again: it starts over, with the same bits"
 ) -> dict[str, Any]:
     """Read the state from which training resumes, or a replay starts."""
     from stagewise.checkpoints._weight_files import load_file
@@ -259,7 +257,7 @@ def table_file(folder: Path) -> TableFile:
         fix = f"measure the run first, with {measure}"
         if not folder.is_dir():
             fix = f"there is no folder {folder} here. A repository is measured first, with {measure}"
-        if any(folder.glob("*/settings.json")):
+        elif any(folder.glob("*/settings.json")):
             fix = "rows lie there for `measure` to resume from; `analyse(..., folder=...)` writes what a report reads"
         raise FileNotFoundError(f"{file.path} is not there: {fix}")
     with parquet_faults(file.path, f"measure it anew, with {measure}"):

@@ -30,9 +30,7 @@ def open_seeds(source: str | Path, seeds: Iterable[int] | None = None, **options
     if PLACE in str(source):
         return _by_name(str(source), requested, options)
     checkpoints = find(source, **{key: options[key] for key in ("parse", "hub") if key in options})
-    branches = {
-        seed: entry.at.branch for entry in checkpoints.entries if (seed := seed_of(entry.at.branch)) is not None
-    }
+    branches = {seed: branch for branch in checkpoints.branches if (seed := seed_of(branch)) is not None}
     chosen = _among(sorted(branches), requested, f"branch of {checkpoints.name}", f"give a name with {PLACE} in it")
     return tuple(
         open_series(source, branch=branches[seed], **{"name": f"{checkpoints.name} seed {seed}", **options})
@@ -41,15 +39,11 @@ def open_seeds(source: str | Path, seeds: Iterable[int] | None = None, **options
 
 
 def _by_name(pattern: str, requested: list[int] | None, options: dict[str, Any]) -> tuple[CheckpointSeries, ...]:
-    available = {
-        int(match[1])
-        for path in glob.glob(pattern.replace(PLACE, "*"))
-        if (match := re.fullmatch(re.escape(pattern).replace(re.escape(PLACE), r"(\d+)"), path))
-    }
+    named = re.compile(re.escape(pattern).replace(re.escape(PLACE), r"(\d+)"))
+    available = {int(match[1]) for match in map(named.fullmatch, glob.glob(pattern.replace(PLACE, "*"))) if match}
     if requested is None or available:
-        requested = _among(
-            sorted(available), requested, f"folder {pattern}", "of repositories of the hub, give the `seeds`"
-        )
+        fix = "of repositories of the hub, give the `seeds`"
+        requested = _among(sorted(available), requested, f"folder {pattern}", fix)
     opened = {seed: open_series(pattern.replace(PLACE, str(seed)), **options) for seed in requested}
     if twice := len(opened) - len({series.name for series in opened.values()}):
         raise ValueError(f"{twice} of the series of {pattern} share a name: put {PLACE} into the last part of it")

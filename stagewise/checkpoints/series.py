@@ -67,9 +67,9 @@ class CheckpointSeries:
         return dataclasses.replace(self, steps=steps, source=source)
 
     def _repr_html_(self) -> str:
-        steps = list(self.steps)
-        shown = steps if len(steps) <= 12 else [*steps[:6], "...", *steps[-5:]]
-        return f"<p><code>{html.escape(repr(self))}</code><br>steps {', '.join(map(str, shown))}</p>"
+        steps = [*map(str, self.steps)]
+        shown = ", ".join(steps if len(steps) <= 12 else [*steps[:6], "...", *steps[-5:]])
+        return f"<p><code>{html.escape(repr(self))}</code><br>steps {shown}</p>"
 
     def __repr__(self) -> str:
         span = f"{len(self)} checkpoints, steps {self.steps[0]} to {self.steps[-1]}"
@@ -149,7 +149,7 @@ def open_series(
         ValueError: two checkpoints of one step, several branches, a missing step, none at all, a step that is no whole
             number, or no config of the models.
     """
-    origin = find(source, classes, join=join, parse=parse, hub=hub, base=base)
+    origin = find(source, join=join, classes=classes, parse=parse, hub=hub, base=base)
     if origin.promised and (missing := sorted(set(origin.promised) - {entry.at.step for entry in origin.entries})):
         more = f", and {len(missing) - 1} more" if len(missing) > 1 else ""
         raise FileNotFoundError(
@@ -159,7 +159,7 @@ def open_series(
         )
     chosen = _chosen(origin, branch, steps)
     if start is not None:
-        chosen = continued(_chosen(find(start, classes, hub=hub), None, None), chosen)
+        chosen = continued(_chosen(find(start, classes=classes, hub=hub), None, None), chosen)
     entries = {entry.at.step: entry for entry in chosen.entries}
     described = sources.architecture_of(chosen, architecture)
     for line in origin.names:
@@ -178,17 +178,8 @@ def open_series(
     )
 
 
-def find(
-    source: str | Path | Sequence[tuple[int, Any]] | Sequence[str | Path] | Mapping[int, Any],
-    classes: Iterable[type] = (),
-    *,
-    join: Collection[str] = (),
-    parse: Parse | str | None = None,
-    hub: Mapping[str, Any] | None = None,
-    base: str | Path | None = None,
-    start: Any = None,
-) -> sources.Source:
-    """Find the checkpoints of a source, as `open_series` does, faults included.
+def find(source: Any, *, join: Collection[str] = (), start: Any = None, **options: Any) -> sources.Source:
+    """Find the checkpoints of a source, as `open_series` does, faults included; `options` are those of its openers.
 
     Raises:
         FileNotFoundError: there are none.
@@ -200,20 +191,21 @@ def find(
         raise ValueError(
             f"{source} holds curves and no checkpoints: `stagewise report {source}` shows them, in Python `read_log`"
         )
-    origin = opener.checkpoints(source, openers.Options(classes, parse, hub, base))
-    if join:
-        check_one_count(origin, join)
-        origin = joined(origin, join)
-    return origin if start is None else continued(_chosen(find(start, classes, hub=hub), None, None), origin)
+    origin = opener.checkpoints(source, openers.Options(**options))
+    check_one_count(origin, join)
+    origin = joined(origin, join)
+    if start is None:
+        return origin
+    of_start = {name: options[name] for name in ("classes", "hub") if name in options}
+    return continued(_chosen(find(start, **of_start), None, None), origin)
 
 
 def _chosen(source: sources.Source, branch: str | None, steps: Choice | None) -> sources.Source:
     """Return the source with the checkpoints of one branch, of the requested steps; each step once."""
-    branches = sorted({entry.at.branch for entry in source.entries})
-    if branch is None and len(branches) > 1:
+    if branch is None and len(source.branches) > 1:
         raise ValueError(
             f"{source.name} has several branches of training, whose steps are not one series: "
-            f"give `branch` (--branch), one of {', '.join(map(repr, branches))}"
+            f"give `branch` (--branch), one of {', '.join(map(repr, source.branches))}"
         )
     source = only_chosen(source, branch, steps)
     if not source.entries:

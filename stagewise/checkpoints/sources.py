@@ -113,13 +113,14 @@ class Source:
             ascending = sorted(self.entries, key=lambda entry: (entry.at.branch, entry.at.step, entry.label))
             object.__setattr__(self, "entries", tuple(ascending))
 
+    @property
+    def branches(self) -> list[str]:
+        """The branches of training that the checkpoints are of, sorted; "" of those that name none."""
+        return sorted({entry.at.branch for entry in self.entries})
+
     def log(self) -> list[Mapping[str, Any]]:
         """Return the log of transformers' Trainer until the last checkpoint; empty where it cannot be read."""
-        try:
-            record = self.entries[-1].record() if self.entries else None
-        except ValueError:  # the audit names it
-            return []
-        history = (record or {}).get("log_history")
+        history = self.entries[-1].readable_record().get("log_history") if self.entries else None
         return [one for one in history if isinstance(one, dict)] if isinstance(history, list) else []
 
     def only(self, steps: Iterable[int]) -> "Source":
@@ -132,9 +133,8 @@ class Source:
         taken = tuple(entries)
         if taken == self.entries:
             return self
-        if len(taken) == len(self.entries):
-            return dataclasses.replace(self, entries=self.chosen(taken))
-        return dataclasses.replace(self, entries=self.chosen(taken), promised=(), lost=())
+        whole = self if len(taken) == len(self.entries) else dataclasses.replace(self, promised=(), lost=())
+        return dataclasses.replace(whole, entries=self.chosen(taken))
 
 
 def in_memory(given: Sequence[tuple[int, Any]], name: str) -> Source:
@@ -193,12 +193,11 @@ def architecture_of(source: Source, given: Any) -> Architecture:
         return architecture_from(given)
     if source.architecture is not None:
         return source.architecture
-    first = source.entries[0] if source.entries else None
-    config = None if first is None else first.config() or first.within()
-    if config is None and first is not None:
-        config = read_off(first.load(), source.name, some or {})
-    if config is None:
+    if not source.entries:
         raise UnknownModelError(asked_for(source.name))
+    first = source.entries[0]
+    config = first.config() or first.within()
+    config = read_off(first.load(), source.name, some or {}) if config is None else config
     return architecture_from({**config, **(some or {})})
 
 
@@ -216,11 +215,10 @@ def other_order(entries: Sequence[Entry]) -> str:
 
     Recorded steps do where any two are in the other order, times of writing where all are: folders are copied.
     """
-    recorded = [entry for entry in entries if STEP in entry.recorded]
-    for before, after in pairwise(recorded):
+    for before, after in pairwise(entry for entry in entries if STEP in entry.recorded):
         if after.recorded[STEP] < before.recorded[STEP]:
-            first, second = before.label, after.label
-            return f"{first} comes before {second} by name, and after it by the steps that the trainer recorded"
+            names_say = f"{before.label} comes before {after.label} by name"
+            return f"{names_say}, and after it by the steps that the trainer recorded"
     return written_backwards(entries)
 
 

@@ -64,17 +64,13 @@ def _read(path: Path) -> tuple[Suite, ...]:
     try:
         return tuple(_suite(row) for row in rows)
     except (KeyError, ValueError) as reason:
-        raise ValueError(
-            f"{path} is no table of suites, whose columns are {', '.join(Suite._fields)}: {reason}"
-        ) from None
+        columns = ", ".join(Suite._fields)
+        raise ValueError(f"{path} is no table of suites, whose columns are {columns}: {reason}") from None
 
 
 def _suite(row: dict[str, str]) -> Suite:
     text = {name: row[name].strip() for name in Suite._fields if name != "sizes"}
     tokens, join = text.pop("tokens_per_step"), text.pop("join")
-    return Suite(
-        **text,
-        sizes=(row.get("sizes") or "").strip(),
-        tokens_per_step=int(tokens) if tokens else None,
-        join=tuple(part.strip() for part in join.split(",")) if join else (),
-    )
+    parts = tuple(part.strip() for part in join.split(",")) if join else ()
+    sizes = (row.get("sizes") or "").strip()
+    return Suite(**text, sizes=sizes, tokens_per_step=int(tokens) if tokens else None, join=parts)

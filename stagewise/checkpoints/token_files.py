@@ -78,9 +78,10 @@ def read_sequences(path: str | Path, longest: int) -> Sequences:
         raise FileNotFoundError(f"there is no file of tokens {path}: give {FORMATS}")
     check_file(path)
     found = _columns(path)
-    name = next((name for name in NAMES if name in found), next(iter(found)) if len(found) == 1 else None)
-    if name is None:
+    named = [name for name in NAMES if name in found] or ([*found] if len(found) == 1 else [])
+    if not named:
         raise ValueError(f"{path} holds {', '.join(map(repr, found)) or 'nothing'}: call the tokens 'input_ids'")
+    name = named[0]
     columns = {each: _rows(found[each], path) for each in {name: None, LABELS: None} if each in found}
     if is_marked := MASK in found and name != MASK:
         columns = _without_padding(columns, _rows(found[MASK], path), path)
@@ -134,8 +135,8 @@ def _unmarked(rows: Any) -> str:
         return ""
     pad = max(set(last), key=last.count)
     number = last.count(pad)
-    verb = "ends" if number == 1 else "end"
-    return f"{number} of the first {len(first)} rows {verb} in tokens {pad} alone: if they are padding, give an {MASK}"
+    end = f"end{'s' if number == 1 else ''} in tokens {pad} alone: if they are padding, give an {MASK}"
+    return f"{number} of the first {len(first)} rows {end}"
 
 
 def _rows(values: Any, path: Path) -> Rows:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -36,10 +37,8 @@ def save_on(steps: Iterable[int]) -> Any:
         """Saves at chosen optimiser steps."""
 
         def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
-            if args.save_total_limit is not None:
-                raise ValueError(
-                    f"save_total_limit = {args.save_total_limit} would delete checkpoints of the series: leave it out"
-                )
+            if (limit := args.save_total_limit) is not None:
+                raise ValueError(f"save_total_limit = {limit} would delete checkpoints of the series: leave it out")
             if state.global_step == 0 and state.is_world_process_zero:
                 folder = Path(args.output_dir) / "checkpoint-0"
                 model.save_pretrained(folder)
@@ -106,11 +105,8 @@ def part_of(module: Any, part: str | None) -> Any:
 def lightning() -> Any:
     """Import Lightning under whichever of its names is there."""
     for name in LIGHTNING:
-        try:
+        if find_spec(name.split(".")[0]):
             return import_module(name)
-        except ModuleNotFoundError as reason:
-            if reason.name != name.split(".")[0]:
-                raise
     raise ImportError("there is no Lightning: `pip install 'stagewise[lightning]'`")
 
 

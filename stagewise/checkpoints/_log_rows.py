@@ -1,9 +1,42 @@
-"""Long logs: neighbouring values of a curve are averaged, and finer parts are kept where it moves."""
+"""The rows of a curve: whether they are of one run, and which are kept of a long log."""
+
+import itertools
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 
 from stagewise.learning_rates import LARGE
+from stagewise.table import check_steps
+
+ROWS = "rows"
+"""Name of the step where rows are counted, unless a column has it."""
+
+
+def check_one_run(rows: pd.DataFrame, name: str, lines: Sequence[int] | None) -> None:
+    """Refuse a curve, its rows in their order, with several values at a step, and say what to do.
+
+    `lines` are those of a text in which the rows of its frame stand.
+    """
+    steps = rows["step"].to_numpy()
+    if len(np.unique(steps)) == len(steps):
+        return
+    if np.ptp(steps) == 0:
+        way = f"`steps`, or --step-column, names another column, as of times; {ROWS!r} counts the rows"
+        raise ValueError(f"all {len(steps)} values of {name} are at step {steps[0]}: {way}")
+    begin = [0, *(np.flatnonzero((np.diff(steps) < 0) & (steps[1:] <= steps[0])) + 1), len(steps)]
+    if len(begin) > 2 and not any(pd.Series(part).duplicated().any() for part in np.split(steps, begin[1:-1])):
+        places = rows.index if lines is None else np.asarray(lines)[rows.index]
+        spans = [(int(places[i]), int(places[j - 1])) for i, j in itertools.pairwise(begin)]
+        first, last = spans[-1]
+        one = f"frame[{first}:{last + 1}]" if lines is None else f"sed -n {first},{last}p FILE"
+        told = " and ".join(f"{first} to {last}" for first, last in spans)
+        raise ValueError(
+            f"the steps of {name} begin anew, as of {len(spans)} runs: {'rows' if lines is None else 'lines'} {told}. "
+            f"Take one, as by `{one}`, or name them in a column `run`"
+        )
+    check_steps(rows, name)
+
 
 MOST = 400
 """Values of a curve; of one that has more, neighbouring ones are averaged."""
