@@ -11,8 +11,8 @@ from typing import Any
 import torch
 
 import stagewise
+from stagewise.papers.tasks import AssociativeRecall
 from stagewise.table import select
-from stagewise.tasks import AssociativeRecall
 
 
 def main(folder: Path, steps: int | None = None, **task: Any) -> Path:

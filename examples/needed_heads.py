@@ -25,9 +25,9 @@ from matplotlib.figure import Figure
 
 from stagewise import ClampHead, Recipe, find_delays, intervene, measure, recipe_for, schedules, train
 from stagewise.papers.incremental import markov
+from stagewise.papers.tasks import AssociativeRecall
 from stagewise.probes import AttentionTo
 from stagewise.table import select
-from stagewise.tasks import AssociativeRecall
 
 Name = Literal["markov", "recall", "given"]
 

@@ -3,7 +3,6 @@
 from typing import TYPE_CHECKING
 
 from stagewise.entry_points import loaded as _loaded
-from stagewise.tasks.associative_recall import AssociativeRecall as AssociativeRecall
 from stagewise.tasks.indirect_objects import IndirectObjects as IndirectObjects
 from stagewise.tasks.markov_chain import MarkovChain as MarkovChain
 from stagewise.tasks.repeated_tokens import RepeatedTokens as RepeatedTokens

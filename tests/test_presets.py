@@ -9,14 +9,14 @@ from stagewise import models, tasks
 from stagewise.cli._names import TASKS
 from stagewise.loss import training_loss
 from stagewise.measurement.probe_batch import load_batch
-from stagewise.papers.tasks import SparseRegression, WikiText
+from stagewise.papers.tasks import AssociativeRecall, SparseRegression, WikiText
 from stagewise.presets import _presets_of, recipe_for
 from stagewise.probes import HeadAblation
 from stagewise.probes.default_probes import default_probes
 from stagewise.recipe import Recipe
 from stagewise.statistics import DEFAULT
 from stagewise.task import AbstractTask
-from stagewise.tasks import AssociativeRecall, MarkovChain, Text, Tokens, Windows
+from stagewise.tasks import MarkovChain, Text, Tokens, Windows
 
 CATALOGUE = [getattr(tasks, name) for name in TASKS.values()]
 PLAIN = [kind for kind in CATALOGUE if kind not in (Text, Tokens, WikiText)]

@@ -15,9 +15,9 @@ from stagewise.analysis import measure_run
 from stagewise.architectures import OneHotInit
 from stagewise.checkpoints.run_folder import TABLE
 from stagewise.papers.incremental import markov
-from stagewise.papers.tasks import MarkovRegression, SequenceClasses, SparseRegression
+from stagewise.papers.tasks import AssociativeRecall, MarkovRegression, SequenceClasses, SparseRegression
 from stagewise.table import select
-from stagewise.tasks import AssociativeRecall, MarkovChain, RepeatedTokens
+from stagewise.tasks import MarkovChain, RepeatedTokens
 
 SEEDS = range(3)
 RISEN = 0.05

@@ -21,13 +21,13 @@ from matplotlib.axes import Axes
 
 from stagewise import Recipe, Steps, measure, open_series, recipe_for
 from stagewise.papers.emergence_times import find_emergence_times
-from stagewise.papers.tasks import SparseRegression
+from stagewise.papers.tasks import AssociativeRecall, SparseRegression
 from stagewise.papers.training_together import train_together
 from stagewise.probes import Accuracy, KLToReference
 from stagewise.schedules import linear
 from stagewise.table import select
 from stagewise.task import AbstractTask, Batch
-from stagewise.tasks import AssociativeRecall, MarkovChain
+from stagewise.tasks import MarkovChain
 
 
 class Study(NamedTuple):

@@ -13,11 +13,11 @@ from stagewise.papers.emergence._panels import draw_curves, panels
 from stagewise.papers.emergence._runs import run_path, trained_on, trained_recall
 from stagewise.papers.published import Result, over_seeds, table_of
 from stagewise.papers.running import run_each
+from stagewise.papers.tasks import AssociativeRecall
 from stagewise.probes import Accuracy
 from stagewise.sweeping import parameter_grid
 from stagewise.table import select
 from stagewise.task import Batch
-from stagewise.tasks import AssociativeRecall
 
 BUDGET, SEQUENCES = 1800, 1024
 

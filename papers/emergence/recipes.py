@@ -6,11 +6,10 @@ from typing import Any, Literal
 
 from stagewise.architecture import Architecture
 from stagewise.init import LinearInit
-from stagewise.papers.tasks import SparseRegression
+from stagewise.papers.tasks import AssociativeRecall, SparseRegression
 from stagewise.presets import recipe_for
 from stagewise.recipe import Recipe
 from stagewise.schedules import linear
-from stagewise.tasks import AssociativeRecall
 
 _Setting = Literal["small", "paper"]
 

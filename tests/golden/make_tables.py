@@ -28,10 +28,10 @@ from stagewise.analysis import run
 from stagewise.findings._frames import names_of
 from stagewise.findings._kinds import OUTPUTS, PATTERNS
 from stagewise.findings.scores import evidence
-from stagewise.papers.tasks import MarkovRegression, SequenceClasses, SparseRegression
+from stagewise.papers.tasks import AssociativeRecall, MarkovRegression, SequenceClasses, SparseRegression
 from stagewise.table import Role, rows_named, tidy, with_role
 from stagewise.task import AbstractTask
-from stagewise.tasks import AssociativeRecall, MarkovChain, RepeatedTokens
+from stagewise.tasks import MarkovChain, RepeatedTokens
 
 DATA = Path(__file__).parent / "data"
 

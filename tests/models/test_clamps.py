@@ -16,11 +16,12 @@ from stagewise.measurement.engine import measure
 from stagewise.models import _native as native
 from stagewise.models._clamps import _HELD, Clamps, targets
 from stagewise.models._held_attention import held_keys
+from stagewise.papers.tasks import AssociativeRecall
 from stagewise.plan import ClampHead, TrainPlan
 from stagewise.probes import AttentionTo, HeadAblation, RestrictedContextKL
 from stagewise.recipe import Recipe
 from stagewise.table import select
-from stagewise.tasks import AssociativeRecall, MarkovChain
+from stagewise.tasks import MarkovChain
 from stagewise.training import train
 
 pytestmark = pytest.mark.usefixtures("unchecked")

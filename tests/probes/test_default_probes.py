@@ -11,12 +11,12 @@ from stagewise.architecture import Architecture
 from stagewise.architectures import full, minimal
 from stagewise.checkpoints.series import open_series
 from stagewise.measurement.engine import measure
-from stagewise.papers.tasks import SequenceClasses, SparseRegression
+from stagewise.papers.tasks import AssociativeRecall, SequenceClasses, SparseRegression
 from stagewise.probes import HeadAblation, HeadAttribution, MeanPattern, QKOffset, RestrictedContextKL, ValueAlignment
 from stagewise.probes.default_probes import default_probes
 from stagewise.statistics import StageCriteria
 from stagewise.task import AbstractTask, Batch
-from stagewise.tasks import AssociativeRecall, MarkovChain, RepeatedTokens
+from stagewise.tasks import MarkovChain, RepeatedTokens
 
 KINDS = {"AttentionTo", "RestrictedContextKL", "HeadAblation", "PatternClusters"}
 NEXT = {"LossByPosition", "InContextLearning"}

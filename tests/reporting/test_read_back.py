@@ -7,11 +7,11 @@ import pytest
 
 from stagewise.analysis import measure_run
 from stagewise.checkpoints.run_folder import REPORT, RUN, TABLE, read_table
-from stagewise.papers.tasks import SequenceClasses, SparseRegression
+from stagewise.papers.tasks import AssociativeRecall, SequenceClasses, SparseRegression
 from stagewise.presets import recipe_for
 from stagewise.reporting.page import report
 from stagewise.task import AbstractTask
-from stagewise.tasks import AssociativeRecall, MarkovChain, RepeatedTokens
+from stagewise.tasks import MarkovChain, RepeatedTokens
 from stagewise.training import train
 from tests.fixtures.read_back import contradictions
 

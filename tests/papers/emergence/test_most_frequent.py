@@ -7,7 +7,7 @@ import pytest
 from stagewise.papers.emergence import _most_frequent as values
 from stagewise.papers.emergence._grids import FigureRequest, axes_of
 from stagewise.papers.emergence._most_frequent import contested, figure_values, heuristic_accuracy
-from stagewise.tasks import AssociativeRecall
+from stagewise.papers.tasks import AssociativeRecall
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 

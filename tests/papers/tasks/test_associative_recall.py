@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 import torch
 
-from stagewise.tasks import AssociativeRecall
+from stagewise.papers.tasks import AssociativeRecall
 
 TASK = AssociativeRecall(n_pairs=5, n_tokens=12)
 REPEATED = dataclasses.replace(TASK, n_copies=3.0)
