@@ -4,8 +4,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 
-from stagewise.statistics import Direction, Interval, monotone, noise, running_median
+from stagewise.statistics import Direction, Interval, noise, running_median
 
 AROUND = 8
 """Checkpoints on either side of the crossing whose noise counts too: an accuracy near a half is noisier than near 1."""
@@ -99,7 +100,7 @@ def monotone_crossing(values: np.ndarray, level: float) -> MonotoneCrossing:
     values, level = unit.of_values(values), float(np.clip(unit.of_values(np.array(level)), -FAR, FAR))
     values = _rising_part(values, level)
     n = len(values)
-    fit = monotone(values)
+    fit = _rising(values)
     below = level - BELOW * float(np.ptp(values) or 1.0)
     squares = np.array([_squares(values, i, below, level) for i in range(n + 1)])
     best = int(squares.argmin())
@@ -110,11 +111,17 @@ def monotone_crossing(values: np.ndarray, level: float) -> MonotoneCrossing:
     return MonotoneCrossing(best, int(accepted[0]), min(last, n - 1) if n < whole else last)
 
 
+def _rising(values: np.ndarray) -> np.ndarray:
+    """Return the closest curve that never falls: isotonic regression."""
+    fit: np.ndarray = scipy.optimize.isotonic_regression(values).x
+    return fit
+
+
 def _squares(values: np.ndarray, place: int, below: float, level: float) -> float:
     """Return the squares left by the closest rising curve that is below a level before a place, above it after."""
     before, after = values[:place], values[place:]
-    left = before - np.minimum(monotone(before), below) if len(before) else before
-    right = after - np.maximum(monotone(after), level) if len(after) else after
+    left = before - np.minimum(_rising(before), below) if len(before) else before
+    right = after - np.maximum(_rising(after), level) if len(after) else after
     return float((left**2).sum() + (right**2).sum())
 
 

@@ -5,7 +5,7 @@ import os
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pandas as pd
 
@@ -33,15 +33,10 @@ VERSION = 13
 Findings that another version saved are found anew. `make golden` refuses to write changed findings under one number.
 """
 
-
 _Finding = TypeVar("_Finding", Stages, Lineage, Replicates)
 
-_PLACES: dict[type, tuple[str, str]] = {
-    Stages: (STAGES, "find the stages first, with `stagewise stages {}`"),
-    Lineage: (LINEAGE, "save what `find_lineage` returns into {} first"),
-    Replicates: (REPLICATES, "save what `find_replicates` returns into {} first"),
-}
-"""Kind of finding -> its file in a folder, and what to do where it is not there."""
+_ANEW = "delete it, what it holds is found anew"
+"""The remedy for a file that cannot be read."""
 
 
 def save_stages(stages: Stages, folder: str | Path) -> Path:
@@ -59,19 +54,6 @@ def save_replicates(replicates: Replicates, folder: str | Path) -> Path:
     return write_json(Path(folder) / REPLICATES, replicates.written)
 
 
-def _read_saved(kind: type[_Finding], folder: str | Path) -> _Finding:
-    """Read the stages, the lineage or the findings over seeds that were saved in a folder."""
-    place, missing = _PLACES[kind]
-    path = Path(folder) / place
-    if not path.exists():
-        raise FileNotFoundError(f"{path} is not there: {missing.format(folder)}")
-    written = read_json(path, "delete it, what it holds is found anew")
-    try:
-        return kind.of(written)
-    except (KeyError, TypeError) as reason:
-        raise ValueError(f"{path} was written by another version of stagewise: delete it ({reason})") from reason
-
-
 def load_replicates(folder: str | Path) -> Replicates:
     """Read the findings over seeds that `save_replicates` wrote.
 
@@ -79,7 +61,17 @@ def load_replicates(folder: str | Path) -> Replicates:
         FileNotFoundError: there are none.
         ValueError: the file is not readable, or another version wrote it.
     """
-    return _read_saved(Replicates, folder)
+    path = Path(folder) / REPLICATES
+    if not path.exists():
+        raise FileNotFoundError(f"{path} is not there: save what `find_replicates` returns into {folder} first")
+    return _rebuilt(Replicates, path, read_json(path, _ANEW))
+
+
+def _rebuilt(kind: type[_Finding], path: Path, written: Mapping[str, Any]) -> _Finding:
+    try:
+        return kind.of(written)
+    except (KeyError, TypeError) as reason:
+        raise ValueError(f"{path} was written by another version of stagewise: delete it ({reason})") from reason
 
 
 def load_stages(
@@ -112,7 +104,7 @@ def load_stages(
         file = _opened(source)
         table, folder = file.read(evidence(file.outline), arrays=["resamples"], aside=True), file.folder
     causes = None if folder is None else causes_of(folder)
-    saved = None if folder is None else _saved(Stages, folder, rows_of_evidence(table))
+    saved = None if folder is None else _saved(Stages, folder / STAGES, rows_of_evidence(table))
     if saved is not None and criteria in (None, saved.criteria) and saved.causes == causes:
         return saved
     criteria = criteria or DEFAULT
@@ -140,7 +132,7 @@ def load_lineage(source: str | Path | TableFile) -> Lineage | None:
     table, folder = file.read(list(map(".".join, with_role(file.outline, *PATTERNS, *OUTPUTS)))), file.folder
     if not has_patterns(table):
         return None
-    if (saved := _saved(Lineage, folder, table)) is not None:
+    if (saved := _saved(Lineage, folder / LINEAGE, table)) is not None:
         return saved
     lineage = find_lineage(table)
     if os.access(folder, os.W_OK):
@@ -176,16 +168,15 @@ def familiarity_in(folder: Path) -> BatchFamiliarity | None:
     return familiarity_of_run(read_record(folder), file.read(names_of(file.outline, *LOSSES)))
 
 
-def _saved(kind: type[_Finding], folder: Path, rows: pd.DataFrame) -> _Finding | None:
+def _saved(kind: type[_Finding], path: Path, rows: pd.DataFrame) -> _Finding | None:
     """Return the saved findings of a kind, if this code found them in these very rows; else None."""
-    path = folder / _PLACES[kind][0]
     if not path.exists():
         return None
     if not is_intact(path):
         warnings.warn(f"{path} is damaged: what it holds is found anew", stacklevel=2)
         return None
-    written = read_json(path, "delete it, what it holds is found anew")
+    written = read_json(path, _ANEW)
     if written.get("version") != VERSION or written.get("digest") != digest(rows):
         return None
     remove_leftovers(path.parent)  # of who was killed when it had written them
-    return _read_saved(kind, folder)
+    return _rebuilt(kind, path, written)

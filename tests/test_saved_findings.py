@@ -16,7 +16,7 @@ from stagewise.findings.stages import FRAMES, Stages, find_stages
 from stagewise.measurement._earlier import join
 from stagewise.measurement.engine import measure
 from stagewise.probes import AttentionTo, KLToReference, Loss
-from stagewise.saved_findings import STAGES, _read_saved, load_stages, save_stages
+from stagewise.saved_findings import REPLICATES, STAGES, load_replicates, load_stages, save_stages
 from stagewise.statistics import StageCriteria
 from stagewise.tasks import MarkovChain
 from stagewise.words.stages import turning_points
@@ -33,6 +33,11 @@ def assert_equal(found: Stages, expected: Stages) -> None:
             pd.testing.assert_frame_equal(getattr(found, field.name), getattr(expected, field.name))
 
 
+def read(folder: Path) -> Stages:
+    """The stages that were saved in a folder."""
+    return Stages.of(json.loads((folder / STAGES).read_text(encoding="utf8")))
+
+
 @pytest.fixture
 def folder(both: pd.DataFrame, tmp_path: Path) -> Path:
     write(tmp_path / TABLE, both.to_parquet)
@@ -45,7 +50,7 @@ def test_loaded_stages_are_those_that_were_saved(both: pd.DataFrame, method: str
     stages = find_stages(table, criteria=StageCriteria(simulations=50))
     path = save_stages(stages, tmp_path)
     assert path == tmp_path / STAGES
-    assert_equal(_read_saved(Stages, tmp_path), stages)
+    assert_equal(read(tmp_path), stages)
     json.loads(path.read_text(encoding="utf8"), parse_constant=lambda word: pytest.fail(f"{word} is not plain JSON"))
 
 
@@ -53,7 +58,7 @@ def test_a_stage_that_is_not_over_is_loaded_as_such(attention: pd.DataFrame, tmp
     stages = find_stages(attention)
     stages.onsets.loc[0, "t90_hi"] = np.inf
     save_stages(stages, tmp_path)
-    assert np.isinf(_read_saved(Stages, tmp_path).onsets["t90_hi"]).any()
+    assert np.isinf(read(tmp_path).onsets["t90_hi"]).any()
 
 
 def test_stages_of_a_folder_are_found_once(folder: Path, both: pd.DataFrame, stages_of_both: Stages) -> None:
@@ -83,7 +88,7 @@ def test_what_the_record_of_a_folder_says_was_done_to_its_run_is_a_cause(folder:
     why = turning_points(stages.turning_points, stages.context)[0]
     assert why.endswith(f"(the learning rate's cool-down at step {first}, which may have timed it)")
     causes = {"the learning rate's warm-up": (0, 2), "the learning rate's cool-down": first}
-    assert _read_saved(Stages, folder).causes == stages.causes == causes
+    assert read(folder).causes == stages.causes == causes
     assert_equal(load_stages(folder) or stages, stages)
 
 
@@ -91,17 +96,17 @@ def test_stages_of_another_table_or_by_other_criteria_are_found_anew(folder: Pat
     strict = StageCriteria(depth=1.0)
     save_stages(find_stages(both, criteria=strict), folder)
     assert [len(load_stages(folder, criteria) or ()) for criteria in (None, strict, StageCriteria())] == [3, 3, 3]
-    assert [one["left"] for one in _read_saved(Stages, folder).table.to_dict("records")] == ["", "one", "two"]
+    assert [one["left"] for one in read(folder).table.to_dict("records")] == ["", "one", "two"]
     write(folder / TABLE, both.assign(value=0.5).to_parquet)
     assert len(load_stages(folder) or ()) == 1
-    assert (load_stages(folder) or _read_saved(Stages, folder)).criteria == StageCriteria()
+    assert (load_stages(folder) or read(folder)).criteria == StageCriteria()
 
 
 def test_stages_that_another_version_found_are_found_anew(folder: Path) -> None:
     load_stages(folder)
     saved = json.loads((folder / STAGES).read_text(encoding="utf8"))
     write(folder / STAGES, lambda partial: partial.write_text(json.dumps({**saved, "version": 0, "run": "old"})))
-    assert (load_stages(folder) or _read_saved(Stages, folder)).run == "run"
+    assert (load_stages(folder) or read(folder)).run == "run"
 
 
 def test_a_table_that_can_show_no_stages_has_none(both: pd.DataFrame, folder: Path) -> None:
@@ -111,16 +116,15 @@ def test_a_table_that_can_show_no_stages_has_none(both: pd.DataFrame, folder: Pa
     assert load_stages(both[both["step"] < 3], StageCriteria(checkpoints=3)) is not None
 
 
-def test_what_cannot_be_read_says_what_to_do(tmp_path: Path, references: pd.DataFrame) -> None:
-    with pytest.raises(FileNotFoundError, match="find the stages first, with `stagewise stages"):
-        _read_saved(Stages, tmp_path)
-    path = save_stages(find_stages(references), tmp_path)
-    write(path, lambda partial: partial.write_text('{"run": "a"}'))
+def test_what_cannot_be_read_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"save what `find_replicates` returns into .* first"):
+        load_replicates(tmp_path)
+    write(tmp_path / REPLICATES, lambda partial: partial.write_text('{"run": "a"}'))
     with pytest.raises(ValueError, match="another version of stagewise: delete it"):
-        _read_saved(Stages, tmp_path)
-    write(path, lambda partial: partial.write_text("{"))
+        load_replicates(tmp_path)
+    write(tmp_path / REPLICATES, lambda partial: partial.write_text("{"))
     with pytest.raises(ValueError, match="not valid JSON"):
-        _read_saved(Stages, tmp_path)
+        load_replicates(tmp_path)
 
 
 def test_a_measured_table_has_one_digest_in_memory_and_on_disk(

@@ -9,17 +9,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from stagewise.findings._frames import typed
+from stagewise.findings._frames import Columns, typed
 from stagewise.findings.onsets import models_of
 from stagewise.findings.scores import Curve, of_whole_model
 from stagewise.statistics import OnsetVerdict, crossing_step, noise, running_median, signals, turning_point
 from stagewise.table import Role
 
-EPISODES = {
+EPISODES: Columns = {
     **{"kind": "str", "probe": "str", "quantity": "str", "beside": "str"},
     **dict.fromkeys(("start", "end", "before", "after"), "float64"),
 }
-"""Columns of the frame of episodes, with their types."""
 
 SHARP = 6.0
 """Deviations of a curve's noise by which a spike rises above what was reached before."""
@@ -54,14 +53,12 @@ LOSSES = {"loss", "nll", "ppl", "perplexity"}
 PLAIN = TRAIN | LOSSES | {"lm", "ce", "cross", "entropy", "total", "mean", "avg", "batch", "epoch", "step"}
 """Words in the names of losses, and all those that the name of a training loss may have: others tell a part of it."""
 
-LEVELS = {
+LEVELS: Columns = {
     **{"stage": "int64", "probe": "str", "quantity": "str"},
     **dict.fromkeys(("before", "after", "smallest"), "float64"),
 }
-"""Columns of the frame of levels, with their types."""
 
-POWER = {"probe": "str", "quantity": "str", "size": "float64"}
-"""Columns of the frame of changes that would have been seen, with their types."""
+POWER: Columns = {"probe": "str", "quantity": "str", "size": "float64"}
 
 ASKED = 2
 """Curves, at most, of which is said what would have been seen."""
@@ -95,12 +92,12 @@ def episodes_of(curves: Sequence[Curve]) -> pd.DataFrame:
 def without_spikes(onsets: pd.DataFrame, episodes: pd.DataFrame) -> pd.DataFrame:
     """Return onsets of which those that are a spike of their own curve, and of no other, are none."""
     alone, spikes = pd.Series(False, onsets.index), episodes[episodes["kind"].eq(EpisodeKind.SPIKE)].to_dict("records")
-    during = [
-        onsets["onset"] & ~onsets["t50_lo"].gt(spike["end"]) & onsets["t90_hi"].ge(spike["start"]) for spike in spikes
-    ]
+    lo, hi = onsets["t50_lo"], onsets["t90_hi"]
+    during = [onsets["onset"] & ~lo.gt(spike["end"]) & hi.ge(spike["start"]) for spike in spikes]
     own = [here & _same_curve(onsets, spike) for here, spike in zip(during, spikes, strict=True)]
     for mine, spike in zip(own, spikes, strict=True):
-        alone |= mine & _is_undone(onsets, spike)
+        left = onsets["after"].sub(spike["before"]).abs().le(RECOVERED * abs(spike["after"] - spike["before"]))
+        alone |= mine & (left | onsets["transient"])  # it leaves its level for a while, or comes back to it
     for mine, here in zip(own, during, strict=True):
         if (here & ~alone).any():
             alone &= ~mine
@@ -109,12 +106,6 @@ def without_spikes(onsets: pd.DataFrame, episodes: pd.DataFrame) -> pd.DataFrame
 
 def _same_curve(onsets: pd.DataFrame, spike: dict[Any, Any]) -> "pd.Series[bool]":
     return onsets["probe"].eq(spike["probe"]) & onsets["quantity"].eq(spike["quantity"])
-
-
-def _is_undone(onsets: pd.DataFrame, spike: dict[Any, Any]) -> "pd.Series[bool]":
-    """Whether a curve leaves its level for a while, or comes back to that before the spike."""
-    left = onsets["after"].sub(spike["before"]).abs().le(RECOVERED * abs(spike["after"] - spike["before"]))
-    return left | onsets["transient"]
 
 
 def beside(episodes: pd.DataFrame, onsets: pd.DataFrame) -> pd.DataFrame:

@@ -29,6 +29,9 @@ TYPES = {
 }
 """Columns of onsets that follow the probe, the quantity and the axes, with their types."""
 
+Columns = dict[str, str]
+"""Columns of a frame, with their types."""
+
 Rows = Mapping[Role, pd.DataFrame]
 """Role -> the rows of a quantity that has it, in the order of the steps."""
 

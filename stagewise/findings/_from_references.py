@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from stagewise.event import Causes
-from stagewise.findings._frames import TIMES, resamples_of, typed
+from stagewise.findings._frames import TIMES, Columns, resamples_of, typed
 from stagewise.findings._known_causes import cause_during, cause_within
 from stagewise.findings._transitions import NEVER, RunTransition
 from stagewise.statistics import (
@@ -24,12 +24,11 @@ from stagewise.statistics import (
 )
 from stagewise.table import check_steps, families
 
-POINTS = {
+POINTS: Columns = {
     **{"reference": "str", "step": "int64", "lo": "int64", "hi": "int64"},
     **dict.fromkeys(("start", "value", "fall", "rise", "p_value", "slowdown"), "float64"),
     **{"verdict": "str", "boundary": "bool", "ends_stage": "Int64", "cause": "str"},
 }
-"""Columns of the frame of turning points, with their types."""
 
 RESTRICTED = "restricted c="
 """What the names of KL to models of restricted context begin with; at the first step it is zero."""
@@ -72,15 +71,11 @@ def boundaries_of(complete: pd.DataFrame, points: pd.DataFrame, last: int) -> li
     ends = [*(row["step"] for row in rows[1:]), last][: len(rows)]
     return [
         RunTransition(
-            step=int(row["step"]),
-            lo=int(row["lo"]),
-            hi=int(row["hi"]),
-            left=row["reference"],
-            begins=float(row["step"]),
-            times=times_of_fall(complete, row["step"], end),
+            int(row["step"]), int(row["lo"]), int(row["hi"]), left=row["reference"],
+            begins=float(row["step"]), times=times_of_fall(complete, row["step"], end),
         )
         for row, end in zip(rows, ends, strict=True)
-    ]
+    ]  # fmt: skip
 
 
 def times_of_fall(complete: pd.DataFrame, start: int, end: int) -> dict[str, float]:
@@ -98,11 +93,14 @@ def levels_of_kl(
     kl: Curves, complete: str, points: pd.DataFrame, rows: Sequence[dict[str, Any]]
 ) -> list[dict[str, Any]]:
     """Return rows of the stage table with KL to the reference of each: at first, at the end, and where it is lowest."""
-    levels, left = [], _left_at(points, complete)
+    (end,) = points[points["reference"] == complete].to_dict("records")
+    levels = []
     for row in rows:
         values = kl[row["reference"]].set_index("step")["value"]
         after = float(values[values.index <= row["end"]].iloc[-1])
-        lowest = after if left is None or row["reference"] != complete else left
+        # The complete reference may be left again, beyond noise.
+        lost = row["reference"] == complete and end["verdict"] == TurnVerdict.OVERFITS
+        lowest = float(end["value"]) if lost else after
         levels.append({**row, "kl_first": float(values.iloc[0]), "kl_end": after, "kl_lowest": lowest})
     return levels
 
@@ -211,9 +209,3 @@ def _stage_ended_near(lowest: Turn, boundaries: pd.DataFrame, ratio: float) -> i
         return None
     nearest = (near["step"] - lowest.step).abs().to_numpy().argmin()
     return int(near["ends_stage"].iloc[nearest])
-
-
-def _left_at(points: pd.DataFrame, complete: str) -> float | None:
-    """Return the smallest KL to the complete reference if the model leaves it again, beyond noise."""
-    (row,) = points[points["reference"] == complete].to_dict("records")
-    return float(row["value"]) if row["verdict"] == TurnVerdict.OVERFITS else None

@@ -80,17 +80,14 @@ def readings_of(table: pd.DataFrame) -> Readings | None:
     features = rows[axis].drop_duplicates().tolist()
     masses = _array(rows, axis, steps, heads, features)
     roots = _median(np.sqrt(masses.clip(0)))
-    outputs = [
-        _median(_array(select(table, *pair), "feature", steps, heads, None)) for pair in with_role(table, *OUTPUTS)
-    ]
+    written = (select(table, *pair) for pair in with_role(table, *OUTPUTS))
+    outputs = [_median(_array(each, "feature", steps, heads, None)) for each in written]
     squares = median_noise(np.moveaxis(np.sqrt(masses.clip(0)), 0, -1)) ** 2
     mean = 2 * squares.sum(-1)
     # Of |d + e|^2 at the distance d that decides: the noise e on its own, and along d.
-    deviation = np.sqrt(8 * (squares**2).sum(-1) + 8 * APART**2 * squares.mean(-1)).clip(
-        max=MARGIN * APART**2 / DEVIATIONS
-    )
+    deviation = np.sqrt(8 * (squares**2).sum(-1) + 8 * APART**2 * squares.mean(-1))
     names = [f"offset {name}" if axis == "offset" else str(name) for name in features]
-    extra = float(np.median(mean)), float(np.median(deviation))
+    extra = float(np.median(mean)), float(np.median(deviation.clip(max=MARGIN * APART**2 / DEVIATIONS)))
     together = np.concatenate(outputs, -1) if outputs else np.zeros((*roots.shape[:2], 0))
     return Readings(steps, heads, names, roots, together, extra)
 
@@ -180,19 +177,15 @@ def _clusters(patterns: np.ndarray, previous: np.ndarray | None, extra: tuple[fl
     """Return the cluster of each head, from 0."""
     if len(patterns) < 2:
         return np.zeros(len(patterns), int)
-    mean, deviation = extra
-    squares = np.maximum(
-        scipy.spatial.distance.squareform(scipy.spatial.distance.pdist(patterns, "sqeuclidean")) - mean, 0
-    )
-    limit = APART**2
+    (mean, deviation), limit = extra, APART**2
+    squares = np.maximum(scipy.spatial.distance.pdist(patterns, "sqeuclidean") - mean, 0)  # of each two heads
     if previous is not None:
-        same = previous[:, None] == previous
+        same = np.equal(*previous[np.stack(np.triu_indices(len(patterns), 1))])
         squares = np.where(same, squares / HYSTERESIS**2, squares * HYSTERESIS**2)
         squares = np.maximum(squares - np.where(same, DEVIATIONS * deviation, -DEVIATIONS * deviation), 0)
-        np.fill_diagonal(squares, 0)
     else:
         limit += DEVIATIONS * deviation
-    tree = scipy.cluster.hierarchy.linkage(np.sqrt(squares[np.triu_indices(len(squares), 1)]), "average")
+    tree = scipy.cluster.hierarchy.linkage(np.sqrt(squares), "average")
     clusters: np.ndarray = pd.factorize(scipy.cluster.hierarchy.fcluster(tree, np.sqrt(limit), "distance"))[0]
     return clusters
 
@@ -212,11 +205,8 @@ def _assigned(
         for row, column in zip(*scipy.optimize.linear_sum_assignment(cost), strict=True):
             if not apart[row, column]:
                 chosen[left[row]] = candidates[column]
-    fresh = len(known)
-    for k in range(len(centres)):
-        if k not in chosen:
-            chosen[k], fresh = fresh, fresh + 1
-    return [chosen[k] for k in range(len(centres))]
+    fresh = itertools.count(len(known))
+    return [chosen[k] if k in chosen else next(fresh) for k in range(len(centres))]
 
 
 def _array(

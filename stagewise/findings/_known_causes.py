@@ -20,7 +20,6 @@ AHEAD = 1
 """Gaps between checkpoints before the one that a transition's first tenth lies in, in which its cause may lie; and
 twice as many after it: an abrupt onset with a tail has its t10 too early."""
 
-
 NEAR = 0.02
 """Part of a step by which a logged change lies apart from what curves look like at most, if both are one."""
 
@@ -46,16 +45,12 @@ def causes_in(table: pd.DataFrame, given: Causes | None = None) -> Causes:
             causes += of_setting(str(name), pairs).items()
     of_runs = json.loads(table.attrs.get(CHANGES, "{}"))
     for name, at in (change for run in table["run"].unique() for change in of_runs.get(run, {}).items()):
-        causes += [] if any(_is_near(at, step) for _, step in causes) else [(name, at)]
+        near = (isinstance(step, int) and abs(at - step) <= NEAR * step for _, step in causes)
+        causes += [] if any(near) else [(name, at)]
     named: dict[str, Cause] = {}
     for name, step in dict.fromkeys(causes):
         named[numbered(name.partition(" (")[0], named)] = step
     return named
-
-
-def _is_near(one: int, step: Cause) -> bool:
-    """Whether a change that curves look like may be another one that is logged."""
-    return isinstance(step, int) and abs(one - step) <= NEAR * step
 
 
 def coincidence(one: Transition, causes: Causes, steps: np.ndarray) -> str:

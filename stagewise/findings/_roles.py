@@ -9,7 +9,7 @@ import pandas as pd
 import scipy
 
 from stagewise.event import DIFFUSE
-from stagewise.findings._frames import Rows, by_role, typed
+from stagewise.findings._frames import Columns, Rows, by_role, typed
 from stagewise.findings.scores import axes_of
 from stagewise.statistics import DEFAULT, StageCriteria, median_noise, noise, running_median
 from stagewise.table import Head, Role, heads_in
@@ -20,8 +20,7 @@ POINTS = 12
 ROUNDS = 3
 """Assignments to the mean of all runs after the first one to the most central run."""
 
-ROLES = {"run": "str", "layer": "int64", "head": "int64", "role": "int64", "distance": "float64"}
-"""Columns of the frame of roles, with their types."""
+ROLES: Columns = {"run": "str", "layer": "int64", "head": "int64", "role": "int64", "distance": "float64"}
 
 Line = tuple[np.ndarray, np.ndarray]
 """A curve: log(1 + step), values."""
@@ -33,14 +32,15 @@ their goals, false ones and found ones."""
 UNDECIDED = "cannot be told"
 """The label of a head between two names, or between a name and none."""
 
-LABELS = {"step": "int64", "layer": "int64", "head": "int64", "label": "str", "share": "float64", "lead": "float64"}
-"""Columns of the frame of labels, with their types."""
+LABELS: Columns = {
+    **{"step": "int64", "layer": "int64", "head": "int64", "label": "str"},
+    **{"share": "float64", "lead": "float64"},
+}
 
-EVENTS = {
+EVENTS: Columns = {
     **{"layer": "int64", "head": "int64", "before": "str", "after": "str"},
     **{"last_step_before": "int64", "first_step_after": "int64"},
 }
-"""Columns of the frame of events, with their types."""
 
 
 def head_roles(table: pd.DataFrame) -> pd.DataFrame:
@@ -268,11 +268,8 @@ def head_labels(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> pd.Da
         values = _of_role(values, attends.get((layer, head)))
         known = values.dropna().to_numpy(float)
         margin = APART * noise(known.T) if len(known) >= criteria.fewest else np.zeros(values.shape[1])
-        frames.append(
-            _told(values, np.maximum(half.fillna(0.0).to_numpy(float), margin), criteria).assign(
-                layer=int(str(layer)), head=int(str(head))
-            )
-        )
+        told = _told(values, np.maximum(half.fillna(0.0).to_numpy(float), margin), criteria)
+        frames.append(told.assign(layer=int(str(layer)), head=int(str(head))))
     return pd.concat(frames, ignore_index=True)[list(LABELS)].astype(LABELS)
 
 

@@ -71,11 +71,9 @@ def transitions_of(
     transition, and is none; shares of heads' attention that change by less than `growth` are none without a larger
     change. Where another reference becomes the closest one is a transition, too, or joins the one under way.
     """
-    rest = onsets[onsets["onset"]] if len(onsets) else onsets
-    if rest.empty:
+    if onsets.empty or not onsets["onset"].any():
         return [*boundaries, *map(_lone, taken_over)]
-    found, windows = [], _with_windows(rest, steps)
-    rest = windows
+    found, rest = [], (windows := _with_windows(onsets[onsets["onset"]], steps))
     for one in boundaries:
         until = max(one.hi, one.times["t90"] if np.isfinite(one.times["t90"]) else one.hi)
         during = rest["opens"].le(np.log1p(until)) & rest["closes"].ge(np.log1p(one.lo)) & rest["t50"].ge(one.lo)
@@ -211,15 +209,12 @@ def _from_onsets(onsets: pd.DataFrame, group: pd.DataFrame, last: int) -> RunTra
     if len(whole := ends[sharp["head"].isna()]):
         lo, hi = min(lo, float(whole["t50_lo"].median())), max(hi, float(whole["t50_hi"].median()))
     times = {name: round(float(sharp[name].median()), 1) for name in TIMES}
+    early, half = (np.log1p(sharp[name].to_numpy(float)) for name in ("t10", "t50"))
+    begins = float(np.expm1((2 * early - half).clip(min=0).min()))
     return RunTransition(
         step=round(sharp["t50"].median()), lo=math.floor(round(lo, 6)), hi=math.ceil(round(hi, 6)),
-        onsets=tuple(group.index), begins=_begins(sharp), times=times, spread=spread,
+        onsets=tuple(group.index), begins=begins, times=times, spread=spread,
     )  # fmt: skip
-
-
-def _begins(onsets: pd.DataFrame) -> float:
-    early, half = (np.log1p(onsets[name].to_numpy(float)) for name in ("t10", "t50"))
-    return float(np.expm1((2 * early - half).clip(min=0).min()))
 
 
 def _distinct(lo: np.ndarray, hi: np.ndarray) -> int:

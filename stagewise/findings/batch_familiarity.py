@@ -57,11 +57,6 @@ class BatchFamiliarity(InWords):
         return self.verdict is Familiarity.UNKNOWN
 
     @property
-    def rises(self) -> bool:
-        """Whether the loss rises over training."""
-        return self.verdict is Familiarity.RISES
-
-    @property
     def plain(self) -> dict[str, Any]:
         """The same for JSON, with `foreign`."""
         fields = {name: None if value != value else value for name, value in dataclasses.asdict(self).items()}
@@ -119,8 +114,6 @@ def familiarity_of_run(record: Mapping[str, Any], table: pd.DataFrame) -> BatchF
     if "series" not in record or not isinstance(d_vocab, int) or d_vocab < 2:
         return None
     if not with_role(table, Role.LOSS, Role.SQUARED_ERROR):
-        nothing = float("nan")
-        return BatchFamiliarity(
-            Familiarity.UNKNOWN, nothing, nothing, math.log(d_vocab), int(table["step"].max()) if len(table) else 0
-        )
+        nothing, last = float("nan"), int(table["step"].max()) if len(table) else 0
+        return BatchFamiliarity(Familiarity.UNKNOWN, nothing, nothing, math.log(d_vocab), last)
     return familiarity_of(table, d_vocab)

@@ -48,14 +48,11 @@ def taken_over(rows: pd.DataFrame, first: int) -> list[Crossing]:
 
 
 def _in_turn(curves: Mapping[str, pd.DataFrame]) -> list[Crossing]:
+    draws = {
+        name: rows["value"].to_numpy(float)[None] if (each := resamples_of(rows)) is None else each
+        for name, rows in curves.items()
+    }
     return [
-        Crossing(
-            one, later, *overtaking(curves[one]["step"].to_numpy(float), *(_draws(curves[n]) for n in (one, later)))
-        )
+        Crossing(one, later, *overtaking(curves[one]["step"].to_numpy(float), draws[one], draws[later]))
         for one, later in itertools.pairwise(curves)
     ]
-
-
-def _draws(rows: pd.DataFrame) -> np.ndarray:
-    draws = resamples_of(rows)
-    return rows["value"].to_numpy(float)[None] if draws is None else draws

@@ -9,18 +9,17 @@ import pandas as pd
 import scipy
 
 from stagewise.event import Event
-from stagewise.findings._frames import InWords, typed
+from stagewise.findings._frames import Columns, InWords, typed
 from stagewise.findings.replicates import replicates_of
 from stagewise.findings.stages import Stages
 from stagewise.statistics import LEVEL
 from stagewise.table import Quantities
 
-EVENTS = {
+EVENTS: Columns = {
     **{"event": "int64", "kind": "str"},
     **dict.fromkeys(("step", "lo", "hi", "other", "other_lo", "other_hi"), "float64"),
     **dict.fromkeys(("later", "later_lo", "later_hi"), "float64"),
 }
-"""Columns of the frame of events of two runs, with their types."""
 
 Finding = dict[Any, Any]
 
@@ -78,10 +77,8 @@ def compare_stages(first: Stages, second: Stages, roles: pd.DataFrame) -> Compar
     events = typed((_event_of(pair) for _, rows in groups for pair in _pairs(rows, first.run)), EVENTS)
     order = events["step"].fillna(events["other"]).argsort(kind="stable")
     unknown = {one.run: one.unknown for one in (first, second) if one.unknown}
-    ordered = events.iloc[order].reset_index(drop=True)
-    return Comparison(
-        (first.run, second.run), ordered, roles, unknown, aligned.catalogue, aligned.quantities, first.axis
-    )
+    runs, ordered = (first.run, second.run), events.iloc[order].reset_index(drop=True)
+    return Comparison(runs, ordered, roles, unknown, aligned.catalogue, aligned.quantities, first.axis)
 
 
 def _pairs(rows: pd.DataFrame, first: str) -> Iterator[tuple[Finding | None, Finding | None]]:
@@ -105,11 +102,7 @@ def _event_of(pair: tuple[Finding | None, Finding | None]) -> dict[str, Any]:
         record |= {name: first[name] for name in ("step", "lo", "hi")}
     if second is not None:
         record |= {"other": second["step"], "other_lo": second["lo"], "other_hi": second["hi"]}
-    return {**record, **dict(_later(record))}
-
-
-def _later(record: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
-    if {"step", "other"} <= record.keys():
-        yield "later", record["other"] - record["step"]
-        yield "later_lo", record["other_lo"] - record["hi"]
-        yield "later_hi", record["other_hi"] - record["lo"]
+    if first is not None and second is not None:
+        record |= {"later": second["step"] - first["step"]}
+        record |= {"later_lo": second["lo"] - first["hi"], "later_hi": second["hi"] - first["lo"]}
+    return record

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
-from stagewise.findings._frames import InWords, digest, from_plain, names_of, plain, typed
+from stagewise.findings._frames import Columns, InWords, digest, from_plain, names_of, plain, typed
 from stagewise.findings._kinds import OUTPUTS, PATTERNS, Readings, kinds_of, near, readings_of
 from stagewise.statistics import DEFAULT, StageCriteria
 from stagewise.table import head_label, rows_named
@@ -24,17 +24,14 @@ PASSING = 5
 IsStart = Callable[[int, int], bool]
 """Whether at a checkpoint a kind still has the pattern that all heads started with."""
 
-MEMBERS = {"step": "int64", "layer": "int64", "head": "int64", "kind": "int64"}
-"""Columns of the frame of heads and their kinds, with their types."""
+MEMBERS: Columns = {"step": "int64", "layer": "int64", "head": "int64", "kind": "int64"}
 
-EVENTS = {
+EVENTS: Columns = {
     **{"event": "str", "before": "str", "after": "str", "heads": "str"},
     **{"last_step_before": "int64", "first_step_after": "int64"},
 }
-"""Columns of the frame of events, with their types."""
 
-NAMES = {"kind": "int64", "name": "str", "first_step": "int64", "last_step": "int64", "heads": "int64"}
-"""Columns of the frame of kinds, with their types."""
+NAMES: Columns = {"kind": "int64", "name": "str", "first_step": "int64", "last_step": "int64", "heads": "int64"}
 
 NO_PATTERNS = (
     "the table has no patterns of heads: measure the attention of heads by feature, by offset or to relations, which "
@@ -114,11 +111,9 @@ def _swaps(labels: np.ndarray) -> list[_Swap]:
     """Return exchanges between kinds within WITHIN checkpoints, the shortest first."""
     changed = labels[1:] != labels[:-1]
     times = (np.flatnonzero(changed.any(1)) + 1).tolist()
-    windows = sorted(
-        ((t0, t1) for t0 in times for t1 in times if 0 <= t1 - t0 <= WITHIN), key=lambda window: window[1] - window[0]
-    )
+    windows = [(t0, t1) for t0 in times for t1 in times if 0 <= t1 - t0 <= WITHIN]
     free, swaps = changed.copy(), []
-    for t0, t1 in windows:
+    for t0, t1 in sorted(windows, key=lambda window: window[1] - window[0]):
         part = changed[t0 - 1 : t1]
         heads = np.flatnonzero(part.any(0) & (free[t0 - 1 : t1] == part).all(0) & (labels[t0 - 1] != labels[t1]))
         heads = _exchanged(labels[t0 - 1], labels[t1], heads)

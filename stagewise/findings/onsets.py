@@ -181,7 +181,8 @@ def _records(curve: Curve, decided: Sequence[_Decided], told: Collection[str], c
         for each in decided
     ]
     transitions = [each for each in decided if each.one is not None]
-    onsets = [each for each in transitions if each.against is None] or sorted(transitions, key=_size)[:1]
+    largest = sorted(transitions, key=lambda each: -abs(each.one.size if each.one else 0.0))[:1]
+    onsets = [each for each in transitions if each.against is None] or largest
     if onsets:
         return [_record(curve, number, each) for number, each in enumerate(onsets, start=1)]
     return [_still(curve, decided[0].p, decided[0].adjusted)]
@@ -201,10 +202,6 @@ def _sharper(each: _Decided, causes: Causes) -> bool:
     return bool(end - start <= SHARPER * (during[1] - during[0]))
 
 
-def _size(each: _Decided) -> float:
-    return 0.0 if each.one is None else -abs(each.one.size)
-
-
 def _goes_on(one: Transition, before: Transition, steps: np.ndarray) -> bool:
     """Whether a transition continues the one before it: in its direction, by the first checkpoint after its end."""
     u = np.log1p(steps)
@@ -222,9 +219,8 @@ def _record(curve: Curve, number: int, decided: _Decided) -> dict[str, Any]:
         "transient": against is None and bool(lost),
         **{"before": within(one.before), "after": within(one.after), "last": float(curve.raw[-1])},
         **{"bayes": one.bayes, "p_value": p, "p_adjusted": adjusted, "noise": one.noise},
-        **{"within_gap": one.within_gap, "transition": number, "cause": cause},
+        **{"within_gap": one.within_gap, "transition": number, "cause": cause, "smallest": criteria.smallest},
     }
-    record["smallest"] = criteria.smallest
     if against is not None:
         return record
     for name, (time, lo, hi) in zip(TIMES, one.times, strict=True):

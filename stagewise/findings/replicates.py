@@ -11,28 +11,25 @@ import pandas as pd
 import scipy
 
 from stagewise.event import Event, EventKind, labels_of
-from stagewise.findings._frames import InWords, from_plain, plain, typed
+from stagewise.findings._frames import Columns, InWords, from_plain, plain, typed
 from stagewise.findings._roles import ROLES, head_roles, with_roles
 from stagewise.findings.stages import Stages, find_stages
 from stagewise.statistics import DEFAULT, FEWEST_SEEDS, LEVEL, QUANTILE, StageCriteria, pooled
 from stagewise.table import Quantities, plain_quantities, quantities_from
 
-FINDINGS = {"run": "str", "event": "int64", "kind": "str", **dict.fromkeys(("step", "lo", "hi"), "float64")}
-"""Columns of the frame of each run's findings, with their types."""
+FINDINGS: Columns = {"run": "str", "event": "int64", "kind": "str", **dict.fromkeys(("step", "lo", "hi"), "float64")}
 
-EVENTS = {
+EVENTS: Columns = {
     **{"event": "int64", "kind": "str", "seeds": "int64", "recurs": "bool"},
     **dict.fromkeys(("share", "share_lo", "share_hi"), "float64"),
     **dict.fromkeys(("step", "lo", "hi", "new_lo", "new_hi", "between", "least", "most"), "float64"),
     "told": "bool",
 }
-"""Columns of the frame of events over seeds, with their types."""
 
-ORDER = {
+ORDER: Columns = {
     **{"before": "int64", "after": "int64", "seeds": "int64"},
     **dict.fromkeys(("share", "share_lo", "share_hi", "ratio", "lo", "hi", "p_value"), "float64"),
 }
-"""Columns of the frame of the order of events, with their types."""
 
 RECURS = 0.5
 """Share of the seeds from which an event is one of the recipe, not of one seed or of its noise."""
@@ -150,19 +147,12 @@ def _changes(found: Stages, roles: pd.DataFrame) -> list[tuple[Event, Times]]:
     if found.onsets.empty:
         return []
     onsets = with_roles(found.onsets[found.onsets["onset"]], roles).sort_values("t50", kind="stable")
-    return [
-        (
-            Event(
-                EventKind.ONSET,
-                row["probe"],
-                row["quantity"],
-                tuple(labels_of(row).items()),
-                up=bool(row["after"] >= row["before"]),
-            ),
-            {"step": row["t50"], "lo": row["t50_lo"], "hi": row["t50_hi"]},
-        )
-        for row in onsets.to_dict("records")
-    ]
+    changes = []
+    for row in onsets.to_dict("records"):
+        labels, up = tuple(labels_of(row).items()), bool(row["after"] >= row["before"])
+        event = Event(EventKind.ONSET, row["probe"], row["quantity"], labels, up)
+        changes.append((event, {"step": row["t50"], "lo": row["t50_lo"], "hi": row["t50_hi"]}))
+    return changes
 
 
 def _of_run(

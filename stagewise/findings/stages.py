@@ -3,14 +3,14 @@
 import concurrent.futures
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from stagewise.event import Causes, Context
 from stagewise.findings._episodes import POWER, beside, episodes_of, levels_of, power_of, without_spikes
-from stagewise.findings._frames import TIMES, InWords, Rows, by_reference, by_role, digest, from_plain, plain, typed
+from stagewise.findings._frames import TIMES, Columns, InWords, by_reference, by_role, digest, from_plain, plain, typed
 from stagewise.findings._from_references import (
     POINTS,
     boundaries_of,
@@ -29,13 +29,12 @@ from stagewise.statistics import DEFAULT, OnsetVerdict, StageCriteria
 from stagewise.table import Quantities, Role, check_table, plain_quantities, quantities_from
 from stagewise.token_axis import TokenAxis, in_counts
 
-ROWS = {
+ROWS: Columns = {
     **dict.fromkeys(("stage", "start", "start_lo", "start_hi", "end", "end_lo", "end_hi"), "int64"),
     **dict.fromkeys(("begins", *TIMES), "float64"),
     **{"left": "str", "closest": "str", "reference": "str", "spread": "bool"},
     **dict.fromkeys(("kl_first", "kl_end", "kl_lowest"), "float64"),
 }
-"""Columns of the stage table, with their types."""
 
 TIMED = {
     "table": ("begins", *(f"{name}{end}" for name in ("start", "end", *TIMES) for end in ("", "_lo", "_hi"))),
@@ -155,18 +154,6 @@ class Stages(InWords):
         )  # fmt: skip
 
 
-class _Evidence(NamedTuple):
-    """The parts of a run's table that stages are found in, split off once."""
-
-    run: str
-    digest: str
-    steps: np.ndarray
-    curves: Sequence[Curve]
-    rows: Rows
-    quantities: Quantities
-    causes: Causes
-
-
 def find_stages(
     table: pd.DataFrame,
     references: Sequence[str] | None = None,
@@ -209,35 +196,26 @@ def find_stages(
     if (runs := table["run"].nunique()) != 1:
         raise ValueError(f"find_stages takes one run at a time, the table has {runs}: find_replicates takes several")
     rows = rows_of_evidence(table)
-    evidence = _Evidence(
-        run=str(table["run"].iloc[0]),
-        digest=digest(rows),
-        steps=np.sort(rows["step"].unique()),
-        curves=followed(rows, criteria),
-        rows=by_role(rows),
-        quantities=quantities_of(rows),
-        causes=causes_in(table, causes),
-    )
-    nested = tuple(references or ()) or nested_references(evidence.rows[Role.KL])
-    if not nested and not evidence.curves:
+    curves, nested = followed(rows, criteria), tuple(references or ()) or nested_references(by_role(rows)[Role.KL])
+    if not nested and not curves:
         raise ValueError(NOTHING.format(probes=", ".join(table["probe"].unique())))
-    return _stages(evidence, nested, criteria, executor)
+    return _stages(rows, curves, nested, criteria, causes_in(table, causes), executor)
 
 
 def _stages(
-    evidence: _Evidence, nested: tuple[str, ...], criteria: StageCriteria, executor: concurrent.futures.Executor | None
-) -> Stages:
+    evidence: pd.DataFrame, curves: Sequence[Curve], nested: tuple[str, ...], criteria: StageCriteria,
+    causes: Causes, executor: concurrent.futures.Executor | None,
+) -> Stages:  # fmt: skip
     """Search the evidence for everything that happens in it, and order that into stages."""
-    steps, causes, whole = evidence.steps, evidence.causes, of_whole_model(evidence.curves)
-    first, last = int(steps[0]), int(steps[-1])
+    steps, of_roles, quantities = np.sort(evidence["step"].unique()), by_role(evidence), quantities_of(evidence)
+    first, last, whole = int(steps[0]), int(steps[-1]), of_whole_model(curves)
     episodes = episodes_of(whole)
-    onsets = without_spikes(onsets_of(evidence.curves, criteria, causes, executor), episodes)
-    kl = by_reference(evidence.rows[Role.KL])
-    restricted = evidence.rows[Role.RESTRICTED_KL]
+    onsets = without_spikes(onsets_of(curves, criteria, causes, executor), episodes)
+    kl, restricted = by_reference(of_roles[Role.KL]), of_roles[Role.RESTRICTED_KL]
     points = turning_points(kl, restricted, nested, criteria, causes) if nested else typed([], POINTS)
     boundaries = boundaries_of(kl[nested[-1]], points, last) if nested else []
-    closest = [] if nested else taken_over(evidence.rows[Role.KL], first)
-    transitions = transitions_of(onsets, boundaries, steps, evidence.quantities, criteria, closest)
+    closest = [] if nested else taken_over(of_roles[Role.KL], first)
+    transitions = transitions_of(onsets, boundaries, steps, quantities, criteria, closest)
     times = NEVER
     if nested and (not transitions or transitions[0].left):
         times = times_of_fall(kl[nested[-1]], first, transitions[0].step if transitions else last)
@@ -247,19 +225,19 @@ def _stages(
     rows = levels_of_kl(kl, nested[-1], points, rows) if nested else rows
     onsets = with_stages(onsets, transitions)
     return Stages(
-        run=evidence.run,
+        run=str(evidence["run"].iloc[0]),
         table=typed(rows, ROWS),
         turning_points=points,
-        events=head_events(evidence.rows, criteria),
+        events=head_events(of_roles, criteria),
         onsets=onsets,
         levels=levels_of(whole, [row["begins"] for row in rows], last, episodes),
         episodes=beside(episodes, onsets),
-        power=typed([], POWER) if transitions else power_of(evidence.curves),
+        power=typed([], POWER) if transitions else power_of(curves),
         references=nested,
         criteria=criteria,
-        digest=evidence.digest,
+        digest=digest(evidence),
         causes=causes,
-        quantities={probe: of for probe, of in evidence.quantities.items() if probe in set(onsets["probe"])},
+        quantities={probe: of for probe, of in quantities.items() if probe in set(onsets["probe"])},
     )
 
 

@@ -7,13 +7,13 @@ from typing import Any, TypeVar
 import matplotlib
 import numpy as np
 import pandas as pd
+import scipy
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 
 from stagewise.findings import Stages
-from stagewise.statistics import monotone
 from stagewise.table import Head, heads_in
 from stagewise.token_axis import Time
 from stagewise.words import COUNTED, axis_in_force, headed, written
@@ -110,11 +110,6 @@ def step_axis_label(*, linear: bool = True) -> str:
     return headed("step (log scale; linear near 0)" if linear else "step (log scale)")
 
 
-def _linear_until(last: int) -> int:
-    """Return the step up to which the axis is linear: the power of ten below the root of the last."""
-    return int(10 ** math.floor(math.log10(max(last, 1)) / 2))
-
-
 def _step_ticks(start: int, last: int) -> list[int | float]:
     """Return 0, then 1 and 3 times the powers of ten, of steps or of tokens, and the last step."""
     axis = axis_in_force()
@@ -135,7 +130,8 @@ def step_label(step: Time) -> str:
 def set_step_axis(ax: Axes, steps: Sequence[int] | pd.Series | np.ndarray) -> None:
     """Make the x axis one of optimiser steps, or of tokens: logarithmic, from the first of several to the last."""
     first, last = int(np.min(steps)), max(int(np.max(steps)), 1)
-    first, linear = first if first < last else 0, _linear_until(last)
+    # It is linear up to the power of ten below the root of the last step.
+    first, linear = first if first < last else 0, int(10 ** math.floor(math.log10(last) / 2))
     if axis_in_force() is COUNTED:  # of tokens there are none between 0 and those of the first checkpoint
         linear = max(linear, min((int(step) for step in steps if step > 0), default=1))
     ax.set_xscale("symlog", linthresh=linear, linscale=_LINEAR_PART)
@@ -235,7 +231,7 @@ def spread(places: Sequence[float], gap: float) -> list[float]:
     order = np.argsort(places, kind="stable")
     steps = min(gap, 1 / max(len(places) - 1, 1)) * np.arange(len(places))
     top = max(1 - steps[-1], 0)
-    moved = monotone(np.asarray(places, dtype=float)[order] - steps).clip(0, top) + steps
+    moved = scipy.optimize.isotonic_regression(np.asarray(places, dtype=float)[order] - steps).x.clip(0, top) + steps
     positions = np.empty(len(places))
     positions[order] = moved
     return [float(position) for position in positions]

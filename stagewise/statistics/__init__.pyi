@@ -3,14 +3,15 @@ from ._constants import LEVEL as LEVEL
 from ._constants import PARTS as PARTS
 from ._constants import QUANTILE as QUANTILE
 from ._criteria import DEFAULT as DEFAULT
+from ._criteria import OnsetVerdict as OnsetVerdict
 from ._criteria import StageCriteria as StageCriteria
+from ._criteria import TurnVerdict as TurnVerdict
 from ._crossings import Direction as Direction
 from ._crossings import Interval as Interval
 from ._crossings import crossing as crossing
 from ._crossings import crossing_step as crossing_step
 from ._crossings import overtaking as overtaking
 from ._differences import median_noise as median_noise
-from ._differences import monotone as monotone
 from ._differences import moved as moved
 from ._differences import noise as noise
 from ._differences import running_median as running_median
@@ -27,5 +28,3 @@ from ._turning_points import Turn as Turn
 from ._turning_points import from_first_peak as from_first_peak
 from ._turning_points import slowdown as slowdown
 from ._turning_points import turning_point as turning_point
-from ._verdicts import OnsetVerdict as OnsetVerdict
-from ._verdicts import TurnVerdict as TurnVerdict

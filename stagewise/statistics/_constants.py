@@ -23,10 +23,8 @@ PARTS = (0.1, 0.5, 0.9)
 # Periods of change.
 
 WIDE = 2.0
-"""Median widths above which an interval joins no two times."""
-
-FAR_WIDER = 4.0
-"""Ratio of the widths of two windows from which on the wider one makes no two sharper ones one."""
+"""Median widths above which an interval joins no two times; a window that is wider than another by the square of this
+makes no two sharper ones one."""
 
 # Means over seeds.
 

@@ -1,24 +1,15 @@
-"""Every threshold by which stages, onsets and changes of heads are decided, each with its source or calibration."""
+"""Every threshold by which stages, onsets and heads are decided, each with its source or calibration; the decisions."""
 
 import dataclasses
-from collections.abc import Callable
-from typing import Annotated, NamedTuple, get_type_hints
+from enum import StrEnum
+from typing import Annotated, get_type_hints
 
-Number = int | float
-
-
-class _Limit(NamedTuple):
-    """The values that a threshold takes, and what they are called."""
-
-    words: str
-    allows: Callable[[Number], bool]
-
-
-_Share = Annotated[Number, _Limit("between 0 and 1", lambda value: 0 <= value <= 1)]
-_Probability = Annotated[Number, _Limit("between 0 and 1, neither included", lambda value: 0 < value < 1)]
-_Ratio = Annotated[Number, _Limit("a ratio of steps above 1", lambda value: 1 < value < float("inf"))]
-_Size = Annotated[Number, _Limit("a finite number, 0 or more", lambda value: 0 <= value < float("inf"))]
-_Count = Annotated[int, _Limit("a whole number of at least 1", lambda value: isinstance(value, int) and value >= 1)]
+# Each with what the values are called that a threshold takes, and which these are.
+_Share = Annotated[int | float, "between 0 and 1", lambda value: 0 <= value <= 1]
+_Probability = Annotated[int | float, "between 0 and 1, neither included", lambda value: 0 < value < 1]
+_Ratio = Annotated[int | float, "a ratio of steps above 1", lambda value: 1 < value < float("inf")]
+_Size = Annotated[int | float, "a finite number, 0 or more", lambda value: 0 <= value < float("inf")]
+_Count = Annotated[int, "a whole number of at least 1", lambda value: isinstance(value, int) and value >= 1]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -127,12 +118,91 @@ class StageCriteria:
 
     def __post_init__(self) -> None:
         for name, hint in get_type_hints(type(self), include_extras=True).items():
-            (limit,) = hint.__metadata__
-            if not limit.allows(value := getattr(self, name)):
-                raise ValueError(f"{name} must be {limit.words}, got {value!r}")
+            words, allows = hint.__metadata__
+            if not allows(value := getattr(self, name)):
+                raise ValueError(f"{name} must be {words}, got {value!r}")
         if self.leave > self.enter:
             raise ValueError(f"a head leaves at a share no larger than it enters at, got {self.leave}, {self.enter}")
 
 
 DEFAULT = StageCriteria()
 """The criteria for stages and onsets where no others are given."""
+
+
+class TurnVerdict(StrEnum):
+    """Whether the turning point of a KL curve ends a stage, and why, or why not.
+
+    The numbers of each decision are in the other columns of its row; `words.turning_point` makes a sentence of both.
+    """
+
+    PLATEAU = "plateau"
+    """Ends a stage: learning slowed down there."""
+
+    CLOSE = "close"
+    """Ends a stage: the model came close to this reference, without a pause."""
+
+    COMPLETE = "complete"
+    """Is the complete reference, which ends no stage."""
+
+    PASSED = "passed"
+    """Has a turning point, but the model neither came close nor paused."""
+
+    OUT_OF_ORDER = "out of order"
+    """Has its minimum, within the errors of both, no later than the reference before it."""
+
+    NOT_FINITE = "not finite"
+    """Cannot be judged: it, or the complete reference, has a value that is missing or infinite."""
+
+    NOT_APPROACHED = "not approached"
+    """Falls by too small a part of its start."""
+
+    NO_RISE = "no rise"
+    """Rises by too small a part of its fall."""
+
+    NOISE = "noise"
+    """Rises by no more than noise on a curve that only falls could cause."""
+
+    OVERFITS = "overfits"
+    """Turns up when the complete reference does, too: the model leaves them all."""
+
+    CORROBORATES = "corroborates"
+    """Another curve, which has its minimum near a boundary."""
+
+    ELSEWHERE = "elsewhere"
+    """Another curve, which has its minimum away from every boundary."""
+
+    @property
+    def ends_stage(self) -> bool:
+        """Whether the turning point is a boundary of stages."""
+        return self in (TurnVerdict.PLATEAU, TurnVerdict.CLOSE)
+
+
+class OnsetVerdict(StrEnum):
+    """Whether a curve has an onset, or why it has none; its numbers are in the other columns of its row."""
+
+    ONSET = "onset"
+    """It has one."""
+
+    NOT_FINITE = "not finite"
+    """A value is missing or infinite."""
+
+    FEW_CHECKPOINTS = "few checkpoints"
+    """Too few to distinguish an onset from noise."""
+
+    SMALL = "small"
+    """The largest change is too small to count."""
+
+    EARLY = "early"
+    """It falls from the first checkpoint to the second, as every loss does."""
+
+    SPIKE = "spike"
+    """It is undone soon after, as where it is seen at three checkpoints or fewer."""
+
+    COMMON = "common"
+    """The curve moves as fast before or after."""
+
+    STEADY = "steady"
+    """Something gradual with noise explains it as well, over all curves that were followed."""
+
+    COINCIDES = "coincides"
+    """It moves when something was done to the run, as the learning rate changed, and no head changes much."""

@@ -25,12 +25,6 @@ def running_median(
     return np.asarray(scipy.ndimage.median_filter(curves, size=tuple(sizes), mode=mode))
 
 
-def monotone(values: np.ndarray, *, increasing: bool = True) -> np.ndarray:
-    """Return the closest curve that never falls, or never rises: isotonic regression."""
-    fit: np.ndarray = scipy.optimize.isotonic_regression(values, increasing=increasing).x
-    return fit
-
-
 def median_noise(curves: np.ndarray) -> np.ndarray:
     """Return each curve's standard deviation that white noise leaves in its running median over three checkpoints."""
     return np.asarray(np.sqrt(c.LEFT_BY_MEDIANS) * noise(curves))
@@ -46,10 +40,9 @@ class Move(NamedTuple):
 
 def moved(values: np.ndarray) -> Move:
     """Return the largest change of a curve between checkpoints in their order, of running medians over three."""
-    smooth, part = running_median(values), float(noise(values))
+    smooth = running_median(values)
     rises, falls = smooth - np.minimum.accumulate(smooth), np.maximum.accumulate(smooth) - smooth
-    if rises.max() >= falls.max():
-        end = int(rises.argmax())
-        return Move(float(smooth[: end + 1].min()), float(smooth[end]), part)
-    end = int(falls.argmax())
-    return Move(float(smooth[: end + 1].max()), float(smooth[end]), part)
+    up = rises.max() >= falls.max()
+    end = int((rises if up else falls).argmax())
+    before = smooth[: end + 1].min() if up else smooth[: end + 1].max()
+    return Move(float(before), float(smooth[end]), float(noise(values)))

@@ -45,14 +45,12 @@ def under_way_together(
     if not len(groups):
         return []
     width, known = hi - lo, (error <= c.WIDE * np.median(error)) | (part < 0)
-    pairs = _half_shared(lo[:, None], hi[:, None], lo, hi)
-    pairs &= (known[:, None] & known) | (part[:, None] == part)
-    pairs &= np.maximum(width[:, None], width) <= c.FAR_WIDER * np.minimum(width[:, None], width)
+    pairs = _half_shared(lo[:, None], hi[:, None], lo, hi) & ((known[:, None] & known) | (part[:, None] == part))
+    pairs &= np.maximum(width[:, None], width) <= c.WIDE**2 * np.minimum(width[:, None], width)
     linked = np.array([[pairs[np.ix_(a, b)].any() for b in groups] for a in groups])
     number, part = scipy.sparse.csgraph.connected_components(linked, directed=False)
-    joined = [
-        [i for group, of in zip(groups, part, strict=True) if of == each for i in group] for each in range(number)
-    ]
+    places = (np.flatnonzero(part == each).tolist() for each in range(number))
+    joined = [[i for place in of for i in groups[place]] for of in places]
     together: list[list[int]] = []
     for members in sorted(joined, key=lambda each: float(np.median(width[each]))):
         telling = [i for i in members if known[i]] or members
@@ -102,11 +100,6 @@ def _shortest(
 
     best: list[tuple[float, Sequence[tuple[int, int]]]] = [(0.0, ())]
     for stop in range(1, len(places) + 1):
-        best.append(
-            min(
-                (best[start][0] + length(start, stop), (*best[start][1], (start, stop)))
-                for start in range(stop)
-                if stop - start == 1 or stop - start >= fewest
-            )
-        )
+        starts = (start for start in range(stop) if stop - start == 1 or stop - start >= fewest)
+        best.append(min((best[i][0] + length(i, stop), (*best[i][1], (i, stop))) for i in starts))
     return best[-1][1]

@@ -5,9 +5,8 @@ from typing import NamedTuple
 import numpy as np
 
 from stagewise.statistics import _constants as c
-from stagewise.statistics._criteria import DEFAULT, StageCriteria
+from stagewise.statistics._criteria import DEFAULT, StageCriteria, TurnVerdict
 from stagewise.statistics._effects._signals import Signals
-from stagewise.statistics._verdicts import TurnVerdict
 
 
 class Turn(NamedTuple):

@@ -1,5 +1,6 @@
 """Lineages: planted histories come back as their events, noise as none, and files as what was saved."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 from stagewise.checkpoints.run_folder import TABLE, write
 from stagewise.findings.lineage import FRAMES, Lineage, _moves_of, _without_passing, _without_short, find_lineage
-from stagewise.saved_findings import LINEAGE, _read_saved, load_lineage
+from stagewise.saved_findings import LINEAGE, load_lineage
 from stagewise.table import tidy
 from tests.fixtures.profiles import profile_rows
 
@@ -48,7 +49,7 @@ def test_a_folder_keeps_its_lineage_until_the_table_changes(tmp_path: Path) -> N
     write(tmp_path / TABLE, tidy([profile_rows(HISTORY)]).to_parquet)
     lineage = load_lineage(tmp_path)
     assert lineage is not None
-    saved = _read_saved(Lineage, tmp_path)
+    saved = Lineage.of(json.loads((tmp_path / LINEAGE).read_text(encoding="utf8")))
     for name in FRAMES:
         pd.testing.assert_frame_equal(getattr(saved, name), getattr(lineage, name))
     written = (tmp_path / LINEAGE).stat().st_mtime_ns

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evidence.calibration.cases import checkpoints, logistic
-from stagewise.papers.emergence_interval import _variance_near, emergence_interval, monotone_crossing
-from stagewise.statistics import monotone
+from stagewise.papers.emergence_interval import _rising, _variance_near, emergence_interval, monotone_crossing
 
 
 @pytest.mark.parametrize("kind", ["int64", "uint16", "float32"])
@@ -86,7 +85,7 @@ def variance_of(draws: np.ndarray) -> float:
 
 def test_white_noise_about_a_step_has_its_variance_or_somewhat_more_where_it_is_largest() -> None:
     values = np.repeat([0.0, 1.0], 200) + 0.1 * np.random.default_rng(0).standard_normal(400)
-    assert 0.01 <= _variance_near(values, monotone(values), 200) <= 0.02
+    assert 0.01 <= _variance_near(values, _rising(values), 200) <= 0.02
 
 
 def test_noise_that_lasts_counts_for_more() -> None:

@@ -5,10 +5,10 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.scale import SymmetricalLogTransform
 
 from stagewise import plot
 from stagewise.plot.axes import (
-    _linear_until,
     _step_ticks,
     cell_edges,
     evenly,
@@ -75,9 +75,17 @@ def test_a_figure_of_several_runs_is_refused_not_drawn_as_one(name: str) -> None
 
 
 def test_ticks_are_thirds_of_decades_and_short_behind_a_linear_part() -> None:
-    assert [_linear_until(last) for last in (900, 143_000)] == [10, 100]
     assert _step_ticks(10, 900) == [0, 10, 30, 100, 300, 900]
     assert [step_label(step) for step in (900, 30_000, 143_000)] == ["900", "30k", "143k"]
+
+
+@pytest.mark.parametrize(("last", "linear"), [(900, 10), (143_000, 100)])
+def test_the_axis_is_linear_to_the_power_of_ten_below_the_root_of_the_last_step(last: int, linear: int) -> None:
+    ax = new_axes(None)
+    set_step_axis(ax, [0, last])
+    scale = ax.xaxis.get_transform()
+    assert isinstance(scale, SymmetricalLogTransform)
+    assert scale.linthresh == linear
 
 
 def test_items_are_taken_at_equal_distances_with_both_ends() -> None:

@@ -1,10 +1,10 @@
-"""The noise of curves: found whatever bends they have; isotonic fits keep what they must; how far a curve moves."""
+"""The noise of curves: found whatever bends they have; how far a curve moves."""
 
 import numpy as np
 import pytest
 from scipy.ndimage import median_filter
 
-from stagewise.statistics._differences import median_noise, monotone, moved, noise
+from stagewise.statistics._differences import median_noise, moved, noise
 
 STEPS = np.arange(400)
 
@@ -19,16 +19,6 @@ def test_the_noise_is_found_whatever_the_curve_does(curve: np.ndarray, sigma: fl
 
 def test_fewer_than_three_checkpoints_show_no_noise() -> None:
     assert noise(np.array([1.0, 5.0])) == 0
-
-
-@pytest.mark.parametrize("increasing", [True, False])
-def test_a_monotone_fit_is_monotone_keeps_the_mean_and_is_a_projection(increasing: bool) -> None:
-    values = np.random.default_rng(1).standard_normal(50)
-    fit = monotone(values, increasing=increasing)
-    assert (np.diff(fit) * (1 if increasing else -1) >= 0).all()
-    assert fit.mean() == pytest.approx(values.mean())
-    assert monotone(fit, increasing=increasing) == pytest.approx(fit)
-    assert ((values - fit) * fit).sum() == pytest.approx(0, abs=1e-9)
 
 
 def test_median_noise_is_the_deviation_of_running_medians_of_white_noise() -> None:

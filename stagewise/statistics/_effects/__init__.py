@@ -73,10 +73,8 @@ def find_transitions(
         problem = _problem(of, values[part], None if given is None else given[part][0], known, settings)
         for c, (selection, draw) in enumerate(zip(selected(problem), draws[part], strict=True)):
             model = Told(problem, selection, c, span, None if draw is None else of.means(draw)).model()
-            told = tuple(
-                one._replace(times=of.whole(one.times)) if one.within_gap else one for one in model.transitions
-            )
-            models.append(model._replace(transitions=told, fitted=model.fitted[of.place]))
+            told = (one._replace(times=of.whole(one.times)) if one.within_gap else one for one in model.transitions)
+            models.append(model._replace(transitions=tuple(told), fitted=model.fitted[of.place]))
     return models
 
 

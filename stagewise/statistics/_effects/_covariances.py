@@ -153,9 +153,8 @@ def _noises_on(
     way = np.cumsum(_distances(t, relative, s.brief))
     faded = np.array([one.correlation for one in kinds])[:, None, None] ** np.abs(way[:, None] - way)
     if errors is None:
-        level = np.array([_level(one, len(t), s) for one in kinds]) * (
-            1.0 if relative is None else np.asarray(relative)
-        )
+        level = np.array([_level(one, len(t), s) for one in kinds])
+        level = level if relative is None else level * np.asarray(relative)
         return 1.0, faded * level[:, None] * level[..., None]
     variances = np.square(errors)
     further = variances.mean() * np.array([one.noise for one in kinds])

@@ -67,9 +67,8 @@ class Told(NamedTuple):
         noise = self.unit * float(np.sqrt(fits.noise[best] if scaled else np.mean(np.square(rest))))
         fitted = self.centre + self.unit * smooth
         weight = softmax(fits.evidence)
-        transitions = [
-            self._transition(weight, e, float(bayes), fitted, noise) for e, bayes in enumerate(self.selection.bayes)
-        ]
+        each = enumerate(self.selection.bayes.tolist())
+        transitions = [self._transition(weight, e, bayes, fitted, noise) for e, bayes in each]
         transitions.sort(key=lambda each: float(each.times[1, 0]))
         transitions = told_apart(transitions, self.u, fitted, self.problem.settings)
         transitions = [one._replace(prominence=prominence(one, self.u, fitted)) for one in self._lasting(transitions)]
@@ -108,9 +107,8 @@ class Told(NamedTuple):
         else:
             place = int(np.searchsorted(self.u, times[1, 0], side="right"))
             times = self._widened(times, e)
-            times[:, 1:] += (
-                self.problem.settings.margin * np.diff(self.u)[min(place, len(self.u) - 1) - 1] * np.array([-1, 1])
-            )
+            margin = self.problem.settings.margin * np.diff(self.u)[min(place, len(self.u) - 1) - 1]
+            times[:, 1:] += margin * np.array([-1, 1])
         size = float(np.clip(size, -self.span, self.span))
         before, after = self._levels(times, fitted, means)
         p_value = min(1.0, self.problem.settings.false * float(np.exp(-bayes)))
@@ -159,9 +157,8 @@ class Told(NamedTuple):
         within = of.inverse(fits.setting[[best]], rows[None])[0]
         scale, moved = np.linalg.lstsq(within @ rows.T, within @ rest.T, rcond=None)[0]
         # By more than it lasts no slope tells.
-        spread = min(
-            c.QUANTILE * float(np.std(moved / np.where(scale == 0, 1, scale), ddof=1)), times[2, 0] - times[0, 0]
-        )
+        deviation = float(np.std(moved / np.where(scale == 0, 1, scale), ddof=1))
+        spread = min(c.QUANTILE * deviation, times[2, 0] - times[0, 0])
         half = np.hypot(times[:, 1:] - times[:, :1], spread) * [-1, 1]
         return np.concatenate([times[:, :1], times[:, :1] + half], axis=1)
 

@@ -92,9 +92,8 @@ def _starts(problem: Problem) -> dict[int, Fits]:
     starts, best = dict[int, Fits](), np.full(len(every), -np.inf)
     for changes in range(min(most, 2) + 1):
         settings = plain[:FEW] if changes == 1 else plain
-        fits = _settled(
-            problem, blank(problem, np.repeat(every, len(settings)), np.tile(settings, len(every)), changes)
-        )
+        empty = blank(problem, np.repeat(every, len(settings)), np.tile(settings, len(every)), changes)
+        fits = _settled(problem, empty)
         starts[changes] = joined([seeds.pop(changes), fits]) if changes in seeds else fits
         alike = starts[changes].take(starts[changes].setting == plain[0])
         np.maximum.at(best, alike.curve, alike.evidence)

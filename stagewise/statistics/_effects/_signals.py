@@ -63,12 +63,10 @@ def signals_of(problem: Problem, selection: Selection, number: int, seed: int) -
 
 def _drawn(problem: Problem, fits: Fits, generator: np.random.Generator) -> _Combinations:
     """Return a combination of each fit's settings and shapes."""
-    below = fits.shape.cumsum(2)
+    s, below = problem.settings, fits.shape.cumsum(2)
     place = (generator.random(below.shape[:2])[..., None] * below[..., -1:] > below).sum(2)
     atoms = np.take_along_axis(fits.atoms, place, 1)
-    prior = np.array(
-        [problem.settings.size**2] * fits.changes + [problem.reach[fits.curve[0]]] * problem.settings.others
-    )
+    prior = np.array([s.size**2] * fits.changes + [problem.reach[fits.curve[0]]] * s.others)
     return _Combinations(fits.setting, atoms, problem.atoms.columns[atoms], prior)
 
 
