@@ -4,7 +4,7 @@ import concurrent.futures
 import contextlib
 import dataclasses
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Unpack, cast, overload
 
@@ -13,7 +13,7 @@ import pandas as pd
 from stagewise.checkpoints import Choice, name_causes, run_folder, short_digest
 from stagewise.checkpoints.audit import audit
 from stagewise.checkpoints.findings import Audit
-from stagewise.checkpoints.run_folder import ANALYSIS, REPEATED, TABLE, write_json
+from stagewise.checkpoints.run_folder import ANALYSIS, REPEATED, RESTRICTED, TABLE, write_json
 from stagewise.checkpoints.series import CheckpointSeries, find, open_series
 from stagewise.checkpoints.sources import Source, by_hand
 from stagewise.findings.batch_familiarity import familiarity_of_run
@@ -21,28 +21,31 @@ from stagewise.measurement import analysis_record, provenance
 from stagewise.measurement.engine import Resources, check, check_resources, measure
 from stagewise.measurement.probe_batch import batch_of_run, batch_of_series, parted
 from stagewise.measurement.recorded_losses import above_recorded
-from stagewise.models import Dtype
 from stagewise.plain_text import file_part
 from stagewise.probe import AbstractProbe
 from stagewise.probes import AttentionTo, Copying
 from stagewise.probes.default_probes import Probes as Probes
 from stagewise.probes.default_probes import chosen_probes
-from stagewise.processes import several
+from stagewise.processes import several, worker_pool
 from stagewise.recipe import Recipe
 from stagewise.reporting import Analysis as Analysis
 from stagewise.reporting import SeedReport, report_seeds, write_batch
 from stagewise.reporting.attention_view import write_example
 from stagewise.reporting.page import report
-from stagewise.restricted_training import Contexts, baselines_beside, chosen_contexts
 from stagewise.saved_findings import load_stages
 from stagewise.task import AbstractTask, Batch
 from stagewise.tasks import RepeatedTokens
 from stagewise.tasks.text import Texts
 from stagewise.tasks.tokens import own_task
+from stagewise.tasks.windows import restricted_contexts, restricted_recipe
 from stagewise.training import train
 
 _ON_REPEATED: tuple[AbstractProbe, ...] = (AttentionTo(("previous token", "induction")), Copying())
 """Probes that read the repeated tokens of a task."""
+
+Contexts = bool | Sequence[int] | None
+"""Baselines to train: none (False), those of the task's contexts (True), or those of the contexts given; None trains
+them where the task names contexts for them."""
 
 
 def run(
@@ -86,6 +89,54 @@ def run(
         return Analysis(series, None, table, stages, report(folder, executor=pool))
 
 
+def _train_restricted(recipe: Recipe, folder: Path) -> Path:
+    """Train a baseline without a progress bar; return its folder."""
+    train(recipe, folder, progress=False)
+    return folder
+
+
+def chosen_contexts(recipe: Recipe, restricted: Contexts) -> tuple[int, ...]:
+    """Return the contexts of the requested baselines, checked before anything is trained."""
+    task = recipe.task
+    if restricted is None:
+        restricted = task.contexts is not None
+    if restricted is False:
+        return ()
+    contexts = restricted_contexts(task) if restricted is True else tuple(restricted)
+    if contexts and task.sample(1, recipe.plan.seeds.data).is_regression:
+        raise ValueError(
+            f"restricted-context models are trained on tasks of tokens; {type(task).__name__} is a regression: "
+            "leave them out"
+        )
+    if outside := [context for context in contexts if not 1 <= context <= task.n_ctx]:
+        raise ValueError(f"a context is between 1 and the task's {task.n_ctx} positions, got {outside[0]}")
+    return contexts
+
+
+@contextlib.contextmanager
+def baselines_beside(
+    recipe: Recipe, folder: Path, contexts: Sequence[int], executor: concurrent.futures.Executor | None = None
+) -> Iterator[None]:
+    """Train the baselines of a run folder in other processes, without an executor in one, during the `with` block."""
+    if not contexts:
+        yield
+        return
+
+    def begin() -> list[concurrent.futures.Future[Path]]:
+        return [
+            pool.submit(_train_restricted, restricted_recipe(recipe, context), folder / RESTRICTED / str(context))
+            for context in contexts
+        ]
+
+    # A thread waits until the first worker has imported torch, and not this one, which imports as much meanwhile.
+    processes = worker_pool(1) if executor is None else contextlib.nullcontext(executor)
+    with processes as pool, concurrent.futures.ThreadPoolExecutor(1) as thread:
+        begun = thread.submit(begin)
+        yield
+        for baseline in begun.result():
+            baseline.result()
+
+
 def measure_run(
     recipe: Recipe,
     folder: Path,
@@ -113,13 +164,8 @@ def measure_run(
         if (repeated := recipe.task.repeated_batch(recipe.plan.seeds.evaluation)) is not None:
             progress = resources.get("progress", True)
             measure(series, _ON_REPEATED, repeated, folder=parts, save=folder / REPEATED, progress=progress)
-    write_batch(folder, batch, provenance(batch, *_computed(resources)))
+    write_batch(folder, batch, provenance(batch, resources.get("device", "cpu"), resources.get("dtype", "float32")))
     return table
-
-
-def _computed(resources: Resources) -> tuple[str, Dtype]:
-    """Return on which device, and in which dtype."""
-    return resources.get("device", "cpu"), resources.get("dtype", "float32")
 
 
 def _tell(notes: Iterable[str]) -> None:
@@ -316,7 +362,7 @@ def measured(
         table = measure(series, chosen, batch, folder=parts, save=folder / TABLE, executor=executor, **resources)
     if not isinstance(task, RepeatedTokens):
         _tell(above_recorded(source, table))
-    write_batch(folder, batch, provenance(batch, *_computed(resources)))
+    write_batch(folder, batch, provenance(batch, resources.get("device", "cpu"), resources.get("dtype", "float32")))
     write_json(folder / ANALYSIS, analysis_record(series, identity, None if given else task, batch, faults))
     if source.begins is not None and source.begins > series.steps[0]:
         name_causes(folder, {"the post-training": source.begins})

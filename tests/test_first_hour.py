@@ -15,7 +15,7 @@ from stagewise.checkpoints.series import find
 from stagewise.checkpoints.trainer_callbacks import save_on
 from stagewise.cli.app import app
 from stagewise.schedules import linear
-from stagewise.words._familiarity import CAVEAT
+from stagewise.words import CAVEAT
 from tests.own_model import own_config, own_model
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf8")

@@ -2,12 +2,12 @@
 
 import pytest
 
+from stagewise.analysis import chosen_contexts
 from stagewise.architecture import Architecture
 from stagewise.architectures import full
-from stagewise.papers.tasks import SparseRegression
+from stagewise.papers.tasks import AssociativeRecall, SparseRegression
 from stagewise.recipe import Recipe, TrainPlan
-from stagewise.restricted_training import chosen_contexts
-from stagewise.tasks import AssociativeRecall, MarkovChain, RepeatedTokens
+from stagewise.tasks import MarkovChain, RepeatedTokens
 from stagewise.tasks.windows import restricted_contexts
 
 TASK = RepeatedTokens(16, length=8)

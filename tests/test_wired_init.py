@@ -9,8 +9,8 @@ import torch
 from stagewise import architectures
 from stagewise import models as model
 from stagewise.architecture import Architecture
+from stagewise.architectures import OneHotInit
 from stagewise.init import WithoutPositions
-from stagewise.wired_init import OneHotInit
 
 D, LENGTH, HEADS = 5, 6, 3
 WIDTH = D + LENGTH

@@ -1,4 +1,3 @@
-from ._alarms import alarms_in_words as alarms_in_words
 from ._answer import answer as answer
 from ._answer import each_transition as each_transition
 from ._answer import headline as headline
@@ -14,10 +13,11 @@ from ._delays import later as later
 from ._delays import left_out_in_words as left_out_in_words
 from ._delays import names as names
 from ._delays import transition as transition
-from ._familiarity import CAVEAT as CAVEAT
-from ._familiarity import caution as caution
-from ._familiarity import qualified as qualified
-from ._familiarity import warned as warned
+from ._findings import CAVEAT as CAVEAT
+from ._findings import alarms_in_words as alarms_in_words
+from ._findings import caution as caution
+from ._findings import qualified as qualified
+from ._findings import warned as warned
 from ._grammar import capital as capital
 from ._grammar import count as count
 from ._onsets import curve_label as curve_label

@@ -101,11 +101,8 @@ def certified_in_words(rows: Sequence[Mapping[Any, Any]]) -> str:
     first, parts = rows[0], []
     for verdict, words in _VERDICTS.items():
         of = [row for row in rows if row["verdict"] == verdict]
-        delays = [f" (without it {delay_in_words(row['value'], row['lo'], row['hi'])})" for row in of]
-        names = [
-            f"{row['subject']}{delay if verdict == 'speeds it up' else ''}"
-            for row, delay in zip(of, delays, strict=True)
-        ]
+        named = [(row["subject"], delay_in_words(row["value"], row["lo"], row["hi"])) for row in of]
+        names = [f"{name} (without it {delay})" if verdict == "speeds it up" else name for name, delay in named]
         if names:
             parts.append(words[len(names) > 1].format(" and ".join(names)))
     orders = f"{first['seeds']} orders" if first["seeds"] > 1 else "one order"

@@ -1,16 +1,38 @@
-"""Each kind of finding in sentences."""
+"""Each kind of finding in sentences, and alarms."""
+
+import textwrap
+from collections.abc import Iterable
 
 from stagewise.findings import Stages
-from stagewise.findings.batch_familiarity import BatchFamiliarity
+from stagewise.findings.alarms import Alarm, AlarmKind
+from stagewise.findings.batch_familiarity import BatchFamiliarity, Familiarity
 from stagewise.findings.delays import Comparison
 from stagewise.findings.lineage import Lineage
 from stagewise.findings.replicates import Replicates
 from stagewise.words import _delays, seeds, stages
 from stagewise.words._answer import answer
-from stagewise.words._familiarity import familiarity
-from stagewise.words._times import counted_in
+from stagewise.words._onsets import head
+from stagewise.words._times import at, counted_in
 
 Finding = Stages | Lineage | Replicates | Comparison | BatchFamiliarity
+
+ALARMS = {
+    AlarmKind.NOT_FINITE: "{label} is not finite from {step} on",
+    AlarmKind.DIVERGES: "{label} has its minimum at {step}, and rises from {before} to {after}: the run diverges",
+    AlarmKind.DIES: "{label} rose from {before} to {after}, and is back at {last} by {step}: the head dies",
+    AlarmKind.MISSING: "no onset of {event} by {step}",
+}
+"""Kind of alarm -> what is said of it."""
+
+ADVICE = (
+    "Measure on sequences that it was trained on: --tokens FILE or --text FILE; in Python, `tokens=` or `text=` of "
+    "analyse, or batch=Batch.from_tokens(tokens)."
+)
+LISTED = 8
+"""Positions that are named."""
+
+CAVEAT = "Measured on a batch that is foreign to the model"
+"""The line above every finding on such a batch."""
 
 
 def in_words(finding: Finding) -> str:
@@ -40,3 +62,58 @@ def _lines(finding: Finding) -> list[str]:
             return _delays.comparison(finding)
         case BatchFamiliarity():
             return [familiarity(finding)]
+
+
+def alarms_in_words(alarms: Iterable[Alarm]) -> list[str]:
+    """Return a sentence for each alarm."""
+    lines = []
+    for alarm in alarms:
+        row = alarm.labels
+        levels = {name: f"{row[name]:.3g}" for name in ("before", "after", "last") if name in row}
+        of = row.get("relation") if isinstance(row.get("relation"), str) else row.get("quantity")
+        label = f"{head(row)}, {of}" if "head" in row else of
+        lines.append(ALARMS[alarm.kind].format(label=label, event=row.get("event"), step=at(alarm.step), **levels))
+    return lines
+
+
+def familiarity(judged: BatchFamiliarity) -> str:
+    """Say whether the models know the probe batch, by which losses, and what to do where they do not."""
+    if judged.unknown:
+        return "Whether the probe batch is foreign to this model is not known: no loss was measured (Loss)."
+    if not judged.foreign:
+        return (
+            f"This model knows the probe batch: its loss goes from {judged.first:.2f} to {judged.last:.2f} nats, "
+            f"below the {judged.guess:.2f} of a guess."
+        )
+    barely = "hardly" if judged.last < judged.guess else "no"
+    why = (
+        f"its loss rises over training, from {judged.first:.2f} nats"
+        if judged.verdict is Familiarity.RISES
+        else f"at {at(judged.step)} the model predicts it {barely} better than a guess"
+    )
+    known = ", ".join(map(str, judged.positions[:LISTED])) + (", ..." if len(judged.positions) > LISTED else "")
+    partly = (
+        f" It does predict the tokens after position{'s'[: len(judged.positions) - 1]} {known}: if it was trained on "
+        "these alone, leave the others out, with `labels` of -100 in the file, or scored= of Batch.from_tokens."
+    )
+    return (
+        f"The probe batch is foreign to this model: {why} (loss {judged.last:.2f} nats, a guess {judged.guess:.2f}). "
+        f"What it shows is not what the model was trained for. {ADVICE}{partly if known else ''}"
+    )
+
+
+def qualified(findings: str, judged: BatchFamiliarity | None) -> str:
+    """Return findings in words; on a foreign batch indented below a line that says so."""
+    if judged is None or not judged.foreign:
+        return findings
+    return f"{CAVEAT}:\n{textwrap.indent(findings, '  ')}"
+
+
+def warned(findings: str, judged: BatchFamiliarity | None) -> str:
+    """Return findings in words, as `qualified`, below what `caution` says."""
+    return caution(judged) + qualified(findings, judged)
+
+
+def caution(judged: BatchFamiliarity | None) -> str:
+    """Return a line that says of a batch that it is foreign, and what to do, or that nobody knows; else nothing."""
+    return f"{familiarity(judged)}\n" if judged is not None and (judged.foreign or judged.unknown) else ""

@@ -52,7 +52,10 @@ def stages(found: Stages) -> list[str]:
     if found.unknown:
         return [too_few(*found.unknown)]
     lines = [
-        f"stage {row['stage']}, {span(edge(row, 'start'), edge(row, 'end'))}{_half_way(row)}: {text}"
+        # Transitions without a reference that is left begin where they are half-way.
+        f"stage {row['stage']}, {span(edge(row, 'start'), edge(row, 'end'))}"
+        + (f", half-way at {written(row['t50'])}" if row["left"] and np.isfinite(row["t50"]) else "")
+        + f": {text}"
         for row, text in zip(found.table.to_dict("records"), summaries(found), strict=True)
     ]
     onsets, points, context = found.onsets, found.turning_points, found.context
@@ -63,26 +66,11 @@ def stages(found: Stages) -> list[str]:
     return [*lines, *not_judged(onsets, context)]
 
 
-def _half_way(row: Row) -> str:
-    """Say when a transition from a reference was half-way; the others begin where they are."""
-    return f", half-way at {written(row['t50'])}" if row["left"] and np.isfinite(row["t50"]) else ""
-
-
 def summaries(found: Stages) -> list[str]:
     """Return the events of each stage in words."""
     rows = found.table.to_dict("records")
     ends = [(after["left"] != "", after["spread"]) for after in rows[1:]] + [(True, False)]
-    return [
-        _summary(
-            row,
-            events_in(found.events, found.table, row["stage"]),
-            found.onsets,
-            found.context,
-            closed=left,
-            spread=wide,
-        )
-        for row, (left, wide) in zip(rows, ends, strict=True)
-    ]
+    return [_summary(found, row, *end) for row, end in zip(rows, ends, strict=True)]
 
 
 def events_in(events: pd.DataFrame, table: pd.DataFrame, stage: int) -> pd.DataFrame:
@@ -93,12 +81,11 @@ def events_in(events: pd.DataFrame, table: pd.DataFrame, stage: int) -> pd.DataF
     return events[after & step.le(begins[stage])]
 
 
-def _summary(
-    row: Row, events: pd.DataFrame, onsets: pd.DataFrame, context: Context, *, closed: bool, spread: bool
-) -> str:
+def _summary(found: Stages, row: Row, closed: bool, spread: bool) -> str:
     """Return the events of a stage in words; `closed`, if KL to its reference is lowest at its end, `spread`, if it
     ends among onsets one after another.
     """
+    onsets, events = found.onsets, events_in(found.events, found.table, row["stage"])
     if row["left"] or (row["stage"] == 1 and row["reference"] and closed):
         phrases = head_events(events)
     elif row["stage"] == 1:
@@ -107,7 +94,7 @@ def _summary(
         phrases = head_events(events) or [first if onsets["onset"].any() else none]
     else:
         began_here = onsets[onsets["starts_stage"] == row["stage"]].sort_values("t50", kind="stable")
-        phrases = [onset_stage(began_here, context, spread=row["spread"])]
+        phrases = [onset_stage(began_here, found.context, spread=row["spread"])]
     closest = [f"closest to {row['closest']}"] if row["closest"] else []
     kl = [kl_to_reference(row)] if row["reference"] and closed else []
     return "; ".join([*filter(None, phrases), *closest, *kl])

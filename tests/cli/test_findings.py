@@ -17,7 +17,7 @@ from stagewise.findings.lineage import find_lineage
 from stagewise.findings.stages import FRAMES, find_stages
 from stagewise.recipe import Recipe
 from stagewise.training import train
-from stagewise.words._familiarity import CAVEAT
+from stagewise.words import CAVEAT
 from tests.fixtures.profiles import profile_rows
 
 

@@ -17,7 +17,7 @@ from stagewise.checkpoints._table_file import TableFile
 from stagewise.checkpoints.run_folder import RUN, TABLE, read_run, read_table
 from stagewise.cli._names import TASKS
 from stagewise.cli.app import app
-from stagewise.words._familiarity import CAVEAT
+from stagewise.words import CAVEAT
 
 pytestmark = pytest.mark.usefixtures("few_sequences", "undrawn", "unchecked")
 

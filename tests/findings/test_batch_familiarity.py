@@ -9,7 +9,7 @@ import pytest
 from stagewise.findings.batch_familiarity import Familiarity, familiarity_of, familiarity_of_run
 from stagewise.probe import AbstractProbe
 from stagewise.table import Quantity, declare
-from stagewise.words._familiarity import qualified, warned
+from stagewise.words import qualified, warned
 
 
 def losses(*values: float) -> pd.DataFrame:

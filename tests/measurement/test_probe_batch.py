@@ -8,6 +8,7 @@ import torch
 
 import stagewise
 from stagewise import models
+from stagewise.analysis import _train_restricted
 from stagewise.architectures import full
 from stagewise.checkpoints.series import open_series
 from stagewise.measurement.engine import measure
@@ -17,14 +18,13 @@ from stagewise.measurement.probe_batch import (
     THE_BASE,
     _restricted_log_probs,
     _sampled_batch,
-    _with_baselines,
+    batch_of_run,
     parted,
     series_batch,
     usable,
 )
 from stagewise.probes import AttentionTo, HeadSpecialisation, KLToReference, Loss, PatternClusters
 from stagewise.recipe import Recipe, TrainPlan
-from stagewise.restricted_training import _train_restricted
 from stagewise.table import select
 from stagewise.task import Batch
 from stagewise.tasks import RepeatedTokens
@@ -48,7 +48,7 @@ def task_of(repeats: int, sequences: int, folder: Path) -> Tokens:
 
 
 def test_sequences_without_a_relation_are_measured_too(tmp_path: Path) -> None:
-    batch, notes = _sampled_batch(task_of(30, 200, tmp_path), 200, seed=0)
+    batch, notes = _sampled_batch(task_of(30, 200, tmp_path), None, 200, seed=0)
     assert (len(batch), list(batch.relations)) == (200, list(RELATIONS))
     assert notes == (
         "measured on 200 of 200 sequences",
@@ -57,18 +57,18 @@ def test_sequences_without_a_relation_are_measured_too(tmp_path: Path) -> None:
 
 
 def test_a_relation_of_too_few_sequences_is_left_out_and_said_to_be(tmp_path: Path) -> None:
-    batch, notes = _sampled_batch(task_of(3, 200, tmp_path), 200, seed=0)
+    batch, notes = _sampled_batch(task_of(3, 200, tmp_path), None, 200, seed=0)
     assert (len(batch), list(batch.relations)) == (200, ["previous token", "first token", "self"])
     assert notes[1:] == ("'duplicate token' and 'induction' in 3 of 200 sequences: too few, left out",)
 
 
 def test_how_many_of_how_many_sequences_are_measured_is_said(tmp_path: Path) -> None:
     task = task_of(20, 20, tmp_path)
-    assert _sampled_batch(task, 8, seed=0).notes == (f"measured on 8 of 20 sequences: {_MORE}",)
-    assert _sampled_batch(task, 8, seed=0, asked=True).notes == ("measured on 8 of 20 sequences",)
-    assert _sampled_batch(task, 99, seed=0).notes == ("measured on 20 of 20 sequences",)
+    assert _sampled_batch(task, None, 8, seed=0).notes == (f"measured on 8 of 20 sequences: {_MORE}",)
+    assert _sampled_batch(task, 8, 99, seed=0).notes == ("measured on 8 of 20 sequences",)
+    assert _sampled_batch(task, None, 99, seed=0).notes == ("measured on 20 of 20 sequences",)
     with pytest.raises(ValueError, match="at least one sequence, got sequences=0"):
-        _sampled_batch(task, 0, seed=0)
+        _sampled_batch(task, 0, 8, seed=0)
 
 
 @pytest.mark.parametrize(("repeats", "sequences"), [(_FEWEST - 1, 20), (1, 3)])
@@ -152,8 +152,8 @@ def test_slices_of_the_batch_give_the_same_numbers(tmp_path: Path, monkeypatch: 
 
 
 def test_baselines_stand_before_the_references_with_their_context(tmp_path: Path) -> None:
-    folder = _train_restricted(restricted_recipe(RECIPE, 2), tmp_path / "run")
-    batch = _with_baselines(TASK.probe_batch(2, seed=0), {2: folder})
+    _train_restricted(restricted_recipe(RECIPE, 2), tmp_path / "restricted" / "2")
+    batch, _ = batch_of_run(RECIPE, tmp_path)
     assert next(iter(batch.references)) == "trained c=2"
     assert (batch.contexts, batch.nested) == ({"trained c=2": 2}, ())
 

@@ -5,7 +5,7 @@ import math
 import pandas as pd
 import pytest
 
-from stagewise.replay._verdicts import Evidence, Verdict, joined, verdict
+from stagewise.replay.certifying import Evidence, Verdict, joined, verdict
 
 NONE, TIME = Evidence(0.0, -5.0, 5.0, never=False), 100.0
 NEVER = Evidence(math.inf, 150.0, math.inf, never=True)

@@ -10,7 +10,7 @@ from stagewise.checkpoints._table_file import read_json
 from stagewise.checkpoints.run_folder import RUN, TABLE, write, write_json
 from stagewise.cli.app import app
 from stagewise.reporting.comparison import _differences, compare
-from stagewise.words._familiarity import CAVEAT
+from stagewise.words import CAVEAT
 
 HOSTILE = "<script>alert(1)</script>"
 RECIPE = {"task": {"type": "MarkovChain", "importance": 1.5}, "plan": {"steps": 900, "clamps": None}}

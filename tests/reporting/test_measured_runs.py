@@ -16,7 +16,7 @@ from stagewise.probes import Loss
 from stagewise.reporting._measured_runs import MeasuredRuns, _first_foreign, read_runs, report_seeds, stages_part
 from stagewise.reporting.comparison import compare
 from stagewise.saved_findings import load_replicates
-from stagewise.words._familiarity import CAVEAT
+from stagewise.words import CAVEAT
 
 
 @pytest.fixture(scope="module")

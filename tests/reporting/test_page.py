@@ -22,8 +22,8 @@ from stagewise.reporting.page import report
 from stagewise.reporting.sections import LAST, SECTIONS
 from stagewise.saved_findings import STAGES
 from stagewise.tasks import MarkovChain
+from stagewise.words import CAVEAT
 from stagewise.words import stages as words
-from stagewise.words._familiarity import CAVEAT
 from tests.fixtures.packed import rows_in
 from tests.fixtures.runs import AtOnce, draw_some
 from tests.reporting.conftest import OWN

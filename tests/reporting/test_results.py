@@ -8,7 +8,7 @@ from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.findings.batch_familiarity import BatchFamiliarity, Familiarity
 from stagewise.findings.stages import find_stages
 from stagewise.reporting._results import Analysis
-from stagewise.words._familiarity import CAVEAT
+from stagewise.words import CAVEAT
 
 
 def test_a_foreign_batch_is_the_first_line_and_qualifies_what_was_found(

@@ -1,7 +1,7 @@
 """Words on a probe batch: a foreign one is told with what to do, a known one with its losses."""
 
 from stagewise.findings.batch_familiarity import BatchFamiliarity, Familiarity
-from stagewise.words._familiarity import CAVEAT, caution, familiarity, qualified, warned
+from stagewise.words._findings import CAVEAT, caution, familiarity, qualified, warned
 
 RISES = BatchFamiliarity(Familiarity.RISES, 2.0, 3.0, 4.0, 9)
 KNOWN = BatchFamiliarity(Familiarity.HOME, 4.0, 2.0, 4.2, 9)

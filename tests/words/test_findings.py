@@ -4,7 +4,7 @@ from stagewise import answer, in_words
 from stagewise.findings import Stages
 from stagewise.findings.batch_familiarity import BatchFamiliarity, Familiarity
 from stagewise.token_axis import TokenAxis
-from stagewise.words._familiarity import familiarity
+from stagewise.words._findings import familiarity
 from stagewise.words.stages import stages as lines
 
 

@@ -13,10 +13,11 @@ import torch
 
 from stagewise.architecture import Architecture
 from stagewise.architectures import minimal
+from stagewise.papers.tasks import AssociativeRecall
 from stagewise.plan import Seeds, TrainPlan
 from stagewise.recipe import Recipe
 from stagewise.schedules import linear, logarithmic
-from stagewise.tasks import AssociativeRecall, MarkovChain, RepeatedTokens
+from stagewise.tasks import MarkovChain, RepeatedTokens
 from stagewise.training import train
 
 VOCAB, LENGTH = 16, 8
