@@ -31,10 +31,8 @@ def half_widths(
     prior, prior_freedom = _prior(own, freedom, scale)
     together = freedom + prior_freedom
     variance = (freedom * own + prior_freedom * prior * scale**2) / together
-    widths: Float[np.ndarray, " mean"] = scipy.stats.t.ppf((1 + LEVEL) / 2, freedom if shared else together) * np.sqrt(
-        variance / n
-    )
-    return widths
+    quantile = scipy.stats.t.ppf((1 + LEVEL) / 2, freedom if shared else together)
+    return np.asarray(quantile * np.sqrt(variance / n))
 
 
 def _prior(own: np.ndarray, freedom: np.ndarray, scale: np.ndarray) -> tuple[float, float]:
@@ -46,10 +44,8 @@ def _prior(own: np.ndarray, freedom: np.ndarray, scale: np.ndarray) -> tuple[flo
     logs = np.log(own[seen] / scale[seen] ** 2) - scipy.special.digamma(half) + np.log(half)
     spread = logs.var(ddof=1) - scipy.special.polygamma(1, half).mean()
     # Where the logarithms vary no more than so few values explain, no column has a variance of its own.
-    least = scipy.special.polygamma(1, MOST_PRIOR_VALUES / 2)
-    if spread <= least:
-        prior_half = MOST_PRIOR_VALUES / 2
-    else:
+    prior_half = MOST_PRIOR_VALUES / 2
+    if spread > scipy.special.polygamma(1, prior_half):
         prior_half = scipy.optimize.brentq(
             lambda x: scipy.special.polygamma(1, x) - spread, LEAST_DEVIATION, MOST_PRIOR_VALUES
         )

@@ -55,11 +55,8 @@ class AttentionTo(AbstractPatternProbe):
         along = torch.stack([mean_scored(view.masses[name], batch.relations[name].any(-1)) for name in names], -1)
         uniform, starts = _uniform([batch.relations[name] for name in names]), None
         if exists is not None:
-            starts = exists[:, 0, 0]
-            along, uniform = (
-                torch.where(exists, along, 0.0),
-                torch.where(starts, uniform, 0.0),
-            )  # of no query is no mean
+            starts = exists[:, 0, 0]  # of no query is no mean
+            along, uniform = torch.where(exists, along, 0.0), torch.where(starts, uniform, 0.0)
         return [
             Reading(axes, mass, "mass", labels, exists=exists),
             Reading(axes, along, "along", labels, exists=exists),

@@ -37,7 +37,6 @@ _FEW = 30
 """Learned positions below which no share of them is read: of so few, one or two whose best key changes would be an
 onset, also of heads that ignore positions."""
 
-
 Probes = Sequence[AbstractProbe] | Callable[[Architecture, Batch, AbstractTask | None], Sequence[AbstractProbe]] | None
 """Probes, or a function that chooses them as `default_probes` does, which None takes."""
 

@@ -86,9 +86,6 @@ class EdgeAttribution(AbstractProbe):
                 by_layer.append(values.flatten(1))
             flat.append(torch.cat(by_layer, 1))
         if self.exact:
-            readings.append(
-                Reading(
-                    "batch", torch.stack(flat, 1), "rank_correlation", statistic=lambda pairs: spearman(np.abs(pairs))
-                )
-            )
+            both = torch.stack(flat, 1)
+            readings.append(Reading("batch", both, "rank_correlation", statistic=lambda pairs: spearman(np.abs(pairs))))
         return readings

@@ -42,9 +42,8 @@ class LossAgainstReferences(AbstractProbe):
         """Return `cross_entropy` (of a regression `squared_error`) and `gap` by reference."""
         batch = view.batch
         names = chosen(self.references, batch.references, "reference")
-        losses = torch.stack(
-            [mean_scored(prediction_loss(batch.references[name], batch.targets), batch.scored) for name in names], -1
-        )
+        each = (prediction_loss(batch.references[name], batch.targets) for name in names)
+        losses = torch.stack([mean_scored(loss, batch.scored) for loss in each], -1)
         labels, quantity = {"reference": names}, "squared_error" if batch.is_regression else "cross_entropy"
         return [
             Reading("batch reference", losses, quantity, labels),

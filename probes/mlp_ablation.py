@@ -59,8 +59,6 @@ class MLPAblation(AbstractProbe):
             values = {"MLP": effect}
             if n_layers > 1:
                 values["MLP of another layer"] = (effect.sum(1, keepdim=True) - effect) / (n_layers - 1)
-            labels = {"kind": self.kinds, "control": tuple(values)}
-            readings.append(
-                Reading("batch layer kind control", torch.stack(list(values.values()), -1), quantity, labels)
-            )
+            labels, stacked = {"kind": self.kinds, "control": tuple(values)}, torch.stack(list(values.values()), -1)
+            readings.append(Reading("batch layer kind control", stacked, quantity, labels))
         return readings

@@ -81,15 +81,10 @@ class PatternClusters(AbstractPatternProbe):
         clusters = profiles.index.to_frame(index=False).assign(quantity="cluster", value=labels.astype(float))
         means = profiles.reset_index(drop=True).assign(cluster=labels).groupby("cluster").mean()
         centroids = means.reset_index().melt("cluster", var_name="feature")
+        of_number = pd.DataFrame(silhouettes.items(), columns=["n_clusters", "value"])
         end = {key: clusters[key].iloc[-1] for key in ("run", "step", "probe")}
-        return pd.concat(
-            [
-                clusters,
-                centroids.assign(quantity="centroid", **end),
-                pd.DataFrame(silhouettes.items(), columns=["n_clusters", "value"]).assign(quantity="silhouette", **end),
-            ],
-            ignore_index=True,
-        )
+        further = centroids.assign(quantity="centroid", **end), of_number.assign(quantity="silhouette", **end)
+        return pd.concat([clusters, *further], ignore_index=True)
 
 
 def _cluster(points: np.ndarray, max_clusters: int) -> tuple[np.ndarray, dict[int, float]]:

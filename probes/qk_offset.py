@@ -57,11 +57,9 @@ class QKOffset(AbstractCircuitProbe):
             raise ValueError(f"expected 0 <= offset < positions <= {learned}; got {self.offset} and {count}")
         p = circuits.W_pos[:count]
         queries, keys = p @ circuits.QK.A, p @ circuits.QK.B.mT.contiguous()
-        layers, heads = queries.shape[:2]
-        shares = [
-            self._share(queries[layer, head], keys[layer, head]) for layer in range(layers) for head in range(heads)
-        ]
-        return [Reading("layer head", rearrange(shares, "(layer head) -> layer head", head=heads), "share")]
+        shares = [self._share(*pair) for pair in zip(queries.flatten(0, 1), keys.flatten(0, 1), strict=True)]
+        by_head = rearrange(shares, "(layer head) -> layer head", head=queries.shape[1])
+        return [Reading("layer head", by_head, "share")]
 
     def _share(self, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
         later = torch.ones(len(query), len(query), dtype=torch.bool, device=query.device).triu(1)

@@ -86,17 +86,14 @@ class Circuits:
 
 def circuits_of(model: Any, factored: Callable[[Tensor, Tensor], Factored]) -> Circuits:
     """Return a model's weights as circuits, the products made by `factored`."""
-    q, k, v, o = (_every_head(weight, model.cfg.n_heads) for weight in (model.W_Q, model.W_K, model.W_V, model.W_O))
+    weights = (weight.detach() for weight in (model.W_Q, model.W_K, model.W_V, model.W_O))
+    # Under grouped queries several heads share their keys and values.
+    q, k, v, o = (weight.repeat_interleave(model.cfg.n_heads // weight.shape[1], 1) for weight in weights)
     positions = None
     if model.cfg.positional_embedding_type == "standard":
         table = model.W_pos if hasattr(model, "W_pos") else model.pos_embed.weight
         positions = table.detach()[-model.cfg.n_ctx :]  # some tables have rows before position 0
     return Circuits(factored(q, k.mT), factored(v, o), model.W_E.detach(), model.W_U.detach(), positions)
-
-
-def _every_head(weight: Float[Tensor, "layer kv_head a b"], n_heads: int) -> Float[Tensor, "layer head a b"]:
-    """Give every query head its weights; under grouped queries several share them."""
-    return weight.detach().repeat_interleave(n_heads // weight.shape[1], 1)
 
 
 @runtime_checkable

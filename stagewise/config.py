@@ -17,7 +17,6 @@ TAKEN = "a HookedTransformerConfig (`model.cfg`), a Hugging Face config, or a di
 CODE = "auto_map|trust_remote_code|_?(attn|experts)_implementation(_internal)?|quantization_config"
 """Names of a config's fields by which transformers would load code; quantised weights are no numbers to measure."""
 
-
 LARGEST = 2**62
 """The largest size: a number of thousands of digits could not even be written into a message."""
 

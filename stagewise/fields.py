@@ -9,7 +9,7 @@ import os
 import reprlib
 import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 _SEQUENCES = (tuple, list, collections.abc.Sequence, collections.abc.Iterable)
@@ -98,7 +98,11 @@ def _fits(value: Any, hint: Any, described: bool) -> bool:
         return any(type(value) is type(each) and value == each for each in inner)
     if origin in _SEQUENCES:
         kind = (tuple, list) if described or origin is tuple else collections.abc.Collection  # which can be read twice
-        return isinstance(value, kind) and not isinstance(value, str) and _items_fit(value, inner, described)
+        if not isinstance(value, kind) or isinstance(value, str):
+            return False
+        if len(inner) == 1 or inner[-1] is ...:
+            return all(_fits(item, inner[0], described) for item in value)
+        return len(value) == len(inner) and all(_fits(*pair, described) for pair in zip(value, inner, strict=True))
     if origin is collections.abc.Mapping:
         named = isinstance(value, Mapping) and not (described and "type" in value)
         return named and all(_fits(item, inner[1], described) for item in value.values())
@@ -118,12 +122,6 @@ def _is_finite(value: int | float) -> bool:
         return math.isfinite(value)
     except OverflowError:  # a whole number beyond the largest float
         return False
-
-
-def _items_fit(value: collections.abc.Collection[Any], inner: Sequence[Any], described: bool) -> bool:
-    if len(inner) == 1 or inner[-1] is ...:
-        return all(_fits(item, inner[0], described) for item in value)
-    return len(value) == len(inner) and all(_fits(*pair, described) for pair in zip(value, inner, strict=True))
 
 
 def _in_words(hint: Any) -> str:

@@ -119,14 +119,12 @@ class ScoredPredictions:
 
     def repeated(self, times: int) -> "ScoredPredictions":
         """Return these predictions so many times, one behind the other, each time of further sequences."""
-        first = torch.arange(times, device=self.sequence.device).repeat_interleave(len(self.sequence)) * len(
-            self.counts
-        )
+        which = torch.arange(times, device=self.sequence.device).repeat_interleave(len(self.sequence))
         return ScoredPredictions(
             self.expected.repeat(times, 1),
             self.negative_entropy.repeat(times),
             self.targets.repeat(times, *[1] * (self.targets.ndim - 1)),
-            self.sequence.repeat(times) + first,
+            self.sequence.repeat(times) + which * len(self.counts),
             self.counts.repeat(times),
         )
 

@@ -85,17 +85,9 @@ def text_preset(
 def text_architecture(n_ctx: int, d_vocab: int, n_layers: int = 2, *, attn_only: bool = True) -> Architecture:
     """Return the model for text of this size: four heads a layer, positions seen by queries and keys only."""
     config = {
-        "n_layers": n_layers,
-        "n_heads": 4,
-        "d_model": 128,
-        "d_head": 32,
-        "d_mlp": 512,
-        "n_ctx": n_ctx,
-        "d_vocab": d_vocab,
-        "attn_only": attn_only,
-        "act_fn": "relu",
-        "normalization_type": "LN",
-        "positional_embedding_type": "shortformer",
+        **{"n_layers": n_layers, "n_heads": 4, "d_model": 128, "d_head": 32, "d_mlp": 512},
+        **{"n_ctx": n_ctx, "d_vocab": d_vocab, "attn_only": attn_only, "act_fn": "relu"},
+        **{"normalization_type": "LN", "positional_embedding_type": "shortformer"},
     }
     return Architecture(config, _TEXT_INIT)
 
@@ -106,11 +98,5 @@ def text_plan(steps: int, seed: int) -> TrainPlan:
     Without a warm-up, within which it would learn the frequencies of single tokens and of pairs: the loss at step 400
     of WikiText-2 is as low as with one of 200 steps.
     """
-    return TrainPlan(
-        steps=steps,
-        batch_size=32,
-        learning_rate=3e-3,
-        cooldown=steps // 3,
-        save=logarithmic(12, steps, start=3),
-        seeds=Seeds(seed, seed, seed),
-    )
+    save, seeds = logarithmic(12, steps, start=3), Seeds(seed, seed, seed)
+    return TrainPlan(steps, 32, learning_rate=3e-3, cooldown=steps // 3, save=save, seeds=seeds)

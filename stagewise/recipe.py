@@ -7,6 +7,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stagewise.architecture import Architecture
+from stagewise.architectures import OneHotInit
 from stagewise.config import fields_of, how_it_ran
 from stagewise.entry_points import added
 from stagewise.fields import check_fields, checked, field_types
@@ -18,7 +19,6 @@ from stagewise.plan import Seeds as Seeds
 from stagewise.plan import TrainPlan as TrainPlan
 from stagewise.task import AbstractTask, Batch
 from stagewise.value_schedules import AbstractSchedule, Ramp, Shuffled, Steps
-from stagewise.wired_init import OneHotInit
 
 if TYPE_CHECKING:
     _Architecture = Architecture

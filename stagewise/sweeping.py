@@ -1,6 +1,7 @@
 """Sweeps: one function over many settings, in parallel processes, resumable, a result file a setting."""
 
 import concurrent.futures
+import contextlib
 import functools
 import itertools
 import json
@@ -114,20 +115,14 @@ def sweep(
         smoothing=0,
         disable=not (missing and progress),
     ) as bar:
-        if executor is not None:
-            failed = _run(function, missing, executor, bar, cost)
-        elif missing:
-            with worker_pool(min(workers, len(missing))) as pool:
-                failed = _run(function, missing, pool, bar, cost)
-        else:
-            failed = []
+        own = missing and executor is None
+        with worker_pool(min(workers, len(missing))) if own else contextlib.nullcontext(executor) as pool:
+            failed = _run(function, missing, pool, bar, cost)
     if failed:
         lines = (f"{(name or _values)(setting)}: {type(reason).__name__}: {reason}" for setting, reason in failed)
-        raise RunsFailed(
-            f"{len(failed)} of {len(missing)} runs failed; the others are kept, and the same call runs only these "
-            "again:\n  " + "\n  ".join(lines),
-            _table(settings, paths),
-        )
+        kept = "the others are kept, and the same call runs only these again"
+        message = "\n  ".join([f"{len(failed)} of {len(missing)} runs failed; {kept}:", *lines])
+        raise RunsFailed(message, _table(settings, paths))
     return _table(settings, paths)
 
 

@@ -258,10 +258,8 @@ def _roles(declarations: str) -> dict[tuple[str, str], str]:
 
 
 def _quantity(fields: Mapping[str, Any]) -> Quantity:
-    words: dict[str, Any] = {
-        name: plain_name(value) if isinstance(value, str) else value for name, value in fields.items()
-    }
-    return Quantity(**{**words, "range": tuple(fields["range"])})
+    words = {name: plain_name(value) for name, value in fields.items() if isinstance(value, str)}
+    return Quantity(**{**fields, **words, "range": tuple(fields["range"])})
 
 
 Columns = Mapping[str, Any]

@@ -125,8 +125,7 @@ def prepare(recipe: Recipe, device: str = "cpu", dtype: Dtype = "float32") -> Tr
     check_trained_here(init)
     alike = [name for pattern in init.averaged for name in matching(list(models.parameters(model)), pattern)]
     held = plan.clamps or ()
-    relations = targets(recipe.task, held)
-    clamps = Clamps(model, held, relations)
+    clamps = Clamps(model, held, targets(recipe.task, held))
     rates = [group["lr"] for group in optimiser.param_groups]
 
     def adjust(step: int) -> None:
@@ -175,19 +174,14 @@ def _train(recipe: Recipe, folder: Path, progress: bool, device: str, dtype: Dty
         try:
             for step in training.steps(start, stop, metrics):
                 if step > start:
-                    _show(bar, metrics[-1], log)
+                    bar.update()
+                    bar.set_postfix(loss=f"{metrics[-1]['loss']:.3f}", refresh=False)
+                    if log is not None:
+                        log(dict(metrics[-1]))
                 if step in plan.saved_steps:
                     training.save(folder, plan, step, metrics)
         except FloatingPointError as reason:
             raise FloatingPointError(f"{reason}. {checkpoints_saved(folder, plan, metrics)}") from reason
-
-
-def _show(bar: "tqdm[Any]", numbers: Metrics, log: Log | None) -> None:
-    """Show an update with its loss, which is logged too where somebody asks."""
-    bar.update()
-    bar.set_postfix(loss=f"{numbers['loss']:.3f}", refresh=False)
-    if log is not None:
-        log(dict(numbers))
 
 
 def checkpoints_saved(folder: Path, plan: TrainPlan, metrics: Sequence[Metrics]) -> str:

@@ -107,9 +107,8 @@ class MarkovChain(AbstractTask):
         """The lags of I(1), I(2), ..., the most important group first; lag 1 is the query token itself."""
         h = len(self.spans)
         offsets = np.cumsum((0, *self.spans[:-1])) if self.stride is None else self.stride * np.arange(h)
-        recent_first = [
-            range(1 + first, 1 + first + span) for first, span in zip(offsets.tolist(), self.spans, strict=True)
-        ]
+        firsts = zip((1 + offsets).tolist(), self.spans, strict=True)
+        recent_first = [range(first, first + span) for first, span in firsts]
         return tuple(reversed(recent_first) if self.reverse else recent_first)
 
     @property
@@ -150,7 +149,10 @@ class MarkovChain(AbstractTask):
             probs = self._group_logits(context).sum(0).softmax(-1)
             sequence[:, t] = torch.multinomial(probs, 1, generator=generator)[:, 0]
         scored = (torch.arange(self.n_ctx) >= self.window - 1).expand(n, -1)
-        relations = {f"I({k})": self._lag_mask(lags).expand(n, -1, -1) for k, lags in enumerate(self.groups, start=1)}
+        position = torch.arange(self.n_ctx)
+        lag = position[:, None] + 1 - position
+        masks = ((lag >= lags.start) & (lag < lags.stop) for lags in self.groups)
+        relations = {f"I({k})": mask.expand(n, -1, -1) for k, mask in enumerate(masks, start=1)}
         return Batch(sequence[:, :-1], sequence[:, 1:], scored, relations)
 
     def references(self, batch: Batch) -> dict[str, Float[Tensor, "batch pos token"]]:
@@ -179,11 +181,6 @@ class MarkovChain(AbstractTask):
             tokens = context[:, lags.start - 1 : lags.stop - 1]
             logits.append(torch.einsum("i,nid->nd", alpha, matrix.T[tokens]))
         return torch.stack(logits)
-
-    def _lag_mask(self, lags: range) -> Tensor:
-        query, key = torch.arange(self.n_ctx)[:, None], torch.arange(self.n_ctx)[None]
-        lag = query + 1 - key
-        return (lag >= lags.start) & (lag < lags.stop)
 
 
 def _check_lag_weights(weights: tuple[int | float, ...], spans: tuple[int, ...]) -> None:
@@ -222,7 +219,5 @@ def _recipe(
     heads, layers = 3 if n_heads is None else n_heads, 1 if n_layers is None else n_layers
     architecture = build(task.d_vocab, task.n_ctx, n_heads=heads, n_layers=layers)
     steps, batch_size, rate, every = plan
-    save = linear(every, steps) | logarithmic(6, every)
-    return Recipe(
-        task, architecture, TrainPlan(steps, batch_size, learning_rate=rate, save=save, seeds=Seeds(seed, seed, seed))
-    )
+    save, seeds = linear(every, steps) | logarithmic(6, every), Seeds(seed, seed, seed)
+    return Recipe(task, architecture, TrainPlan(steps, batch_size, learning_rate=rate, save=save, seeds=seeds))

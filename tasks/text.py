@@ -20,7 +20,6 @@ from stagewise.text.token_relations import token_relations
 _LENGTH = 64
 """Positions of a window, where the models have so many."""
 
-
 Texts = str | Path | Sequence[str | Path]
 """A file of text in UTF-8, or several."""
 

@@ -132,9 +132,8 @@ def restricted_recipe(recipe: Recipe, context: int) -> Recipe:
     Source: Yüksel et al. (2026), arXiv:2602.19143, the restricted-context transformers of Figures 3 and 5.
     """
     task = Windows(recipe.task, context)
-    plan = dataclasses.replace(
-        recipe.plan, batch_size=_WINDOWS_A_SEQUENCE * recipe.plan.batch_size, save=(0, recipe.plan.steps)
-    )
+    size = _WINDOWS_A_SEQUENCE * recipe.plan.batch_size
+    plan = dataclasses.replace(recipe.plan, batch_size=size, save=(0, recipe.plan.steps))
     return Recipe(task, resized(recipe.architecture, context), plan)
 
 

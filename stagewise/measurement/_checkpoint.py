@@ -28,19 +28,7 @@ from stagewise.measurement._passes import (
     predicted,
 )
 from stagewise.measurement._rows import checked_readings, merge
-from stagewise.models import (
-    Dtype,
-    LeanWeights,
-    Model,
-    Replacement,
-    check_factors,
-    gradients,
-    lean,
-    read_for,
-    replacement,
-    rotary_hooks,
-    shown_hooks,
-)
+from stagewise.models import gradients, lean
 from stagewise.probe import AbstractCircuitProbe, AbstractProbe, Reading, View
 from stagewise.task import Batch
 
@@ -69,7 +57,7 @@ class Plan:
     slices: int = 1
     by_hooks: bool = False
     whole: set[str] = dataclasses.field(default_factory=set)
-    dtype: Dtype = "float32"
+    dtype: models.Dtype = "float32"
     progress: bool = False
 
     @property
@@ -82,7 +70,7 @@ class Plan:
 class Checkpoint:
     """One checkpoint, its weights in the model."""
 
-    model: Model
+    model: models.Model
     step: int
     weights: Mapping[str, Tensor]
 
@@ -238,21 +226,19 @@ class _Slices:
         edits: list[Edit] = list(dict.fromkeys((*further, *of_probes)))
         self.plan, self.probes, self.parts, self.edits = plan, probes, parts, edits
         self.model, self.checkpoint = checkpoint.model, checkpoint
-        self.circuits = (
-            models.circuits(self.model) if any(isinstance(probe, AbstractCircuitProbe) for probe in probes) else None
-        )
+        of_weights = any(isinstance(probe, AbstractCircuitProbe) for probe in probes)
+        self.circuits = models.circuits(self.model) if of_weights else None
         self.hooks = {hook for probe in probes for hook in probe.hooks(architecture)}
         models.check_scores(self.model, self.hooks, plan.batch.tokens)
         for edit in edits:
             self.hooks |= models.hooks_for(self.model, edit)
         if edits:
-            self.hooks |= {gradients.INPUT} | rotary_hooks(self.model)
+            self.hooks |= {gradients.INPUT} | models.rotary_hooks(self.model)
         if any(isinstance(part, RestrictContext) for edit in edits for part in edit):
-            self.hooks |= {*(shown_hooks(self.model) or ())}
-        replaced = {name for edit in edits for part in ablations(edit) for name in read_for(part)}
-        self.attributions: list[Attribution] = list(
-            dict.fromkeys(request for probe in probes for request in probe.attributions(architecture))
-        )
+            self.hooks |= {*(models.shown_hooks(self.model) or ())}
+        replaced = {name for edit in edits for part in ablations(edit) for name in models.read_for(part)}
+        requests = (request for probe in probes for request in probe.attributions(architecture))
+        self.attributions: list[Attribution] = list(dict.fromkeys(requests))
         if self.attributions:
             self.hooks |= gradients.hooks_for_attribution(self.model)
             for layer in range(architecture.n_layers):  # the heads on top are ablated too
@@ -260,7 +246,7 @@ class _Slices:
             replaced |= {gradients.INPUT, *map(z_hook, range(architecture.n_layers))}
         self.predicted = bool(further) or predicted(probes, architecture)
         self.mean, self.last = self._of_all(replaced) if len(parts) > 1 else ({}, [])
-        self.lean: LeanWeights | None = None
+        self.lean: models.LeanWeights | None = None
         self.way = ""
         self.passes_of_all: tuple[SlicePasses, View] | None = None
 
@@ -329,7 +315,7 @@ class _Slices:
             few = batch.tokens[: lean.TRIED]
             log_probs, activations = models.clean_pass(self.model, few, self.hooks, regression=regression)
             for part in {part for edit in self.edits for part in ablations(edit)}:
-                check_factors(part, activations)
+                models.check_factors(part, activations)
         if not self.plan.by_hooks:
             self.lean = lean.agreeing_weights(self.model, activations, log_probs, regression=regression)
         self.way = HOOKS if self.lean is None else LEAN
@@ -369,18 +355,18 @@ class _Slices:
         n = sum(map(len, self.parts))
         return {name: each / n for name, each in total.items()}, last
 
-    def _replacement(self, number: int, clean: Mapping[str, Tensor]) -> Replacement:
+    def _replacement(self, number: int, clean: Mapping[str, Tensor]) -> models.Replacement:
         checked = self.plan.dtype != "float32"
         if len(self.parts) == 1:
             batch = self.parts[0]
             grouped = isinstance(batch, Prompts) and batch.several_lengths
             group = batch.group if isinstance(batch, Prompts) else torch.empty(0)
             mean = OnDemand(clean, lambda name: mean_of_groups(clean[name], group)) if grouped else None
-            return partial(replacement, clean=clean, mean=mean, checked=checked)
+            return partial(models.replacement, clean=clean, mean=mean, checked=checked)
 
         def replaced(part: Ablation) -> Tensor:
             if not isinstance(part, AblateHead) or part.kind != "resample":
-                return replacement(part, clean, self.mean, checked=checked)
+                return models.replacement(part, clean, self.mean, checked=checked)
             z = clean[z_hook(part.layer)][:, :, part.head]
             return torch.cat([self.last[number - 1][z_hook(part.layer)][:, :, part.head], z[:-1]])
 

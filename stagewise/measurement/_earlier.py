@@ -154,35 +154,32 @@ def together(probes: Sequence[str], parts: Sequence[Rows]) -> Rows:
     return Rows(conformed(rows.iloc[order].reset_index(drop=True), columns), of)
 
 
-@dataclasses.dataclass(frozen=True)
-class Earlier:
-    """The folders of other measurements whose parts have rows that are this one's too, by the name of the probe."""
+Earlier = dict[str, list[Path]]
+"""Name of a probe -> the folders of other measurements whose parts have rows of it that are this one's too."""
 
-    folders: Mapping[str, Sequence[Path]] = dataclasses.field(default_factory=dict)
 
-    def rows(self, part: str) -> list[Rows]:
-        """Return a checkpoint's rows, by the name of their part, of every probe that was measured, by file."""
-        records, chosen = dict[Path, Mapping[str, Any]](), dict[str, Path]()
-        for probe, folders in self.folders.items():
-            for path in (folder / part for folder in folders):
-                if path not in records:
-                    records[path] = _records(path) if path.exists() else {}
-                if probe in records[path]:
-                    chosen[probe] = path
-                    break
-        of_files = {path: [name for name in chosen if chosen[name] == path] for path in chosen.values()}
-        return [_rows(path, records[path], names) for path, names in of_files.items()]
+def earlier_rows(earlier: Earlier, part: str) -> list[Rows]:
+    """Return a checkpoint's rows, by the name of their part, of every probe that was measured, by file."""
+    records, chosen = dict[Path, Mapping[str, Any]](), dict[str, Path]()
+    for probe, folders in earlier.items():
+        for path in (folder / part for folder in folders):
+            if path not in records:
+                records[path] = _records(path) if path.exists() else {}
+            if probe in records[path]:
+                chosen[probe] = path
+                break
+    of_files = {path: [name for name in chosen if chosen[name] == path] for path in chosen.values()}
+    frames = {path: _together([path], _columns([path])) for path in of_files}
+    return [
+        Rows(frames[path][frames[path]["probe"].isin(names)], {name: records[path][name] for name in names})
+        for path, names in of_files.items()
+    ]
 
 
 def _records(path: Path) -> Mapping[str, Any]:
     with parquet_faults(path, ANEW):
         records: Mapping[str, Any] = TableFile(path).provenance.get(OF_PROBES, {})
     return records
-
-
-def _rows(path: Path, records: Mapping[str, Any], probes: Sequence[str]) -> Rows:
-    rows = _together([path], _columns([path]))
-    return Rows(rows[rows["probe"].isin(probes)], {name: records[name] for name in probes})
 
 
 def parts_folder(
@@ -201,9 +198,8 @@ def parts_folder(
     code = [*engine, *sources]
     parts = folder / short_digest([series.name, series.architecture, fields, batch, order, resamples, code])
     shared = short_digest([series.name, series.architecture, batch, order, resamples, *engine])
-    keys = {
-        type(probe).__name__: short_digest([shared, *own]) for probe, *own in zip(probes, fields, sources, strict=True)
-    }
+    every = zip(probes, fields, sources, strict=True)
+    keys = {type(probe).__name__: short_digest([shared, *own]) for probe, *own in every}
     others = {
         path.parent: read_json(path, f"delete {path.parent}: its rows are measured again").get("keys", {})
         for path in sorted(folder.glob(f"{'[0-9a-f]' * SHORT}/{_SETTINGS}"))
@@ -219,7 +215,7 @@ def parts_folder(
     }
     write_json(parts / _SETTINGS, settings)
     having = {name: [path for path, known in others.items() if known.get(name) == key] for name, key in keys.items()}
-    return parts, Earlier(having)
+    return parts, having
 
 
 def _fields(probe: AbstractProbe) -> object:
@@ -232,9 +228,8 @@ def _source(probe: AbstractProbe) -> str:
     known = {AbstractProbe.__module__.partition(".")[0], *sys.stdlib_module_names}
     own = [kind for kind in type(probe).__mro__ if kind.__module__.partition(".")[0] not in known]
     try:
-        return "\n".join(
-            [str(VERSION), *dict.fromkeys(inspect.getsource(inspect.getmodule(kind) or kind) for kind in own)]
-        )
+        code = dict.fromkeys(inspect.getsource(inspect.getmodule(kind) or kind) for kind in own)
+        return "\n".join([str(VERSION), *code])
     except (OSError, TypeError):
         return _by_value(type(probe))
 

@@ -28,7 +28,7 @@ from stagewise.checkpoints import PROVENANCE, short_digest
 from stagewise.checkpoints.run_folder import write
 from stagewise.checkpoints.series import CheckpointSeries, State
 from stagewise.measurement._checkpoint import HOOKS, Checkpoint, Plan, readings
-from stagewise.measurement._earlier import OF_PROBES, PASSES, Earlier, Rows, together
+from stagewise.measurement._earlier import OF_PROBES, PASSES, Earlier, Rows, earlier_rows, together
 from stagewise.measurement._passes import asks_for_passes
 from stagewise.measurement._rows import bootstrap_weights, checkpoint_labels, columns, tidy_columns, unmeasured
 from stagewise.models import Model
@@ -112,7 +112,7 @@ class Measurement:
         if weights.part.exists():
             return _Part(weights.part, None)
         names = [type(probe).__name__ for probe in self.plan.probes]
-        taken = self.earlier.rows(weights.part.name)
+        taken = earlier_rows(self.earlier, weights.part.name)
         known = {name for rows in taken for name in rows.of}
         if known == set(names):
             rows, seconds = together(names, taken), None

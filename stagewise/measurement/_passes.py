@@ -30,18 +30,7 @@ from stagewise.intervention import (
     first_layer,
 )
 from stagewise.loss import ScoredPredictions
-from stagewise.models import (
-    Dtype,
-    LeanWeights,
-    Model,
-    Readout,
-    Replacement,
-    gradients,
-    last_residual,
-    products_in,
-    readout,
-    rotary_hooks,
-)
+from stagewise.models import gradients
 from stagewise.models.lean import LeanPass
 from stagewise.probe import AbstractProbe, EditedPass, View
 from stagewise.task import Batch
@@ -127,14 +116,14 @@ def _bytes(batch: Batch, architecture: Architecture, backward: bool, predictions
 class SlicePasses:
     """One checkpoint's passes on one slice: by hooks without weights; of `mean_input` None, this slice's own."""
 
-    model: Model
+    model: models.Model
     batch: Batch
     log_probs: Float[Tensor, "batch pos token"]
     activations: Mapping[str, Tensor]
-    replacement: Replacement
-    weights: LeanWeights | None
+    replacement: models.Replacement
+    weights: models.LeanWeights | None
     mean_input: Float[Tensor, "1 pos model"] | None = None
-    dtype: Dtype = "float32"
+    dtype: models.Dtype = "float32"
     others: Mapping[str, View] = dataclasses.field(default_factory=dict)
 
     @cached_property
@@ -143,16 +132,16 @@ class SlicePasses:
         with torch.inference_mode(False), torch.no_grad():
             return ScoredPredictions.of(self.log_probs, self.batch.targets, self.batch.scored)
 
-    def readout(self) -> Readout:
+    def readout(self) -> models.Readout:
         """Return the model's final norm and unembedding: from the weights of the lean pass, or read and checked."""
         if self.weights is not None:
-            return Readout(self.weights)
+            return models.Readout(self.weights)
         regression, tokens = self.batch.is_regression, self.batch.tokens
         clean, predictions = self.activations, self.log_probs
         if self.dtype != "float32":  # what is read is compared to rounding
-            hooks = {last_residual(self.model.cfg.n_layers)} | rotary_hooks(self.model)
+            hooks = {models.last_residual(self.model.cfg.n_layers)} | models.rotary_hooks(self.model)
             predictions, clean = models.clean_pass(self.model, tokens[:1], hooks, regression=regression)
-        return readout(self.model, clean, predictions, regression=regression, tokens=tokens)
+        return models.readout(self.model, clean, predictions, regression=regression, tokens=tokens)
 
     def attributed(self, requests: Iterable[Attribution]) -> "OnDemand[Attribution, Tensor]":
         """Return the estimates from gradients, each computed when it is asked for, and once."""
@@ -236,7 +225,7 @@ class SlicePasses:
             passes = self.edited(edits)
             return torch.stack([torch.stack([passes[edit].loss, passes[edit].kl]) for edit in edits], -1)
         with torch.inference_mode():
-            with products_in(self.dtype, self.batch.scored.device):
+            with models.products_in(self.dtype, self.batch.scored.device):
                 residual = self._lean_pass.residuals(heads)
             blocks = self._unembedded(self._lean_pass.weights, residual)
             both = torch.stack(self._clean.repeated(len(heads)).compare(blocks))
@@ -256,11 +245,11 @@ class SlicePasses:
             raise ValueError("edges are patched by themselves: an edit with a `PatchEdge` holds nothing else")
         if patches:
             weights = gradients.check(self.weights, self.model)
-            with products_in(self.dtype, self.batch.scored.device):
+            with models.products_in(self.dtype, self.batch.scored.device):
                 residual = gradients.patched(weights, self.activations, self.replacement, patches, self.batch.scored)
             return self._unembedded(weights, residual)
         if (lean_pass := self._lean_pass) is not None:
-            with products_in(self.dtype, self.batch.scored.device):
+            with models.products_in(self.dtype, self.batch.scored.device):
                 residual = lean_pass.residual(edit)
             return self._unembedded(lean_pass.weights, residual)
         predictions = models.edited_pass(
@@ -275,12 +264,12 @@ class SlicePasses:
         return predictions if self.batch.is_regression else predictions.log_softmax(-1)
 
     def _unembedded(
-        self, weights: LeanWeights, residual: Float[Tensor, "scored sum"]
+        self, weights: models.LeanWeights, residual: Float[Tensor, "scored sum"]
     ) -> Iterator[Float[Tensor, "row token"]]:
         """Yield the predictions of rows of the last residual stream, a block at a time."""
         rows = max(1, _BLOCK // (4 * weights.W_U.shape[1]))
         for start in range(0, len(residual), rows):
-            with products_in(self.dtype, residual.device):  # and not around who takes the block
+            with models.products_in(self.dtype, residual.device):  # and not around who takes the block
                 block = weights.unembedded(residual[start : start + rows])
             yield block
 
@@ -293,12 +282,12 @@ def mean_of_groups(values: Float[Tensor, "batch *axes"], group: Int[Tensor, " ba
 
 
 def patching(
-    replacement: Replacement,
+    replacement: models.Replacement,
     prompts: Prompts,
     clean: Mapping[str, Tensor],
     others: Mapping[str, View],
     patched: Mapping[str, Tensor] | None,
-) -> Replacement:
+) -> models.Replacement:
     """Return the replacement that knows the prompts that go with these, or those that these go with (`patched`)."""
 
     def replaced(part: Ablation) -> Tensor:
@@ -311,11 +300,9 @@ def patching(
             if patched is None and name not in others:
                 raise ValueError(f"the prompts have no {name} ones to patch heads from")
             z = (others[name].activations if patched is None else patched)[z_hook(part.layer)][:, :, part.head]
-        return (
-            torch.where(prompts.at(part.place)[..., None], z, clean[z_hook(part.layer)][:, :, part.head])
-            if part.place
-            else z
-        )
+        if not part.place:
+            return z
+        return torch.where(prompts.at(part.place)[..., None], z, clean[z_hook(part.layer)][:, :, part.head])
 
     return replaced
 

@@ -65,20 +65,11 @@ def _restricted_log_probs(series: CheckpointSeries, batch: Batch) -> Float[Tenso
     return log_probs
 
 
-def _with_baselines(batch: Batch, folders: Mapping[int, Path]) -> Batch:
-    """Return the batch with the trained baselines, by context, among its references as "trained c=2", ..."""
-    contexts = {f"trained c={c}": c for c in folders}
-    trained = {name: _restricted_log_probs(open_series(folders[c]), batch) for name, c in contexts.items()}
-    return batch.with_references(trained, contexts)
-
-
 def _trained_baselines(folder: Path) -> dict[int, Path]:
     """Return, by context, a run folder's baselines that are trained to the end: its own, and the shared ones."""
     unshared = {int(path.name): path for path in (folder / RESTRICTED).glob("[0-9]*")}
-    finished = {
-        c: path for c, path in {**_linked_baselines(folder), **unshared}.items() if run_folder.is_finished(path)
-    }
-    return dict(sorted(finished.items()))
+    every = sorted({**_linked_baselines(folder), **unshared}.items())
+    return {c: path for c, path in every if run_folder.is_finished(path)}
 
 
 def _linked_baselines(folder: Path) -> dict[int, Path]:
@@ -114,9 +105,11 @@ def load_batch(recipe: Recipe, folder: str | Path) -> Batch:
 def batch_of_run(recipe: Recipe, folder: Path, sequences: int | None = None) -> ProbeBatch:
     """Return the batch of `load_batch`, or of so many sequences, and its notes."""
     usual = _sequences(recipe.architecture, recipe.task.n_ctx, _RUN_SEQUENCES, _RUN_NUMBERS)
-    n, asked = (usual, False) if sequences is None else (sequences, True)
-    batch, notes = _sampled_batch(recipe.task, n, recipe.plan.seeds.evaluation, asked=asked)
-    return ProbeBatch(_with_baselines(batch, _trained_baselines(folder)), notes)
+    batch, notes = _sampled_batch(recipe.task, sequences, usual, recipe.plan.seeds.evaluation)
+    folders = _trained_baselines(folder)
+    contexts = {f"trained c={c}": c for c in folders}
+    trained = {name: _restricted_log_probs(open_series(folders[c]), batch) for name, c in contexts.items()}
+    return ProbeBatch(batch.with_references(trained, contexts), notes)
 
 
 def series_batch(series: CheckpointSeries, task: AbstractTask | None = None) -> Batch:
@@ -126,12 +119,10 @@ def series_batch(series: CheckpointSeries, task: AbstractTask | None = None) -> 
 
 def batch_of_series(series: CheckpointSeries, task: AbstractTask, sequences: int | None = None) -> ProbeBatch:
     """Return the batch of `series_batch`, or of so many sequences, and its notes."""
-    if isinstance(task, Pairs):  # one prediction a prompt
-        usual = _sequences(series.architecture, 1, _PROMPTS, _NUMBERS)
-    else:
-        usual = _sequences(series.architecture, task.n_ctx, _SEQUENCES, _NUMBERS)
-    n, asked = (usual, False) if sequences is None else (sequences, True)
-    batch, notes = _sampled_batch(task, n, seed=0, asked=asked)
+    # A prompt has one prediction.
+    positions, most = (1, _PROMPTS) if isinstance(task, Pairs) else (task.n_ctx, _SEQUENCES)
+    usual = _sequences(series.architecture, positions, most, _NUMBERS)
+    batch, notes = _sampled_batch(task, sequences, usual, seed=0)
     begins = None if series.source is None else series.source.begins
     return ProbeBatch(batch if begins is None else _with_base(batch, series, begins), notes)
 
@@ -149,11 +140,11 @@ def _sequences(architecture: Architecture, positions: int, most: int, numbers: i
     return max(8, min(most, numbers // (positions * architecture.n_outputs)))
 
 
-def _sampled_batch(task: AbstractTask, n: int, seed: int, *, asked: bool = False) -> ProbeBatch:
+def _sampled_batch(task: AbstractTask, asked: int | None, usual: int, seed: int) -> ProbeBatch:
     """Draw the probe batch of a task: sequences with a scored prediction, and relations that enough of them have."""
-    if n < 1:
-        raise ValueError(f"a probe batch has at least one sequence, got sequences={n}")
-    sample, alike = parted(task.probe_batch(n, seed))
+    if asked is not None and asked < 1:
+        raise ValueError(f"a probe batch has at least one sequence, got sequences={asked}")
+    sample, alike = parted(task.probe_batch(asked or usual, seed))
     batch = usable(sample)
     notes = []
     if task.available is not None:

@@ -324,8 +324,7 @@ def propose_relations(
     tables = []
     for layer, hook in enumerate(pattern_hooks(series.architecture)):
         # One layer at a time: the patterns of all of them may not fit into memory.
-        parts = [
-            models.clean_pass(model, part.to(device), [hook])[1][hook].cpu() for part in torch.split(tokens, _SEQUENCES)
-        ]
-        tables.append(explain_attention(torch.cat(parts), tokens, known).assign(layer=layer))
+        passes = (models.clean_pass(model, part.to(device), [hook])[1] for part in torch.split(tokens, _SEQUENCES))
+        attention = torch.cat([each[hook].cpu() for each in passes])
+        tables.append(explain_attention(attention, tokens, known).assign(layer=layer))
     return pd.concat(tables, ignore_index=True)[["layer", *_COLUMNS]]

@@ -62,9 +62,8 @@ def labels_in_words(labels: dict[str, object]) -> str:
     words = []
     if {"layer", "head"} <= labels.keys():
         words.append(head_label(int(str(labels.pop("layer"))), int(str(labels.pop("head")))))
-    return ", ".join(
-        [*words, *(label if isinstance(label, str) else f"{name} {label}" for name, label in labels.items())]
-    )
+    words += [label if isinstance(label, str) else f"{name} {label}" for name, label in labels.items()]
+    return ", ".join(words)
 
 
 def escaped(text: str) -> str:

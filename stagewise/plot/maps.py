@@ -101,9 +101,10 @@ def _start(mask: np.ndarray, first_query: int) -> tuple[float, float] | None:
 def _outline(ax: Axes, mask: np.ndarray, first_query: int) -> None:
     """Draw the border of a relation's cells."""
     inside = np.pad(mask[first_query:], 1)
-    edges = []
-    for row, column in zip(*np.nonzero(inside[1:] != inside[:-1]), strict=True):
-        edges.append([(column - 1.5, first_query + row - 0.5), (column - 0.5, first_query + row - 0.5)])
-    for row, column in zip(*np.nonzero(inside[:, 1:] != inside[:, :-1]), strict=True):
-        edges.append([(column - 0.5, first_query + row - 1.5), (column - 0.5, first_query + row - 0.5)])
+    borders = ((1, 0, inside[1:] != inside[:-1]), (0, 1, inside[:, 1:] != inside[:, :-1]))
+    edges = [
+        [(column - 0.5 - across, first_query + row - 0.5 - down), (column - 0.5, first_query + row - 0.5)]
+        for across, down, is_border in borders
+        for row, column in np.argwhere(is_border)
+    ]
     ax.add_collection(LineCollection(edges, colors="#555555", linewidths=0.6))

@@ -41,11 +41,6 @@ class _Band(NamedTuple):
     hi: np.ndarray
     each: np.ndarray
 
-    @property
-    def move(self) -> float:
-        """How far the mean moves."""
-        return float(np.ptp(self.mean))
-
 
 def _band(rows: pd.DataFrame) -> _Band:
     """Return the mean of a curve over its runs, at the steps that all of them have."""
@@ -64,7 +59,7 @@ def over_seeds(table: pd.DataFrame, probe: str, name: str, ax: Axes | None = Non
     """Draw a quantity of several runs, whose heads are aligned: the mean with its band (see `_Band`), each run thin."""
     rows, ax = select(table, probe, name), new_axes(ax, height=2.8)
     set_step_axis(ax, rows["step"])
-    bands = sorted(bands_of(rows), key=lambda one: -one[1].move)[:_LINES]
+    bands = sorted(bands_of(rows), key=lambda one: -float(np.ptp(one[1].mean)))[:_LINES]
     named = [(curve_label(labels), one) for labels, one in bands]
     colours: Mapping[object, str] = ordered_colours(sorted(label for label, _ in named))
     for label, one in named:

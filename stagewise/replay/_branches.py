@@ -118,13 +118,7 @@ def transitions_after(folder: Path, own: pd.DataFrame, start: int) -> list[Trans
 
 
 def compare(
-    folder: Path,
-    recipe: Recipe,
-    branches: Sequence[Branch],
-    *,
-    progress: bool,
-    device: str,
-    dtype: Dtype,
+    folder: Path, recipe: Recipe, branches: Sequence[Branch], *, progress: bool, device: str, dtype: Dtype
 ) -> pd.DataFrame:
     """Train branches of a run, and return the delays of its transitions in each. Both are measured on the run's own
     probe batch, up to its last checkpoint, and resampled together.

@@ -82,7 +82,9 @@ def transitions(stages: Stages | None, table: pd.DataFrame, start: int) -> list[
         for label, relation, half, over in shown:
             if (curve := curves.get(relation)) is None:
                 continue
-            before, level, after = (_at(steps, curve, time) for time in (begins, half, over))
+            # Interpolated in log(1 + step), as crossings are.
+            times, u = np.log1p([begins, half, over]), np.log1p(steps)
+            before, level, after = np.array([np.interp(times, u, draw) for draw in curve]).T
             least = LEAST if relation else LEAST_FALL * np.ptp(curve[0])
             if after[0] - before[0] >= least and curve[0, steps <= max(start, begins)][-1] < level[0]:
                 levels = np.where(after > before, level, np.nan)
@@ -149,11 +151,6 @@ def _times(every: np.ndarray, curves: np.ndarray, levels: np.ndarray, start: int
     middle, last = curves[0, np.searchsorted(steps, (steps[0] + steps[-1]) / 2)], curves[0, -1]
     moving = between[0] == np.inf and last > middle and last - middle >= STALLED * (levels[0, 0] - middle)
     return _Times(lo, hi, np.array(between), bool(moving))
-
-
-def _at(steps: np.ndarray, curves: np.ndarray, time: int | float) -> np.ndarray:
-    """Return the values of curves [draw, step] at a time, interpolated in log(1 + step) as crossings are: [draw]."""
-    return np.array([np.interp(np.log1p(time), np.log1p(steps), curve) for curve in curves])
 
 
 def _curves(table: pd.DataFrame, without: Collection[Head]) -> dict[str | None, np.ndarray]:

@@ -107,7 +107,8 @@ def _as_shown(text: str) -> str:
 
 def _described(figure: Figure, number: int, ax: Axes) -> dict[str, Any]:
     width, height = (POINTS * inches for inches in figure.get_size_inches())
-    box, scale, name = ax.get_position(), ax.xaxis.get_transform(), _as_shown(" ".join(ax.get_ylabel().split()))
+    box, (first, last), name = ax.get_position(), ax.get_xlim(), _as_shown(" ".join(ax.get_ylabel().split()))
+    scale: Any = ax.xaxis.get_transform()
     place = [box.x0 * width, box.x1 * width, (1 - box.y1) * height, (1 - box.y0) * height]
     curves = [
         [
@@ -125,11 +126,7 @@ def _described(figure: Figure, number: int, ax: Axes) -> dict[str, Any]:
     return {
         "name": name,
         "place": [round(float(edge), 1) for edge in place],
-        "scale": [
-            float(ax.get_xlim()[1]),
-            *(float(getattr(scale, name, 1)) for name in ("linthresh", "linscale")),
-            float(ax.get_xlim()[0]),
-        ],
+        "scale": [float(part) for part in (last, scale.linthresh, scale.linscale, first)],
         "curves": curves,
     }
 
@@ -269,6 +266,5 @@ def _cells(rows: pd.DataFrame) -> pd.DataFrame:
 def identifier(text: str) -> str:
     """Return text as a part of a file's name or of an id in the page."""
     plain = re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-")
-    return (
-        plain if plain and len(plain) <= LONGEST and text.isascii() else f"{plain[:LONGEST]}-{short_digest(text)[:6]}"
-    )
+    fits = plain and len(plain) <= LONGEST and text.isascii()
+    return plain if fits else f"{plain[:LONGEST]}-{short_digest(text)[:6]}"

@@ -13,10 +13,8 @@ from stagewise.plain_text import file_part
 NO_BATCH = {"relations": {}, "size": [], "first_query": 0, "references": []}
 """The record of no batch, as `write_batch` writes one; it stands under `measured.RECORDED`."""
 
-
 NO_FILE_NAME = r'[\\/:*?"<>|]'
 """Characters that names of files have on no system."""
-
 
 LONGEST = 80
 """Characters of a run's name that its folder has."""

@@ -119,9 +119,8 @@ def read_measured(folder: Path) -> Measured:
     if batch.exists():
         run[RECORDED] = read_json(batch, f"measure again, with `stagewise measure {folder}`")
     shown = read_json(example, f"delete {example} to report without it") if example.exists() else None
-    frames: dict[str, Any] = {
-        name: read_parquet(folder / place, fix) for name, (place, fix) in FRAMES.items() if (folder / place).exists()
-    }
+    present = {name: (folder / place, fix) for name, (place, fix) in FRAMES.items() if (folder / place).exists()}
+    frames: dict[str, Any] = {name: read_parquet(*each) for name, each in present.items()}
     known = _known_of(recorded) if (recorded := run.get(RECORDED)) else {}
     return Measured(run, file.outline, whole=file, example=shown, **known, **frames)
 

@@ -157,9 +157,8 @@ def seeds_in_words(
 ) -> str:
     """Say the stages of each seed and what recurs over them; with the caveat where the batch is foreign to one."""
     familiarities = familiarities or (None,) * len(stages)
-    each = "\n".join(
-        f"{one.run}\n{warned(str(one), familiarity)}" for one, familiarity in zip(stages, familiarities, strict=True)
-    )
+    pairs = zip(stages, familiarities, strict=True)
+    each = "\n".join(f"{one.run}\n{warned(str(one), familiarity)}" for one, familiarity in pairs)
     over = qualified(str(replicates), _first_foreign(familiarities))
     return f"{each}\nover {count(len(stages), 'seed')}:\n{over}"
 
@@ -214,11 +213,7 @@ def _written(seeds: MeasuredRuns, out: Path) -> SeedReport:
     numbers = sorted({len(one.table) for one in stages})
     spread = " to ".join(map(str, dict.fromkeys((numbers[0], numbers[-1]))))
     boundaries = events[events["recurs"] & (events["kind"] == "boundary")]
-    first = seed_words.events(
-        boundaries if len(boundaries) else events,
-        len(stages),
-        seed_words.names(replicates),
-    )[0]
+    first = seed_words.events(boundaries if len(boundaries) else events, len(stages), seed_words.names(replicates))[0]
     page = write_runs(
         out,
         seeds,
@@ -237,18 +232,14 @@ def _parts(stages: Sequence[Stages], replicates: Replicates, table: pd.DataFrame
     lines = "".join(f"<li>{html.escape(line)}</li>" for line in seed_words.order(replicates.order, names))
     recurring = replicates.events[replicates.events["recurs"]].to_dict("records")
     events = html_table(EVENTS, (_event_row(row, names[row["event"]]) for row in recurring))
-    yield Part(
-        "over-seeds",
-        "What recurs over seeds",
-        f'{events}{wording("seeds", "intervals")}<h3>In which order</h3><ul class="sentences">{lines}</ul>',
-    )
+    order = f'<h3>In which order</h3><ul class="sentences">{lines}</ul>'
+    yield Part("over-seeds", "What recurs over seeds", f"{events}{wording('seeds', 'intervals')}{order}")
     yield stages_part("seed", stages)
     if len(replicates.roles):
         runs = list(dict.fromkeys(replicates.roles["run"]))
         roles = [[head_label(*pair), *heads] for pair, heads in heads_by_role(replicates.roles, runs).items()]
-        yield Part(
-            "roles", "Heads by their roles", f"<p>{wording('seeds', 'roles')}</p>{html_table(['role', *runs], roles)}"
-        )
+        body = f"<p>{wording('seeds', 'roles')}</p>{html_table(['role', *runs], roles)}"
+        yield Part("roles", "Heads by their roles", body)
     caption = wording("seeds", "curves", band=INTERVAL if len(stages) >= FEWEST_SEEDS else RANGE)
     yield from curve_parts(table, "seeds", plot.over_seeds, caption, bands_of)
 

@@ -4,7 +4,7 @@ import base64
 import importlib.util
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -56,16 +56,14 @@ def viewer(measured: Measured) -> str:
     which it was written. Values are rounded to 1/255. The table holds the rows of the mean patterns, and no others.
     """
     note, means = _of_means(measured)
-    views = [means] if measured.example is None else [means, _of_example(measured.example)]
+    views = [means]
+    if (example := measured.example) is not None:  # as `write_example` wrote it
+        tokens, heads = ([plain_name(str(each), most) for each in example[name]] for name, most in LETTERS.items())
+        attention = example["attention"]
+        maps = np.array([*attention.values()])
+        views.append(_view("one sequence of the probe batch", [*map(int, attention)], tokens, heads, maps))
     library, data = packed_script("circuitsvis-library", _library()), packed_script("viewer-data", json.dumps(views))
     return f'{note}<div id="viewer"></div>{library}{data}'
-
-
-def _of_example(example: Mapping[str, Any]) -> _View:
-    """Return the attention in one sequence, as `write_example` wrote it."""
-    tokens, heads = ([plain_name(str(each), longest) for each in example[name]] for name, longest in LETTERS.items())
-    maps = np.array([*example["attention"].values()])
-    return _view("one sequence of the probe batch", [*map(int, example["attention"])], tokens, heads, maps)
 
 
 def _of_means(measured: Measured) -> tuple[str, _View]:

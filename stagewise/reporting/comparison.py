@@ -144,27 +144,18 @@ def _finding(runs: MeasuredRuns, comparison: Comparison) -> list[str]:
 
 
 def _parts(runs: MeasuredRuns, settings: pd.DataFrame, comparison: Comparison, table: pd.DataFrame) -> Iterator[Part]:
-    yield Part(
-        "settings",
-        "What differs",
-        _settings_html(settings, runs.names) if len(settings) else wording("comparison", "same"),
-    )
+    differ = _settings_html(settings, runs.names) if len(settings) else wording("comparison", "same")
+    yield Part("settings", "What differs", differ)
     names = names_of_events(comparison)
     events = [_event_row(row, names[row["event"]]) for row in comparison.events.to_dict("records")]
-    nothing = "".join(f"<p>{html.escape(capital(line))}.</p>" for line in str(comparison).splitlines())
-    body = (
-        html_table(["what", *runs.names, "in the second run"], events) + wording("comparison", "events")
-        if events
-        else nothing
-    )
+    body = "".join(f"<p>{html.escape(capital(line))}.</p>" for line in str(comparison).splitlines())
+    if events:
+        body = html_table(["what", *runs.names, "in the second run"], events) + wording("comparison", "events")
     yield Part("events", "What came when", body)
     yield stages_part("run", runs.stages)
     if len(comparison.roles):
-        yield Part(
-            "roles",
-            "Heads by their roles",
-            f"<p>{wording('comparison', 'roles')}</p>{_heads(comparison.roles, runs.names)}",
-        )
+        heads = f"<p>{wording('comparison', 'roles')}</p>{_heads(comparison.roles, runs.names)}"
+        yield Part("roles", "Heads by their roles", heads)
     first, second = map(html.escape, runs.names)
     caption = wording("comparison", "curves", first=first, second=second)
     yield from curve_parts(table, "compared", plot.compared, caption)

@@ -99,16 +99,11 @@ def _drawn(rows: pd.DataFrame) -> str:
     if kind == "lines":
         more = f" (of these {GREYS}; all are in the table)" if number > COLOURED + GREYS else ""
         lead = f"Coloured: the {COLOURED} of {number} lines that moved most, the others grey{more}. "
-        interval = "lo" in rows and bool(rows["lo"].notna().all())
-        return (lead if number > COLOURED else "") + (
-            "Ribbons: 95 % intervals over the probe batch. " if interval else ""
-        )
-    how = (
-        f"Dark cells are high values, at a checkpoint and {axis}. "
-        if kind == "maps"
-        else f"A line is a checkpoint, over {axis}. "
-    )
-    return how + (f"Drawn: the {PANELS} of {number} that moved most; all are in the table. " if number > PANELS else "")
+        ribbons = "Ribbons: 95 % intervals over the probe batch. " if "lo" in rows and rows["lo"].notna().all() else ""
+        return f"{lead if number > COLOURED else ''}{ribbons}"
+    how = "Dark cells are high values, at a checkpoint and" if kind == "maps" else "A line is a checkpoint, over"
+    drawn = f"Drawn: the {PANELS} of {number} that moved most; all are in the table. " if number > PANELS else ""
+    return f"{how} {axis}. {drawn}"
 
 
 def _shaded(rows: pd.DataFrame, stages: Stages | None) -> str:

@@ -3,8 +3,6 @@
 import html
 import operator
 
-import pandas as pd
-
 from stagewise import plot
 from stagewise.findings import head_labels
 from stagewise.findings.lineage import Lineage
@@ -20,13 +18,8 @@ from stagewise.words.stages import each_event
 
 KINDS = ("kind", "attends to", "first at step", "last at step", "heads at the end")
 
+OF_HEADS = "AttentionTo", "HeadSpecialisation"
 OF_CLUSTERS = ("PatternClusters.cluster", "PatternClusters.centroid", "PatternClusters.silhouette")
-
-
-def _left_out(rows: pd.DataFrame, measure: str) -> str:
-    """Say which heads are drawn where there are too many."""
-    n_heads = len(heads_in(rows))
-    return f" Drawn: the {PANELS} of {n_heads} heads whose {measure} most." if n_heads > PANELS else ""
 
 
 def _attended(measured: Measured) -> Blocks:
@@ -36,7 +29,9 @@ def _attended(measured: Measured) -> Blocks:
     if measured.has("AttentionTo.mass"):
         rows = select(table, "AttentionTo", "mass")
         panels = {head_label(*head): plot.head_masses(table, *head, stages) for head in moved_most(rows, PANELS)}
-        blocks.append(Plot("head-masses", panels, rows, wording("heads", "masses") + _left_out(rows, "mass moved")))
+        many = len(heads_in(rows))
+        drawn = f" Drawn: the {PANELS} of {many} heads whose mass moved most." if many > PANELS else ""
+        blocks.append(Plot("head-masses", panels, rows, wording("heads", "masses") + drawn))
     if measured.has("HeadSpecialisation.coverage"):
         rows = select(table, "HeadSpecialisation")
         rows = rows[rows["quantity"].isin(("competition", "coverage"))]
@@ -65,13 +60,7 @@ def _changes(measured: Measured) -> Blocks:
     return [wording("heads", "changes"), html_table(["head", "from", "to", "between steps"], changes)]
 
 
-HEADS = Section(
-    "heads",
-    "What each head attends to",
-    _attended,
-    ("AttentionTo", "HeadSpecialisation"),
-    applies=operator.attrgetter("has_relations"),
-)
+HEADS = Section("heads", "What each head attends to", _attended, OF_HEADS, applies=operator.attrgetter("has_relations"))
 
 
 def _needed(measured: Measured) -> Blocks:

@@ -71,10 +71,8 @@ def _trained(measured: Measured) -> Blocks:
     if not trained:
         return []
     rows = select(measured.table, "KLToReference", "kl")
-    axes = plot.kl_curves(measured.table, trained, measured.stages)
-    return [
-        Plot("trained-restricted", {"": axes}, rows[rows["reference"].isin(trained)], wording("context", "trained"))
-    ]
+    rows, axes = rows[rows["reference"].isin(trained)], plot.kl_curves(measured.table, trained, measured.stages)
+    return [Plot("trained-restricted", {"": axes}, rows, wording("context", "trained"))]
 
 
 CONTEXT = Section("context", "How much context is used", _restricted, ("RestrictedContextKL.kl",))

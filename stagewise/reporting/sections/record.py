@@ -38,9 +38,8 @@ def _training(measured: Measured) -> Blocks:
     places = np.geomspace(1, len(metrics), min(DRAWN, len(metrics))).round().astype(int) - 1
     rows = metrics.iloc[np.unique(places)]
     note = "" if len(rows) == len(metrics) else f" {len(rows)} of {len(metrics)} updates are drawn."
-    return [
-        Plot("training-loss", {"": plot.training_loss(rows, measured.stages)}, rows, wording("record", "loss") + note)
-    ]
+    axes = plot.training_loss(rows, measured.stages)
+    return [Plot("training-loss", {"": axes}, rows, wording("record", "loss") + note)]
 
 
 def _was_trained_here(measured: Measured) -> bool:

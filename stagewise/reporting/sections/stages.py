@@ -28,6 +28,7 @@ COLUMNS = ("stage", "from step", "to step", "t10", "t50", "t90", "what happened"
 
 PROBE, QUANTITY = "Accuracy", "accuracy"
 ACCURACY = f"{PROBE}.{QUANTITY}"
+SHOWS = "KLToReference", "Loss", ACCURACY
 SHOWN = 0.2
 """Attention beyond uniform attention's that any head has where the picture of all heads is shown."""
 
@@ -39,9 +40,8 @@ def _stages(measured: Measured) -> Blocks:
     stages, table = measured.stages, measured.table
     blocks: Blocks = []
     if measured.has("AttentionTo.along") and (rows := beyond_uniform(table))["value"].max() >= SHOWN:
-        blocks.append(
-            Plot("heads-over-training", {"": plot.heads_over_training(table, stages)}, rows, wording("stages", "heads"))
-        )
+        figure = plot.heads_over_training(table, stages)
+        blocks.append(Plot("heads-over-training", {"": figure}, rows, wording("stages", "heads")))
     if any(measured.has(name) for name in ("KLToReference.kl", "Loss", ACCURACY)):
         blocks += [wording("stages", "no-stages")] if stages is None else []
         blocks.append(Plot("stages", {"": _curves(measured)}, _rows(measured), _caption(measured, stages)))
@@ -119,14 +119,7 @@ def _has_partial_solutions(measured: Measured) -> bool:
     return bool(families["nested"]) if families else len(measured.references) > 1
 
 
-STAGES = Section(
-    "stages",
-    "The stages",
-    _stages,
-    ("KLToReference", "Loss", ACCURACY),
-    reads=("KLToReference", "Loss", "AttentionTo", ACCURACY),
-    folded=False,
-)
+STAGES = Section("stages", "The stages", _stages, SHOWS, reads=(*SHOWS, "AttentionTo"), folded=False)
 EVIDENCE = Section("evidence", "Why these boundaries", _evidence, ("KLToReference",), applies=_has_partial_solutions)
 
 
