@@ -57,18 +57,12 @@ def long_sequences() -> Iterator[Row]:
     """Memory of the measurement of a small model on sequences of 4,096 tokens."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch, "run")
-        shape = ("--heads", "2", "--set", "task.length=4", "--set", f"architecture.config.n_ctx={POSITIONS}")
         few = ("--steps", "1", "--set", "plan.save=[]", "--set", "plan.batch_size=4", "--quiet")
-        subprocess.run([*COMMAND, "train", "markov", "--folder", str(folder), *shape, *few], check=True)
-        np.save(Path(scratch, "tokens.npy"), np.random.default_rng(0).integers(0, 24, (4, POSITIONS)))
-        words = (
-            "measure",
-            str(folder),
-            "--tokens",
-            str(Path(scratch, "tokens.npy")),
-            "--out",
-            str(Path(scratch, "out")),
-        )
+        long = ("--set", f"architecture.config.n_ctx={POSITIONS}")
+        subprocess.run([*COMMAND, "train", "repeated-tokens", "--folder", str(folder), *long, *few], check=True)
+        tokens = Path(scratch, "tokens.npy")
+        np.save(tokens, np.random.default_rng(0).integers(0, 64, (4, POSITIONS)))
+        words = ("measure", str(folder), "--tokens", str(tokens), "--out", str(Path(scratch, "out")))
         yield _peak(f"measurement of all probes on sequences of {POSITIONS:,} tokens", *words)
 
 

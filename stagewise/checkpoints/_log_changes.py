@@ -77,8 +77,8 @@ def changes_in(curves: Mapping[str, tuple[pd.DataFrame, pd.DataFrame]]) -> dict[
 def _jumps(name: str, rows: pd.DataFrame) -> Iterator[_Jump]:
     steps, values = rows["step"].to_numpy(), rows["value"].to_numpy(float)
     moves = np.pad(np.abs(np.diff(values)), SIDE, constant_values=np.inf)
-    around = np.lib.stride_tricks.sliding_window_view(moves, 2 * SIDE + 1)
-    move, others = around[:, SIDE], np.delete(around, SIDE, axis=1).max(axis=1)
+    move, beside = moves[SIDE:-SIDE], np.lib.stride_tricks.sliding_window_view(moves, SIDE).max(axis=1)
+    others = np.maximum(beside[: len(move)], beside[SIDE + 1 :])
     for i in np.flatnonzero((move > ABRUPT * others) & (steps[1:] <= NEAR * steps[:-1])).tolist():
         sides = values[i - 2 : i + 1], values[i + 1 : i + 4], values[i + 1 :][:LASTING], values[-LASTING:]
         before, after, later, last = (float(np.median(part)) for part in sides)

@@ -84,8 +84,10 @@ def in_thousands(column: pd.Series) -> pd.Series:
     >>> in_thousands(pd.Series(["0", "50K", "1.2M"])).tolist()
     [0.0, 50000.0, 1200000.0]
     """
+    if pd.api.types.is_numeric_dtype(column):
+        return column
     parts = column.astype(str).str.extract(THOUSANDS)
-    if pd.api.types.is_numeric_dtype(column) or not len(parts) or parts["number"].isna().any():
+    if not len(parts) or parts["number"].isna().any():
         return column
     numbers = parts["number"].str.replace(r"[,_]", "", regex=True).astype(float)
     return numbers * parts["unit"].str.lower().map(UNITS).fillna(1)
@@ -172,7 +174,9 @@ def read_separated(text: str) -> pd.DataFrame:
     """Read columns that a comma, a tab, a semicolon, a bar or spaces separate, below comments if there are any."""
     separator, header, values = _head(text.splitlines())
     names = _cells(header, separator)
-    if again := [at for at, line in enumerate(values) if _is_another(_cells(line, separator), names)]:
+    named = re.compile("|".join(map(re.escape, filter(None, names))))
+    again = [at for at, line in enumerate(values) if named.search(line) and _is_another(_cells(line, separator), names)]
+    if again:
         lines, edges = [header, *values], [0, *(at + 1 for at in again), len(values) + 1]
         parts = ["\n".join(lines[start:stop]) for start, stop in itertools.pairwise(edges)]
         return pd.concat(map(read_separated, parts), ignore_index=True)
@@ -181,7 +185,7 @@ def read_separated(text: str) -> pd.DataFrame:
     values = _without_torn(values, separator, header)
     decimal = "," if separator != "," and _has_decimal_commas(values, separator) else "."
     frame = pd.read_csv(
-        io.StringIO("\n".join([header, *values])),
+        io.BytesIO("\n".join([header, *values]).encode()),  # of a text in memory each character takes four bytes
         sep=r"\s+" if separator == " " else separator,
         decimal=decimal,
         skipinitialspace=separator != "\t",

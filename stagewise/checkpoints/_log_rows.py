@@ -19,7 +19,7 @@ def check_one_run(rows: pd.DataFrame, name: str, lines: Sequence[int] | None) ->
     `lines` are those of a text in which the rows of its frame stand.
     """
     steps = rows["step"].to_numpy()
-    if len(np.unique(steps)) == len(steps):
+    if (np.diff(steps) > 0).all() or len(np.unique(steps)) == len(steps):
         return
     if np.ptp(steps) == 0:
         way = f"`steps`, or --step-column, names another column, as of times; {ROWS!r} counts the rows"
