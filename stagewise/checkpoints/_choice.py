@@ -74,10 +74,10 @@ def _check_branches(source: Source, branches: Iterable[str]) -> None:
 def only_chosen(source: Source, branch: str | None, steps: Choice | None) -> Source:
     """Return a source with the checkpoints of one branch of training, of the chosen steps; None takes all."""
     _check_branches(source, [] if branch is None else [branch])
-    source = source.of(entry for entry in source.entries if branch in (None, entry.at.branch))
-    return (
-        source if steps is None else source.only(chosen_steps([e.at.step for e in source.entries], steps, source.name))
-    )
+    of_branch = source.of(entry for entry in source.entries if branch in (None, entry.at.branch))
+    if steps is None:
+        return of_branch
+    return of_branch.only(chosen_steps([entry.at.step for entry in of_branch.entries], steps, source.name))
 
 
 def joined(source: Source, branches: Collection[str]) -> Source:
