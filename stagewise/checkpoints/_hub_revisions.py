@@ -160,8 +160,11 @@ class _Downloads:
             self._listed[revision] = self._hub.files(revision)
         return self._listed[revision]
 
+    def _names(self, revision: str) -> tuple[str, ...]:
+        return (self._hub.file,) if self._hub.file else chosen_files(self._files(revision))
+
     def _weights(self, revision: str) -> tuple[str, ...]:
-        names = (self._hub.file,) if self._hub.file else chosen_files(self._files(revision))
+        names = self._names(revision)
         if missing := missing_shard(names):
             raise FileNotFoundError(f"{self._named(revision)} has no {missing}, a shard of its weights")
         return names
@@ -183,7 +186,7 @@ class _Downloads:
         return (self._commits or self._hub.revisions()).get(revision, "")
 
     def download(self, revision: str) -> int:
-        missing = [name for name in self._weights(revision) if not self._hub.is_cached(revision, name)]
+        missing = [name for name in self._names(revision) if not self._hub.is_cached(revision, name)]
         return sum(self._files(revision)[name].size for name in missing)
 
     def read(self, revision: str) -> Contents:

@@ -159,7 +159,7 @@ def open_series(
         )
     chosen = _chosen(origin, branch, steps)
     if start is not None:
-        chosen = continued(_chosen(find(start, classes=classes, hub=hub), None, None), chosen)
+        chosen = _after(start, chosen, classes=classes, hub=hub)
     entries = {entry.at.step: entry for entry in chosen.entries}
     described = sources.architecture_of(chosen, architecture)
     for line in origin.names:
@@ -197,7 +197,12 @@ def find(source: Any, *, join: Collection[str] = (), start: Any = None, **option
     if start is None:
         return origin
     of_start = {name: options[name] for name in ("classes", "hub") if name in options}
-    return continued(_chosen(find(start, **of_start), None, None), origin)
+    return _after(start, origin, **of_start)
+
+
+def _after(start: Any, source: sources.Source, **options: Any) -> sources.Source:
+    """Return a source after all checkpoints of the one that its training began from."""
+    return continued(_chosen(find(start, **options), None, None), source)
 
 
 def _chosen(source: sources.Source, branch: str | None, steps: Choice | None) -> sources.Source:

@@ -185,7 +185,7 @@ class DataOptions(SeriesOptions):
 
     @property
     def given(self) -> bool:
-        """Whether a run is measured on these data in place of those of its own task."""
+        """Whether a run is measured on these data, or after its base, in place of its own task alone."""
         return bool(self.text or self.tokens or self.pairs or self.start)
 
 

@@ -52,8 +52,7 @@ _MORE = "`stagewise measure --sequences N`, or sequences=N in Python, takes more
 def _restricted_log_probs(series: CheckpointSeries, batch: Batch) -> Float[Tensor, "batch pos token"]:
     """Return the last restricted-context checkpoint's log-probabilities, nats; uniform ones at unscored positions."""
     context, d_vocab = series.architecture.config["n_ctx"], series.architecture.config["d_vocab"]
-    model = models.unloaded(series.architecture)
-    models.load(model, series.weights(series.steps[-1]))
+    model = series.model(series.steps[-1])
     log_probs = torch.full((*batch.tokens.shape, d_vocab), -math.log(d_vocab))
     at_once = max(1, _OF_BASELINES // (batch.tokens.shape[1] * context * d_vocab))
     for rows in torch.split(torch.arange(len(batch)), at_once):
@@ -131,7 +130,8 @@ def _with_base(batch: Batch, series: CheckpointSeries, begins: int) -> Batch:
     """Return the batch with what the model predicts that a post-training began from among its references."""
     model = models.unloaded(series.architecture)
     models.load(model, series.load(begins))
-    log_probs = [models.clean_pass(model, tokens, hooks=())[0] for tokens in torch.split(batch.tokens, _FEWEST)]
+    at_once = max(1, _OF_BASELINES // (batch.tokens.shape[1] * series.architecture.n_outputs))
+    log_probs = [models.clean_pass(model, tokens, hooks=())[0] for tokens in torch.split(batch.tokens, at_once)]
     return batch.with_references({THE_BASE: torch.cat(log_probs)})
 
 
