@@ -17,7 +17,6 @@ from .checkpoints.seeds import open_seeds as open_seeds
 from .checkpoints.series import CheckpointSeries as CheckpointSeries
 from .checkpoints.series import open_series as open_series
 from .checkpoints.trainer_callbacks import save_on as save_on
-from .checkpoints.trainer_callbacks import save_on_lightning as save_on_lightning
 from .findings.delays import find_delays as find_delays
 from .findings.lineage import find_lineage as find_lineage
 from .findings.onsets import find_onsets as find_onsets
@@ -26,7 +25,6 @@ from .findings.stages import Stages as Stages
 from .findings.stages import find_stages as find_stages
 from .measurement.engine import measure as measure
 from .measurement.probe_batch import load_batch as load_batch
-from .measurement.relation_search import propose_relations as propose_relations
 from .plan import ClampHead as ClampHead
 from .presets import recipe_for as recipe_for
 from .probe import AbstractPatternProbe as AbstractPatternProbe
@@ -38,7 +36,6 @@ from .recipe import Recipe as Recipe
 from .recipe import Seeds as Seeds
 from .recipe import TrainPlan as TrainPlan
 from .recording import measure_on as measure_on
-from .recording import measure_on_lightning as measure_on_lightning
 from .recording import record as record
 from .replay.attributing import attribute as attribute
 from .replay.branching import branch as branch

@@ -1,4 +1,4 @@
-"""Probes while a model trains: a recorder for a loop of one's own, and callbacks of other libraries' trainers."""
+"""Probes while a model trains: a recorder for a loop of one's own, and a callback of transformers' Trainer."""
 
 import contextlib
 import dataclasses
@@ -22,7 +22,7 @@ from stagewise.checkpoints import run_folder
 from stagewise.checkpoints.run_folder import ANALYSIS, TABLE, write_json
 from stagewise.checkpoints.series import CheckpointSeries, open_series
 from stagewise.checkpoints.sources import weights_of
-from stagewise.checkpoints.trainer_callbacks import lightning, part_of, save_checkpoint
+from stagewise.checkpoints.trainer_callbacks import save_checkpoint
 from stagewise.findings import Stages
 from stagewise.measurement import Measurement, analysis_record, parts_folder, provenance
 from stagewise.measurement.engine import across, check, planned, save_table
@@ -287,23 +287,6 @@ def _name(row: Mapping[Any, Any]) -> str:
     return "/".join([row["probe"], row["quantity"], *parts, *map(str, labels.values())])
 
 
-def _recorder(
-    steps: Iterable[int], probes: Sequence[AbstractProbe], batch: Batch, folder: str | Path | None
-) -> Callable[[Any, int], dict[str, float]]:
-    """Return a function that records a model of a trainer at a step, and returns the numbers of one that is due."""
-    schedule, made = frozenset(steps), list[Recorder]()
-
-    def values(model: Any, step: int) -> dict[str, float]:
-        if not made:
-            place, resamples = (tempfile.mkdtemp(), 1) if folder is None else (folder, 200)
-            made.append(record(model, probes, schedule, place, batch=batch, resamples=resamples))
-            if folder is None:
-                weakref.finalize(made[0], shutil.rmtree, place, ignore_errors=True)
-        return made[0].values() if made[0](step) else {}
-
-    return values
-
-
 def measure_on(
     steps: Iterable[int],
     probes: Sequence[AbstractProbe],
@@ -325,7 +308,7 @@ def measure_on(
     """
     from transformers import TrainerCallback
 
-    values = _recorder(steps, probes, batch, folder)
+    schedule, made = frozenset(steps), list[Recorder]()
 
     class MeasureOn(TrainerCallback):  # type: ignore[misc]  # untyped base
         """Measures at chosen optimiser steps."""
@@ -335,42 +318,14 @@ def measure_on(
                 self.on_step_end(args, state, control, **known)
 
         def on_step_end(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
-            if state.is_world_process_zero and (numbers := values(model, state.global_step)) and log is not None:
-                log(numbers)
-
-    return MeasureOn()
-
-
-def measure_on_lightning(
-    steps: Iterable[int],
-    probes: Sequence[AbstractProbe],
-    batch: Batch,
-    part: str | None = None,
-    folder: str | Path | None = None,
-) -> Any:
-    """Return a callback for Lightning's Trainer that measures at these optimiser steps, and logs to its loggers.
-
-    Args:
-        steps: a schedule, of `trainer.global_step`; step 0 counts too.
-        probes: few, and quick ones.
-        batch: the fixed probe batch.
-        part: the attribute of the LightningModule that holds the model; None measures the whole module.
-        folder: as that of `measure_on`.
-
-    Raises:
-        ImportError: there is no Lightning.
-    """
-    values = _recorder(steps, probes, batch, folder)
-
-    class MeasureOn(lightning().Callback):  # type: ignore[misc]  # untyped base
-        """Measures at chosen optimiser steps."""
-
-        def on_train_start(self, trainer: Any, pl_module: Any) -> None:
-            self.on_train_batch_end(trainer, pl_module)
-
-        def on_train_batch_end(self, trainer: Any, pl_module: Any, *_: Any) -> None:
-            if trainer.is_global_zero and (numbers := values(part_of(pl_module, part), trainer.global_step)):
-                for logger in trainer.loggers:
-                    logger.log_metrics(numbers, trainer.global_step)
+            if not state.is_world_process_zero:
+                return
+            if not made:
+                place, resamples = (tempfile.mkdtemp(), 1) if folder is None else (folder, 200)
+                made.append(record(model, probes, schedule, place, batch=batch, resamples=resamples))
+                if folder is None:
+                    weakref.finalize(made[0], shutil.rmtree, place, ignore_errors=True)
+            if made[0](state.global_step) and log is not None:
+                log(made[0].values())
 
     return MeasureOn()

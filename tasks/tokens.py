@@ -33,9 +33,8 @@ class Tokens(AbstractTask):
     Args:
         file: .pt, .npy, .safetensors or a folder of `datasets`; see `checkpoints.token_files.read_sequences`.
         length: positions that a model sees; longer sequences are cut there.
-        relations: names of `text.token_relations`, as "previous token" or "offset 31", expressions of
-            `text.relation_expressions`, and functions of one's own as "module:function", whose module has been
-            imported: a name in data imports nothing.
+        relations: names of `text.token_relations`, as "previous token" or "offset 31", and functions of one's own as
+            "module:function", whose module has been imported: a name in data imports nothing.
         bos: a token that begins sequences, and is no duplicate of another.
         n_sequences: always None: a file has the sequences that it has.
 

@@ -20,7 +20,7 @@ from stagewise.cli.app import app
 from stagewise.measurement.engine import measure
 from stagewise.models._bridge_loading import wrapped
 from stagewise.probes import AttentionTo, Loss
-from stagewise.recording import Recorder, measure_on, measure_on_lightning, record
+from stagewise.recording import Recorder, measure_on, record
 from stagewise.task import Batch
 
 pytestmark = pytest.mark.usefixtures("undrawn", "unchecked")
@@ -233,24 +233,36 @@ def test_trainer_logs_what_is_measured_and_trains_the_same(tmp_path: Path) -> No
     assert set(table["step"]) <= {0, 2}
 
 
-def test_lightning_logs_to_its_loggers() -> None:
-    pytest.importorskip("lightning.pytorch", reason="Lightning is not installed")
-    logged: list[tuple[int, set[str]]] = []
+def test_a_callback_of_lightning_holds_the_recorder(tmp_path: Path) -> None:
+    pl = pytest.importorskip("lightning.pytorch", reason="Lightning is not installed: pip install lightning")
 
-    class Logger:
-        def log_metrics(self, values: dict[str, float], step: int) -> None:
-            logged.append((step, set(values)))
+    class Module(pl.LightningModule):  # type: ignore[misc, name-defined]  # where Lightning is installed
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = own()
 
-    class Trainer:
-        global_step, is_global_zero, loggers = 0, True, (Logger(),)
+        def configure_optimizers(self) -> torch.optim.Optimizer:
+            return torch.optim.SGD(self.net.parameters(), lr=0.1)
 
-    class Module:
-        net = own()
+        def training_step(self, batch: list[torch.Tensor], index: int) -> torch.Tensor:
+            loss: torch.Tensor = self.net(batch[0]).square().mean()
+            return loss
 
-    callback, trainer = measure_on_lightning({0, 2}, [Loss()], BATCH, "net"), Trainer()
-    callback.on_train_start(trainer, Module())
-    for step in (1, 2, 3):
-        trainer.global_step = step
-        callback.on_train_batch_end(trainer, Module(), None, None, 0)
-    assert [step for step, _ in logged] == [0, 2]
-    assert "Loss/cross_entropy" in logged[0][1]
+    class Recorded(pl.Callback):  # type: ignore[misc, name-defined]
+        def on_train_start(self, trainer: Any, module: Any) -> None:
+            self.recorder = record(module.net, [Loss()], 2, tmp_path / "run", batch=BATCH, weights=True)
+            self.recorder(0)
+
+        def on_train_batch_end(self, trainer: Any, module: Any, *_: Any) -> None:
+            self.recorder(trainer.global_step)
+
+    data = torch.utils.data.TensorDataset(torch.randint(5, (20, 6), generator=torch.Generator().manual_seed(0)))
+    quiet = dict.fromkeys(("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"), False)
+    callback, module = Recorded(), Module()
+    batches = torch.utils.data.DataLoader(data, batch_size=2)
+    trainer = pl.Trainer(**quiet, accelerator="cpu", callbacks=[callback], accumulate_grad_batches=2, max_epochs=1)
+    trainer.fit(module, batches)
+    series = callback.recorder.series
+    assert series.steps == (0, 2, 4)  # ten batches are five updates
+    assert not torch.equal(series.weights(0)["embed.W_E"], series.weights(4)["embed.W_E"])
+    assert set(callback.recorder.table()["step"]) == {0, 2, 4}

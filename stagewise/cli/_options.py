@@ -154,10 +154,7 @@ class DataOptions(SeriesOptions):
     ] = None
     relation: Annotated[
         list[str] | None,
-        Option(
-            help='of --tokens: as "previous token", "offset 31", "token[key - 1] == token[query]" or '
-            "file.py:function; may be repeated"
-        ),
+        Option(help='of --tokens: as "previous token", "offset 31", or file.py:function; may be repeated'),
     ] = None
     text: Annotated[
         list[Path] | None,

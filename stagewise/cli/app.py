@@ -13,7 +13,7 @@ from stagewise.cli._commands import command
 from stagewise.cli._findings import compare, lineage, stages
 from stagewise.cli._groups import OpenGroup
 from stagewise.cli._replays import attribute, branch, certify, densify, intervene
-from stagewise.cli._series import relations, suites
+from stagewise.cli._series import suites
 from stagewise.cli._sweep import sweep
 from stagewise.cli._verbs import audit, measure, report, run_app, train
 from stagewise.cli._watch import watch
@@ -22,7 +22,7 @@ TOP = (report, stages, watch, audit, densify, train, measure)
 GROUPS: dict[str, tuple[str, tuple[Callable[..., None], ...]]] = {
     "series": (
         "Compare runs and heads; sweep settings; known suites.",
-        (compare, lineage, relations, sweep, suites),
+        (compare, lineage, sweep, suites),
     ),
     "cause": (
         "Continue a run changed: what each transition depends on.",

@@ -236,12 +236,6 @@ def _joined(name: str, blocks: Sequence[Columns]) -> Any:
     return entries if kind in ("float64", "object") else pd.array(entries, dtype=kind)
 
 
-def check_series(series: object) -> None:
-    """Refuse a value that is no series of checkpoints, as the path of one."""
-    if not isinstance(series, CheckpointSeries):
-        raise ValueError(f"a series is what `stagewise.open_series` returns, got {type(series).__name__}")
-
-
 def check_batch(
     batch: Batch,
     architecture: Architecture,

@@ -17,7 +17,7 @@ from stagewise.measurement._earlier import PASSES, Earlier, join, join_into, par
 from stagewise.measurement._measuring import Measurement, measure_steps, write_part
 from stagewise.measurement._passes import default_memory, enough, predicted, slices_needed
 from stagewise.measurement._provenance import PROBES, in_words, provenance
-from stagewise.measurement._rows import Table, check_batch, check_series
+from stagewise.measurement._rows import Table, check_batch
 from stagewise.models import Dtype, check_device, check_dtype
 from stagewise.probe import AbstractProbe
 from stagewise.table import Quantity, declare, tidy
@@ -153,7 +153,8 @@ def check(
 ) -> None:
     """Refuse series that no table can tell apart, and probes that cannot read the models, as `measure` does."""
     for one in several:
-        check_series(one)
+        if not isinstance(one, CheckpointSeries):
+            raise ValueError(f"a series is what `stagewise.open_series` returns, got {type(one).__name__}")
     if isinstance(probes, AbstractProbe):
         raise ValueError(f"probes are a list, as in [{probes!r}], got one alone")
     if not probes:

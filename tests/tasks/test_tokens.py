@@ -45,16 +45,14 @@ def test_a_sample_takes_sequences_of_the_file_once_each(file: Path) -> None:
     assert list(Tokens(str(file), relations=("offset 2", "self")).sample(2, seed=0).relations) == ["offset 2", "self"]
 
 
-def test_relations_are_expressions_and_functions_of_a_file(
-    file: Path, small_run: CheckpointSeries, tmp_path: Path
-) -> None:
-    (tmp_path / "my_relations.py").write_text("def ahead(tokens):\n    return (tokens[:, :, None] > tokens[:, None])\n")
-    same = "token[key] < token[query]"
-    task = own_task(small_run, file, [same, f"{tmp_path}/my_relations.py:ahead"])
+def test_relations_are_names_and_functions_of_a_file(file: Path, small_run: CheckpointSeries, tmp_path: Path) -> None:
+    body = "    return (tokens[:, :, None] == tokens[:, None]).tril(-1)\n"
+    (tmp_path / "my_relations.py").write_text(f"def same(tokens):\n{body}")
+    task = own_task(small_run, file, ["duplicate token", f"{tmp_path}/my_relations.py:same"])
     assert task is not None
     batch = task.sample(3, seed=0)
-    assert list(batch.relations) == [same, "my_relations:ahead"]
-    assert torch.equal(batch.relations[same], batch.relations["my_relations:ahead"].tril())
+    assert list(batch.relations) == ["duplicate token", "my_relations:same"]
+    assert torch.equal(batch.relations["duplicate token"], batch.relations["my_relations:same"])
 
 
 def test_relations_of_ones_own_are_functions_of_a_module(file: Path) -> None:
