@@ -1,4 +1,4 @@
-"""Rules on the path of a series through the space of weights: which checkpoints lie off it, are copies or swapped."""
+"""Rules on the path of a series through the space of weights: which checkpoints lie off it, or are copies."""
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -10,7 +10,7 @@ from jaxtyping import Float
 from stagewise.checkpoints._sketches import Sketch, Sketches, WeightPath
 
 ENOUGH = 4
-"""Checkpoints from which on an end, or an exchange, can be judged: of three, the reverse order is as short."""
+"""Checkpoints from which on an end can be judged."""
 
 DETOUR = 4.0
 """A detour over a checkpoint is this many times the way between its neighbours.
@@ -42,22 +42,6 @@ ABOUT = 3
 
 GROWN = 1.5
 """Weights that become so many times longer after the first checkpoint started small, and may turn."""
-
-SHORTER = 1.12
-"""The ways to and from two checkpoints are this many times longer than after an exchange.
-
-On a straight path the factor is 1.67, on a random walk 1.28, in noise about a fixed point 1: what is exchanged there
-cannot be seen, and makes no difference. On the clean series of the tests it is at most 1.01.
-"""
-
-WORSE = 1.02
-"""The ways to and from each of the two may grow by this factor."""
-
-NEAR, EXCHANGES = 40, 20
-"""Checkpoints so far apart are tried, and so many exchanges are looked for."""
-
-PART = 2048
-"""Numbers of a checkpoint that are made double at a time."""
 
 MANY = 256
 """Entries of a weight that is never twice the same by chance."""
@@ -160,43 +144,6 @@ def _cosines(paths: Sequence[WeightPath], common: WeightPath) -> np.ndarray:
     chosen = [path for path in paths if path.size > least and path.moves()]
     values = [path.at(common.rows).cosines() for path in chosen if np.isin(common.rows, path.rows).all()]
     return np.median(values, axis=0) if values else np.ones(len(common) - 1)
-
-
-def exchanged(common: WeightPath) -> list[tuple[int, int]]:
-    """Return the pairs of rows of the common path that hold each other's weights."""
-    n, pairs = len(common), list[tuple[int, int]]()
-    distances, order = all_distances(common), list(range(n))
-    tried = [(i, j) for i in range(n) for j in range(i + 1, min(n, i + NEAR + 1))] if n >= ENOUGH else []
-    for _ in range(EXCHANGES):
-        gain, first, second = max(((_gain(distances, order, i, j), i, j) for i, j in tried), default=(0.0, 0, 0))
-        if gain < SHORTER:
-            break
-        order[first], order[second] = order[second], order[first]
-        pairs.append((first, second))
-    return [(i, j) for i, j in pairs if order[i] == j and order[j] == i]
-
-
-def _gain(distances: np.ndarray, order: list[int], i: int, j: int) -> float:
-    """Return how many times longer the ways to two rows are than after their exchange; 1 where one is no better."""
-    place = {i: order[j], j: order[i]}
-    ways = [[k for k in (row - 1, row) if 0 <= k < len(order) - 1] for row in (i, j)]
-    before = {k: float(distances[order[k], order[k + 1]]) for k in (*ways[0], *ways[1])}
-    after = {k: float(distances[place.get(k, order[k]), place.get(k + 1, order[k + 1])]) for k in before}
-    if any(sum(after[k] for k in near) > WORSE * sum(before[k] for k in near) for near in ways):
-        return 1.0
-    length = sum(after.values())
-    return sum(before.values()) / length if length > 0 else 1.0
-
-
-def all_distances(common: WeightPath) -> np.ndarray:
-    """Return the distances between all pairs of rows."""
-    products = np.zeros((len(common), len(common)))
-    for start in range(0, common.numbers.shape[1], PART):
-        part = common.numbers[:, start : start + PART].astype(np.float64)
-        part -= part.mean(0)
-        products += part @ part.T
-    squares = products.diagonal()
-    return np.asarray(np.sqrt(np.maximum(squares[:, None] + squares - 2 * products, 0)))
 
 
 def same_checkpoints(sketches: Sequence[Sketches], paths: Sequence[WeightPath]) -> list[tuple[int, ...]]:

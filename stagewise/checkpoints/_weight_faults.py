@@ -1,6 +1,5 @@
 """Faults that the weights show, from one reading of each checkpoint: sketches are kept."""
 
-import dataclasses
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -60,30 +59,12 @@ def _path_faults(
     entries: Sequence[Entry], sketches: Sequence[Sketches], known: set[tuple[int, ...]]
 ) -> Iterator[Finding]:
     """Yield the faults of one branch's path through the space of weights, checkpoints in the order of their steps."""
-    paths = paths_of(sketches)
-    # Where most checkpoints are copies of one, the usual stride is zero: without them the others have a path.
-    groups = rules.same_checkpoints(sketches, paths)
-    again = [row for group in groups for row in group[1:]]
-    common = common_path(paths) or common_path([path.without(again) for path in paths])
-    if common is None:
-        yield from (one for one in _same(entries, groups) if one.steps not in known)
-        return
-    pairs = [(int(common.rows[i]), int(common.rows[j])) for i, j in rules.exchanged(common)]
-    order = [*range(len(entries))]
-    for first, second in pairs:
-        yield at_entry(Kind.EXCHANGED, entries[first], entries[second])
-        order[first], order[second] = order[second], order[first]
-    if pairs:  # what else is wrong is seen with these put right
-        # A step keeps its place, and its weights are those that lie under the other name.
-        entries = [dataclasses.replace(entries[k], at=entries[place].at) for place, k in enumerate(order)]
-        sketches = [sketches[k] for k in order]
-        paths = paths_of(sketches)
-        common = common_path(paths) or common
+    paths, steps = paths_of(sketches), [entry.at.step for entry in entries]
     copies = [*_same(entries, rules.same_checkpoints(sketches, paths)), *_parts(entries, sketches, paths)]
     yield from (one for one in copies if one.steps not in known)
-    steps = [entry.at.step for entry in entries]
     paths = [_without_copies(path, steps, copies) for path in paths]
-    yield from _deviations(entries, paths, common_path(paths) or common)
+    if (common := common_path(paths)) is not None:
+        yield from _deviations(entries, paths, common)
 
 
 def _without_copies(path: WeightPath, steps: Sequence[int], copies: Sequence[Finding]) -> WeightPath:

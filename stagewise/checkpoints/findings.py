@@ -37,8 +37,6 @@ class Kind(enum.StrEnum):
     """Two steps have the same weights."""
     WEIGHTS_OF_ANOTHER_STEP = "weights of another step"
     """A part of the weights, a shard or a layer, is another step's."""
-    EXCHANGED = "exchanged steps"
-    """Two checkpoints lie where the other one belongs."""
     NO_WEIGHTS = "no weights"
     """There are none, or a shard of them is missing."""
     DAMAGED = "damaged"
@@ -170,7 +168,6 @@ SENTENCES = {
     Kind.OTHER_STEP_RECORDED: "{labels}: its name says step {step}, {reason} {other}",
     Kind.OTHER_ORDER: "{reason}: the steps may be other numbers in the names",
     Kind.OTHER_NAMES: "{some}: most are named as {reason}. Are they of another training?",
-    Kind.EXCHANGED: "{both} lie on the path of the weights where the other one belongs",
     Kind.NON_FINITE_WEIGHTS: "{labels}: {weights}",
     Kind.WEIGHTS_OF_ANOTHER_STEP: "{labels}: {weights} are those of step {other}, the other weights are not",
     Kind.OTHER_RUN: "{labels}: its weights have nothing in common with those of step {other}{times} before it",
@@ -183,7 +180,7 @@ def _sentence(finding: Finding) -> str:
     steps, labels, why = finding.steps, ", ".join(finding.checkpoints), finding.reason
     weights, times = _some(finding.weights), finding.times
     fields = {"of": of, "step": steps[0] if steps else "", "labels": labels, "other": finding.other_step, "reason": why}
-    fields |= {"some": _some(finding.checkpoints), "both": " and ".join(finding.checkpoints), "weights": weights}
+    fields |= {"some": _some(finding.checkpoints), "weights": weights}
     fields |= {"times": "" if times is None else f", {times:.3g} times the usual way"}
     match finding.kind:
         case Kind.MISSING_STEP:

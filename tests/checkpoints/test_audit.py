@@ -61,13 +61,6 @@ def copied(folder: Path) -> None:
     shutil.copy(folder / "checkpoint-8" / WEIGHTS, folder / "checkpoint-16" / WEIGHTS)
 
 
-def exchanged(folder: Path) -> None:
-    first, second, aside = (folder / name / WEIGHTS for name in ("checkpoint-24", "checkpoint-32", "."))
-    first.rename(aside)
-    second.rename(first)
-    aside.rename(second)
-
-
 def from_another_step(folder: Path) -> None:
     layer = {n: w for n, w in load_file(folder / "checkpoint-40" / WEIGHTS).items() if ".layers.0." in n}
     rewrite(folder, 24, lambda state: state.update(layer))
@@ -102,7 +95,6 @@ FAULTS: dict[str, tuple[Change, tuple[int, ...]]] = {
     "damaged": (cut_off, (24,)),
     "non-finite weights": (lambda folder: rewrite(folder, 40, poisoned), (40,)),
     "outlying weights": (lambda folder: rewrite(folder, 32, scaled), (32,)),
-    "exchanged steps": (exchanged, (24, 32)),
     "weights of another step": (from_another_step, (24,)),
     "other run": (of_another_run, (16,)),
     "other shapes": (lambda folder: rewrite(folder, 2, reshaped), (2,)),

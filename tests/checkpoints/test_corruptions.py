@@ -42,7 +42,6 @@ pytestmark = pytest.mark.hooked_only("the series are of HookedTransformers, whos
 
 
 FEW = (
-    "neighbours exchanged",
     "another seed",
     "gain scaled",
     "layer of another step",

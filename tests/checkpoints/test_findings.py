@@ -28,7 +28,6 @@ FINDINGS = {
     "a: u are those of step 4, the other weights are not": Finding(
         Kind.WEIGHTS_OF_ANOTHER_STEP, (8,), ("a",), other_step=4, weights=("u",)
     ),
-    "a and b lie on the path of the weights where the other one belongs": Finding(Kind.EXCHANGED, (8, 16), ("a", "b")),
     "a: u: away from both neighbours, 7 times the usual way": Finding(
         Kind.OUTLYING_WEIGHTS, (8,), ("a",), weights=("u",), times=7.0
     ),

@@ -41,7 +41,6 @@ from evidence.calibration.audit.planting import (
     permuted,
     poisoned,
     shard_of_a_neighbour,
-    swapped,
     tail_of_other_run,
     transposed,
     weight_missing,
@@ -52,8 +51,6 @@ from stagewise.checkpoints.findings import Audit
 from stagewise.checkpoints.series import find
 
 CORRUPTIONS: dict[str, Corruption] = {
-    "neighbours exchanged": swapped(1),
-    "distant ones exchanged": swapped(5),
     "copy of a neighbour": copied(0.0),
     "copy but for 1e-7": copied(1e-7),
     "fresh initialisation": from_other_run(1.0, lambda other, step: other.steps[0]),
@@ -85,7 +82,6 @@ HELD_OUT: dict[str, Corruption] = {
     "matrix zeroed": one_weight(is_matrix, lambda weight, _: 0 * weight),
     "rows permuted": one_weight(is_of_heads, permuted),
     "layers exchanged": layers_exchanged,
-    "two apart exchanged": swapped(2),
     "copy of a distant one": copy_of_a_distant_one,
     "all weights scaled by 1.1": all_weights(lambda name, weight, _: 1.1 * weight),
     "embedding of another seed": embedding_of_another_seed,

@@ -40,20 +40,6 @@ def all_weights(change: Callable[[str, Tensor, torch.Generator], Tensor | None])
     return plant
 
 
-def swapped(distance: int) -> Corruption:
-    def plant(planted: Planted, step: int, other: Planted, generator: torch.Generator) -> Iterable[int]:
-        k = planted.steps.index(step)
-        if len(planted.steps) <= distance + 1:
-            raise Inapplicable
-        partner = planted.steps[(k + distance) if k + distance < len(planted.steps) else (k - distance)]
-        one, two = planted.load(step), planted.load(partner)
-        planted.save(step, two)
-        planted.save(partner, one)
-        return [step, partner]
-
-    return plant
-
-
 def copied(noise: float) -> Corruption:
     def plant(planted: Planted, step: int, other: Planted, generator: torch.Generator) -> Iterable[int]:
         near = neighbour(planted, step)
