@@ -140,7 +140,8 @@ class Curve:
             return self.common
         values = running_median(self.values, SMOOTHED)
         late, whole = (float(np.ptp(part)) for part in (values[int(SETTLED * len(values)) :], values))
-        least = self.common.smallest * max(UNIT * late, LEAST_UNIT * whole, self.family)
+        level = abs(float(np.median(values)))
+        least = self.common.smallest * max(UNIT * late, LEAST_UNIT * max(whole, level), self.family)
         smallest = max(least, ROUNDINGS * _resolution(values), COUNTS * _grain(self.values))
         return dataclasses.replace(self.common, smallest=smallest)
 

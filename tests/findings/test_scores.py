@@ -188,6 +188,13 @@ def test_a_head_that_keeps_nine_tenths_of_its_level_only_drifts(level: float, on
     assert find_onsets(read_log({"step": steps, **heads}))["onset"].sum() == onsets
 
 
+@pytest.mark.parametrize(("fall", "onsets"), [(0.03, 0), (0.06, 1)])
+def test_a_logged_loss_that_changes_by_less_than_a_hundredth_of_itself_stays(fall: float, onsets: int) -> None:
+    steps, generator = np.arange(0, 4000, 50), np.random.default_rng(0)
+    loss = 4 - fall / (1 + np.exp((2000 - steps) / 100)) + 2e-4 * generator.standard_normal(len(steps))
+    assert find_onsets(read_log({"step": steps, "ctl_loss": loss}))["onset"].sum() == onsets
+
+
 @pytest.mark.parametrize(("name", "log"), [("val_ppl", True), ("eval/perplexity", True), ("clip_applied", False)])
 def test_a_perplexity_is_searched_by_its_logarithm_and_no_word_that_holds_its_letters(name: str, log: bool) -> None:
     [curve] = followed(read_log({"step": [*range(10)], name: [*range(20, 0, -2)]}))
