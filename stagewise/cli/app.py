@@ -3,7 +3,6 @@
 Installed packages add commands and groups: see `entry_points`.
 """
 
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -31,26 +30,16 @@ GROUPS: dict[str, tuple[str, tuple[Callable[..., None], ...]]] = {
 }
 """Group -> its help, and its commands."""
 
-MOVED = {verb.__name__: group for group, (_, verbs) in GROUPS.items() for verb in verbs}
-"""Command -> its group, of those that stood at the top in version 0.2; the next release forgets them."""
-
 _WITHOUT_MODELS = (audit, stages, lineage, compare, suites, report, watch)
 """Commands that run models, if at all, only after a look at what is there."""
 
 
 class Commands(OpenGroup):
-    """The commands at the top; one that has moved to a group is still found by its own name."""
+    """The commands at the top."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names as help lists them, `run` first."""
         return sorted(super().list_commands(ctx), key="run".__ne__)
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command of the first argument, and say where one that has moved stands now."""
-        if (group := MOVED.get(args[0])) is not None:
-            print(f"stagewise: `{args[0]}` is now `stagewise {group} {args[0]}`", file=sys.stderr)
-            args = [group, *args]
-        return super().resolve_command(ctx, args)
 
 
 def _add(group: typer.Typer, verbs: tuple[Callable[..., None], ...]) -> None:

@@ -12,7 +12,7 @@ from stagewise.findings._frames import InWords, rows_of
 from stagewise.statistics import DEFAULT, StageCriteria
 from stagewise.table import Role, with_role
 
-LOSSES = Role.LOSS, Role.SQUARED_ERROR, Role.LOSS_BY_POSITION
+LOSSES = Role.LOSS, Role.SQUARED_ERROR
 """Roles of what says whether the models know the batch."""
 
 
@@ -36,7 +36,6 @@ class BatchFamiliarity(InWords):
         last: loss at the last checkpoint.
         guess: loss of the uniform distribution over the vocabulary.
         step: the last checkpoint.
-        positions: of a foreign batch, those that the last model predicts better than a guess nevertheless.
     """
 
     verdict: Familiarity
@@ -44,7 +43,6 @@ class BatchFamiliarity(InWords):
     last: float
     guess: float
     step: int
-    positions: tuple[int, ...] = ()
 
     @property
     def foreign(self) -> bool:
@@ -67,8 +65,7 @@ def familiarity_of(table: pd.DataFrame, d_vocab: int, criteria: StageCriteria = 
     """Judge the probe batch of a table by the loss over training; None where it holds no loss in nats.
 
     A batch is foreign where the last loss is not below that of a guess, log(d_vocab), by `criteria.smallest`, or has
-    risen over training by as much (`docs/accuracy.md` has how often that is right). Where the table has the loss by
-    position, the positions are named that the last model predicts better than a guess by as much, for sure (95 %).
+    risen over training by as much (`docs/accuracy.md` has how often that is right).
 
     >>> from stagewise.table import Quantity, declare
     >>> table = pd.DataFrame({"probe": "Mine", "quantity": "loss", "step": [0, 9], "value": [4.2, 9.4]})
@@ -86,19 +83,7 @@ def familiarity_of(table: pd.DataFrame, d_vocab: int, criteria: StageCriteria = 
     elif last >= first + criteria.smallest:
         verdict = Familiarity.RISES
     step = int(rows["step"].iloc[-1])
-    known = () if verdict is Familiarity.HOME else _predicted(table, step, guess - criteria.smallest)
-    return BatchFamiliarity(verdict, first, last, guess, step, known)
-
-
-def _predicted(table: pd.DataFrame, step: int, below: float) -> tuple[int, ...]:
-    """Return the positions whose loss at a step lies below this, with its interval."""
-    if not with_role(table, Role.LOSS_BY_POSITION):
-        return ()
-    rows = rows_of(table, Role.LOSS_BY_POSITION)
-    if not {"position", "hi"} <= set(rows.columns):
-        return ()
-    sure = rows[(rows["step"] == step) & (rows["hi"] < below)]
-    return tuple(sorted(int(position) for position in sure["position"]))
+    return BatchFamiliarity(verdict, first, last, guess, step)
 
 
 def familiarity_of_run(record: Mapping[str, Any], table: pd.DataFrame) -> BatchFamiliarity | None:

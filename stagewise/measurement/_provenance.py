@@ -1,11 +1,7 @@
-"""Where numbers come from, as records: series, code, batch, device, threads; and the probes of a table, made anew."""
+"""Where numbers come from, as records: series, batch, device, threads; and the probes of a table, made anew."""
 
 import ast
 import dataclasses
-import functools
-import os
-import subprocess
-import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -20,7 +16,6 @@ from stagewise.checkpoints.run_folder import FORMAT, TABLE, versions
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.learning_rates import of_log
 from stagewise.models import Dtype
-from stagewise.own_code import named
 from stagewise.probe import AbstractProbe
 from stagewise.recipe import describe, type_name
 from stagewise.task import AbstractTask, Batch
@@ -30,8 +25,7 @@ PROBES = "probes"
 
 
 def provenance(batch: Batch, device: str = "cpu", dtype: Dtype = "float32") -> dict[str, str | int]:
-    """Return the settings of a measurement beside its probes: batch, device, dtype, threads, and the code at work."""
-    revision = _git_revision(os.getcwd())
+    """Return the settings of a measurement beside its probes: batch, device, dtype and threads."""
     return {
         "batch": short_digest(batch),
         "sequences": len(batch),
@@ -39,35 +33,7 @@ def provenance(batch: Batch, device: str = "cpu", dtype: Dtype = "float32") -> d
         "device": device,
         "dtype": dtype,
         "threads": torch.get_num_threads(),
-        **({"git": revision} if revision else {}),
     }
-
-
-@functools.cache
-def _git_revision(folder: str) -> str:
-    """Return the commit of the repository that a folder lies in, with "and changes" if files differ; empty for none."""
-    try:
-        top, revision = _git("rev-parse", "--show-toplevel", "HEAD", at=folder).splitlines()
-        if not _runs_code_of(top):  # asked of files, git runs what the repository's own config names
-            return f"{revision}, changes unknown"
-        changed = _git("status", "--porcelain", "--untracked-files=no", at=folder)
-    except (OSError, ValueError, subprocess.SubprocessError):
-        return ""
-    return f"{revision} and changes" if changed else revision
-
-
-def _runs_code_of(folder: str) -> bool:
-    """Whether code of one's own is imported from a folder; what is installed somewhere in it does not count."""
-    paths = [Path(os.path.realpath(each)) for each in (*sys.path, *filter(None, named().values()))]
-    return any(
-        path.is_relative_to(folder) and not any(path.is_relative_to(each) for each in (sys.prefix, sys.base_prefix))
-        for path in paths
-    )
-
-
-def _git(*command: str, at: str) -> str:
-    called = ["git", *command]
-    return subprocess.run(called, cwd=at, capture_output=True, text=True, check=True, timeout=60).stdout.strip()
 
 
 def analysis_record(

@@ -84,15 +84,15 @@ class Measured(NamedTuple):
 
     @property
     def provenance(self) -> Mapping[str, Any]:
-        """Settings of the measurement beside its probes: batch, sequences, positions, device, threads, code."""
+        """Settings of the measurement beside its probes: batch, sequences, positions, device, threads."""
         recorded = self.run.get(RECORDED, {}).get(PROVENANCE, {})
         return {**recorded, **self.whole.provenance} if isinstance(self.whole, TableFile) else recorded
 
     @property
     def origin(self) -> str:
-        """Provenance in a figure of this run: the run, the batch, the versions, the code."""
+        """Provenance in a figure of this run: the run, the batch, the versions."""
         known = {**self.run.get(RECORDED, {}).get(PROVENANCE, {}), **self.run.get("versions", {})}
-        parts = [f"{name} {known[name]}" for name in ("batch", "stagewise", "torch", "git") if name in known]
+        parts = [f"{name} {known[name]}" for name in ("batch", "stagewise", "torch") if name in known]
         return ", ".join([f"run {self.table['run'].iloc[0]}" if len(self.table) else "run", *parts])
 
     def has(self, name: str) -> bool:

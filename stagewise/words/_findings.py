@@ -28,9 +28,6 @@ ADVICE = (
     "Measure on sequences that it was trained on: --tokens FILE or --text FILE; in Python, `tokens=` or `text=` of "
     "analyse, or batch=Batch.from_tokens(tokens)."
 )
-LISTED = 8
-"""Positions that are named."""
-
 CAVEAT = "Measured on a batch that is foreign to the model"
 """The line above every finding on such a batch."""
 
@@ -91,14 +88,9 @@ def familiarity(judged: BatchFamiliarity) -> str:
         if judged.verdict is Familiarity.RISES
         else f"at {at(judged.step)} the model predicts it {barely} better than a guess"
     )
-    known = ", ".join(map(str, judged.positions[:LISTED])) + (", ..." if len(judged.positions) > LISTED else "")
-    partly = (
-        f" It does predict the tokens after position{'s'[: len(judged.positions) - 1]} {known}: if it was trained on "
-        "these alone, leave the others out, with `labels` of -100 in the file, or scored= of Batch.from_tokens."
-    )
     return (
         f"The probe batch is foreign to this model: {why} (loss {judged.last:.2f} nats, a guess {judged.guess:.2f}). "
-        f"What it shows is not what the model was trained for. {ADVICE}{partly if known else ''}"
+        f"What it shows is not what the model was trained for. {ADVICE}"
     )
 
 

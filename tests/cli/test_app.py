@@ -9,15 +9,12 @@ import pytest
 import typer.main
 from typer.testing import CliRunner
 
-from stagewise.cli.app import GROUPS, MOVED, TOP, app
+from stagewise.cli.app import GROUPS, TOP, app
 
 MOST_PARAMETERS = 12
+WORDS = {verb.__name__: [verb.__name__] for verb in TOP}
+WORDS |= {verb.__name__: [group, verb.__name__] for group, (_, verbs) in GROUPS.items() for verb in verbs}
 VERBS = [*TOP, *(verb for _, verbs in GROUPS.values() for verb in verbs)]
-
-
-def spoken(verb: Callable[..., None]) -> list[str]:
-    """The words that name a command."""
-    return [*filter(None, [MOVED.get(verb.__name__)]), verb.__name__]
 
 
 def test_the_help_fits_on_a_screen_beside_the_line_that_asks_for_it() -> None:
@@ -29,7 +26,7 @@ def test_the_help_fits_on_a_screen_beside_the_line_that_asks_for_it() -> None:
 
 @pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.__name__)
 def test_a_verb_is_a_command_with_the_help_that_it_documents(verb: Callable[..., None]) -> None:
-    result = CliRunner().invoke(app, [*spoken(verb), "--help"])
+    result = CliRunner().invoke(app, [*WORDS[verb.__name__], "--help"])
     assert result.exit_code == 0
     assert " ".join(str(verb.__doc__).split())[:60] in " ".join(result.output.split())
 
@@ -46,18 +43,6 @@ def functions(group: typer.Typer) -> Iterator[Callable[..., Any]]:
 def test_a_command_has_few_parameters_of_its_own(function: Callable[..., Any]) -> None:
     parameters = inspect.signature(function).parameters.values()
     assert sum(not dataclasses.is_dataclass(each.annotation) for each in parameters) <= MOST_PARAMETERS
-
-
-@pytest.mark.parametrize(("name", "group"), MOVED.items())
-def test_a_command_that_has_moved_says_its_new_words(name: str, group: str) -> None:
-    old, new = (CliRunner().invoke(app, [*words, "--help"]) for words in ([name], [group, name]))
-    assert old.stderr == f"stagewise: `{name}` is now `stagewise {group} {name}`\n"
-    assert (old.exit_code, old.stdout, new.stderr) == (0, new.stdout, "")
-
-
-def test_help_lists_no_command_that_has_moved() -> None:
-    listed = typer.main.get_command(app)
-    assert not MOVED.keys() & set(listed.list_commands(typer.Context(listed)))  # type: ignore[attr-defined]
 
 
 def test_an_option_that_there_is_none_of_is_named() -> None:

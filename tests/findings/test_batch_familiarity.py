@@ -63,19 +63,6 @@ def test_only_checkpoints_from_elsewhere_are_judged() -> None:
     assert familiarity_of_run({"recipe": recipe, "series": {}}, regression) is None
 
 
-def test_positions_that_are_predicted_nevertheless_are_named() -> None:
-    high = [3.0, 3.0, 1.0, 4.2]
-    rows = {"probe": "LossByPosition", "quantity": "cross_entropy", "step": 1, "position": range(4), "value": 1.0}
-    table = pd.concat([losses(4.2, 4.3), pd.DataFrame(rows).assign(hi=high)], ignore_index=True)
-    familiarity = familiarity_of(table, d_vocab=64)
-    assert familiarity is not None
-    assert familiarity.positions == (0, 1, 2)
-    assert "the tokens after positions 0, 1, 2: if it was trained on these alone" in str(familiarity)
-    at_home = familiarity_of(table.assign(value=table["value"] - 1), d_vocab=64)
-    assert at_home is not None
-    assert (at_home.foreign, at_home.positions) == (False, ())
-
-
 class OwnLoss(AbstractProbe):
     """A loss of one's own, as a task may need, under its own name."""
 

@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from stagewise.checkpoints.run_folder import TABLE
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.measurement._earlier import PASSES
 from stagewise.measurement._measuring import _SLOWER
-from stagewise.measurement._provenance import PROBES, _git_revision, in_words, made_anew, provenance, recorded_probes
+from stagewise.measurement._provenance import PROBES, in_words, made_anew, provenance, recorded_probes
 from stagewise.measurement.engine import measure
 from stagewise.probe import AbstractProbe
 from stagewise.probes import AttentionTo, HeadAblation, Loss, RestrictedContextKL, ValueAlignment
@@ -32,42 +31,6 @@ def test_another_batch_has_another_hash() -> None:
     record = provenance(batch, "cuda")
     assert (record["sequences"], record["positions"], record["device"]) == (2, 2, "cuda")
     assert record["batch"] == provenance(dataclasses.replace(batch))["batch"] != provenance(batch[:1])["batch"]
-
-
-def test_the_revision_is_that_of_the_repository_and_says_what_differs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def git(*command: str) -> str:
-        named = ["git", "-c", "user.name=a", "-c", "user.email=a@b", *command]
-        return subprocess.run(named, cwd=tmp_path, capture_output=True, text=True, check=True).stdout.strip()
-
-    (tmp_path / "sub").mkdir()
-    assert _git_revision(str(tmp_path)) == ""
-    git("init")
-    (tmp_path / "sub" / "file").write_text("a")
-    git("add", ".")
-    git("commit", "-m", "one")
-    assert _git_revision(str(tmp_path / "sub")) == f"{git('rev-parse', 'HEAD')}, changes unknown"
-    monkeypatch.syspath_prepend(tmp_path)  # code of it runs here
-    _git_revision.cache_clear()
-    assert _git_revision(str(tmp_path / "sub")) == git("rev-parse", "HEAD")
-    (tmp_path / "sub" / "file").write_text("b")
-    _git_revision.cache_clear()
-    assert _git_revision(str(tmp_path / "sub")) == f"{git('rev-parse', 'HEAD')} and changes"
-
-
-def test_git_runs_nothing_that_a_strangers_repository_names(tmp_path: Path) -> None:
-    def git(*command: str) -> None:
-        subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *command], cwd=tmp_path, check=True)
-
-    git("init", "-q")
-    git("commit", "-q", "--allow-empty", "-m", "one")
-    git("config", "core.fsmonitor", f"touch {tmp_path / 'written'}; false")
-    _git_revision.cache_clear()
-    assert _git_revision(str(tmp_path)).endswith(", changes unknown")
-    assert not (tmp_path / "written").exists()
-    git("status")  # the trap is one
-    assert (tmp_path / "written").exists()
 
 
 def test_a_table_on_disk_says_where_it_comes_from(small_run: CheckpointSeries, tmp_path: Path) -> None:
