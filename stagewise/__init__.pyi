@@ -13,7 +13,6 @@ from .architecture import Architecture as Architecture
 from .checkpoints.audit import audit as audit
 from .checkpoints.logged_curves import read_log as read_log
 from .checkpoints.run_folder import read_table as read_table
-from .checkpoints.seeds import open_seeds as open_seeds
 from .checkpoints.series import CheckpointSeries as CheckpointSeries
 from .checkpoints.series import open_series as open_series
 from .checkpoints.trainer_callbacks import save_on as save_on
@@ -35,7 +34,6 @@ from .probes.default_probes import default_probes as default_probes
 from .recipe import Recipe as Recipe
 from .recipe import Seeds as Seeds
 from .recipe import TrainPlan as TrainPlan
-from .recording import measure_on as measure_on
 from .recording import record as record
 from .replay.attributing import attribute as attribute
 from .replay.branching import branch as branch

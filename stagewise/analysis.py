@@ -219,7 +219,7 @@ def analyse(source: Any, folder: str | Path | None = None, **choices: Unpack[_Ch
     Args:
         source: a series from `open_series` or `train`, or whatever `open_series` opens: a folder, a repository,
             (step, model) pairs, a mapping from steps to models; or one model, which has a report and no stages. Several
-            of these, as from `open_seeds` or in a list, are seeds, with one report on all.
+            of these in a list are seeds, with one report on all.
         folder: for the table and the report; None takes one in `runs/`, after the name of the series.
         architecture: what the models are, as `open_series` takes it.
         branch: one of several branches of a training, as `open_series` takes it.

@@ -100,28 +100,6 @@ class Batch:
         return cls(seen, targets, scored, token_relations(seen, relations))
 
     @classmethod
-    def from_text(cls, text: str, tokenizer: Any, length: int = 64, relations: Relations = RELATIONS) -> "Batch":
-        """Return a text as a batch: windows of so many positions, or all of a text that is shorter.
-
-        Args:
-            text: the text itself.
-            tokenizer: the model's: in memory, of transformers, tokenizers or tiktoken; a function from a text to token
-                ids; a tokenizer.json, its folder, or a repository of the hub.
-            length: positions that a model sees.
-            relations: as `from_tokens` takes them.
-
-        Raises:
-            ValueError: it is no tokenizer, or the text has less than two tokens.
-
-        >>> Batch.from_text("abcabcab", lambda text: [ord(letter) for letter in text], length=3).tokens.tolist()
-        [[97, 98, 99], [98, 99, 97]]
-        """
-        token_ids = torch.tensor(encode(text, tokenizer), dtype=torch.int64)
-        taken = min(length + 1, len(token_ids))
-        n = len(token_ids) // max(taken, 1)
-        return cls.from_tokens(token_ids[: n * taken].view(n, taken), relations)
-
-    @classmethod
     def from_pairs(
         cls, pairs: Any, tokenizer: Any, *, first: int | None = None, summed: bool | None = None
     ) -> "Prompts":
@@ -129,7 +107,8 @@ class Batch:
 
         Args:
             pairs: a file, or rows with `prompt`, `right` and `wrong`: see `text.pairs`.
-            tokenizer: as `from_text` takes it.
+            tokenizer: the model's: in memory, of transformers, tokenizers or tiktoken; a function from a text to token
+                ids; a tokenizer.json, its folder, or a repository of the hub.
             first: a token that begins every prompt; None for none.
             summed: whether answers are compared by their summed log-probability, not by their first token; None decides
                 by the format.

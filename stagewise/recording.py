@@ -1,15 +1,13 @@
-"""Probes while a model trains: a recorder for a loop of one's own, and a callback of transformers' Trainer."""
+"""Probes while a model trains: a recorder for a loop of one's own, or for the callback of a trainer."""
 
 import contextlib
 import dataclasses
 import random
-import shutil
 import sys
 import tempfile
 import time
 import warnings
-import weakref
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +35,6 @@ from stagewise.table import KEYS, VALUES, head_label
 from stagewise.task import Batch
 from stagewise.tasks import RepeatedTokens
 from stagewise.words import alarms_in_words, count
-
-_Log = Callable[[dict[str, float]], Any]
-"""A function that takes numbers by name: `trainer.log` of transformers' Trainer, `wandb.log`."""
 
 _GROWTH = 1.05
 """Factor between steps that are recorded where no schedule is given: 48 in a factor of ten."""
@@ -285,47 +280,3 @@ def _name(row: Mapping[Any, Any]) -> str:
     of_head = {"layer", "head"} <= labels.keys()
     parts = [head_label(int(labels.pop("layer")), int(labels.pop("head")))] if of_head else []
     return "/".join([row["probe"], row["quantity"], *parts, *map(str, labels.values())])
-
-
-def measure_on(
-    steps: Iterable[int],
-    probes: Sequence[AbstractProbe],
-    batch: Batch,
-    log: _Log | None = None,
-    folder: str | Path | None = None,
-) -> Any:
-    """Return a callback for `transformers.Trainer` that measures at these optimiser steps, as `record` does.
-
-    `trainer.add_callback(measure_on(linear(100, 5000), [Loss(), AttentionTo()], batch, trainer.log))` logs to whatever
-    the trainer logs to, as TensorBoard or Weights & Biases; `log` may be any function of a dictionary.
-
-    Args:
-        steps: a schedule; step 0 counts too.
-        probes: few, and quick ones.
-        batch: the fixed probe batch, as `Batch.from_tokens` makes one.
-        log: what the numbers are handed to.
-        folder: of a run that `stagewise stages`, `report` and `watch` open; None keeps none.
-    """
-    from transformers import TrainerCallback
-
-    schedule, made = frozenset(steps), list[Recorder]()
-
-    class MeasureOn(TrainerCallback):  # type: ignore[misc]  # untyped base
-        """Measures at chosen optimiser steps."""
-
-        def on_train_begin(self, args: Any, state: Any, control: Any, **known: Any) -> None:
-            if state.global_step == 0:
-                self.on_step_end(args, state, control, **known)
-
-        def on_step_end(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
-            if not state.is_world_process_zero:
-                return
-            if not made:
-                place, resamples = (tempfile.mkdtemp(), 1) if folder is None else (folder, 200)
-                made.append(record(model, probes, schedule, place, batch=batch, resamples=resamples))
-                if folder is None:
-                    weakref.finalize(made[0], shutil.rmtree, place, ignore_errors=True)
-            if made[0](state.global_step) and log is not None:
-                log(made[0].values())
-
-    return MeasureOn()

@@ -20,7 +20,7 @@ from stagewise.cli.app import app
 from stagewise.measurement.engine import measure
 from stagewise.models._bridge_loading import wrapped
 from stagewise.probes import AttentionTo, Loss
-from stagewise.recording import Recorder, measure_on, record
+from stagewise.recording import Recorder, record
 from stagewise.task import Batch
 
 pytestmark = pytest.mark.usefixtures("undrawn", "unchecked")
@@ -204,7 +204,7 @@ def test_without_a_batch_it_is_recorded_on_repeated_tokens(tmp_path: Path, few_s
 
 
 def trained(folder: Path, probed: bool) -> tuple[Any, list[dict[str, float]]]:
-    from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments
+    from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainerCallback, TrainingArguments
 
     torch.manual_seed(0)
     rows = [{"input_ids": row, "labels": row} for row in torch.randint(5, (8, 6))]
@@ -215,13 +215,22 @@ def trained(folder: Path, probed: bool) -> tuple[Any, list[dict[str, float]]]:
     )  # fmt: skip
     trainer = Trainer(model, arguments, train_dataset=rows)
     if probed:
-        trainer.add_callback(measure_on({0, 2}, PROBES, BATCH, trainer.log, folder / "recorded"))
+        recorder = record(trainer.model, PROBES, {0, 2}, folder / "recorded", batch=BATCH)
+
+        class Recorded(TrainerCallback):  # type: ignore[misc]  # untyped base
+            def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+                if recorder(state.global_step):
+                    trainer.log(recorder.values())
+
+            on_train_begin = on_step_end
+
+        trainer.add_callback(Recorded())
     trainer.train()
     return model, [entry for entry in trainer.state.log_history if "Loss/cross_entropy" in entry]
 
 
 @pytest.mark.slow
-def test_trainer_logs_what_is_measured_and_trains_the_same(tmp_path: Path) -> None:
+def test_a_callback_of_trainer_logs_what_is_measured_and_trains_the_same(tmp_path: Path) -> None:
     model, logged = trained(tmp_path / "probed", probed=True)
     plain, none = trained(tmp_path / "plain", probed=False)
     assert [entry["step"] for entry in logged] == [0, 2]

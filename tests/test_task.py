@@ -194,19 +194,6 @@ def test_sequences_of_several_lengths_are_refused_with_the_way_to_pad_them() -> 
         Batch.from_tokens([])
 
 
-def test_a_text_is_a_batch_by_whichever_tokenizer() -> None:
-    from tokenizers import Tokenizer, models
-
-    tokenizer = Tokenizer(models.WordLevel({"a": 0, "b": 1, "[UNK]": 2}, unk_token="[UNK]"))
-    letters = Batch.from_text("abcabcabc", lambda text: [ord(letter) for letter in text], length=3)
-    assert letters.tokens.tolist() == [[97, 98, 99], [98, 99, 97]]
-    assert "induction" in letters.relations
-    with pytest.raises(ValueError, match=r"sequences .* have two tokens at least"):
-        Batch.from_text("a", tokenizer)
-    with pytest.raises(ValueError, match=r"a tokenizer is .* got 3"):
-        Batch.from_text("ab", 3)
-
-
 def test_a_batch_prints_in_a_few_lines_what_is_in_it() -> None:
     batch = Batch.from_tokens(torch.arange(6).repeat(3, 2), ["induction", "previous token"])
     assert (

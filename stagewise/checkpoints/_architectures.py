@@ -1,4 +1,4 @@
-"""The models of a series, from a config of any kind, a model, a file, a name."""
+"""The models of a series, from a config of any kind, a model, a file."""
 
 import json
 import math
@@ -16,10 +16,7 @@ from stagewise.config import line_of
 
 CONFIG = "config.json"
 
-TAKEN = (
-    "a HookedTransformerConfig, a model, a dict of a config's fields, a JSON file of them, a Hugging Face config, or "
-    "the name of a model that TransformerLens knows"
-)
+TAKEN = "a HookedTransformerConfig, a model, a dict of a config's fields, a JSON file of them, or a Hugging Face config"
 """Forms of a config that `architecture_from` takes, in messages."""
 
 
@@ -126,10 +123,7 @@ def _of_text(text: str) -> Architecture:
     path = Path(text, CONFIG) if Path(text).is_dir() else Path(text)
     if path.is_file() or path.name == CONFIG or path.suffix == ".json":
         return _of_fields(read_json(path, f"give {TAKEN}"))
-    try:
-        return _of_fields(models.named_config(text))
-    except ValueError as reason:
-        raise ValueError(f"`architecture` is {TAKEN}; {text!r} is no file, and {reason}") from reason
+    raise ValueError(f"`architecture` is {TAKEN}; {text!r} is no file")
 
 
 def _json(text: str) -> Any:

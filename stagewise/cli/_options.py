@@ -89,10 +89,9 @@ class RecipeOptions:
 class SeriesOptions:
     """How the checkpoints of a source are opened, which of them, and what downloads may take."""
 
-    architecture: Annotated[
-        str | None,
-        Option(help="the architecture, where there is no config.json: a JSON file, or a name of TransformerLens"),
-    ] = None
+    architecture: Annotated[str | None, Option(help="the architecture, where there is no config.json: a JSON file")] = (
+        None
+    )
     branch: Annotated[
         str | None,
         Option(help="where checkpoints are of several branches of training, one of them: stage1 of stage1-step9"),

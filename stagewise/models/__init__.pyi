@@ -6,7 +6,6 @@ from ._building import hooked_module as hooked_module
 from ._building import unloaded as unloaded
 from ._clamps import Clamps as Clamps
 from ._clamps import targets as targets
-from ._config_fields import named_config as named_config
 from ._edits import Replacement as Replacement
 from ._edits import check_factors as check_factors
 from ._edits import read_for as read_for
