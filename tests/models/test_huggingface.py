@@ -80,8 +80,7 @@ SMALL = {
     ids=lambda config: f"{config['model_type']}, {', '.join(key for key in config if key not in SMALL)}",
 )
 def test_whatever_a_foreign_config_breaks_is_said_in_a_line_that_names_its_family(config: dict[str, Any]) -> None:
-    name = {"stablelm": "StableLm", "minicpm3": "MiniCPM3"}.get(config["model_type"], config["model_type"])
-    with pytest.raises(ValueError, match=name) as refused:
+    with pytest.raises(ValueError, match=f"(?i){config['model_type']}") as refused:
         model.unloaded(Architecture(config))
     assert "\n" not in str(refused.value)
     assert len(str(refused.value)) < 600

@@ -65,7 +65,7 @@ def test_a_layout_is_rounded_before_it_is_drawn() -> None:
 @pytest.mark.one_of(3)
 @pytest.mark.parametrize("name", ["W" * 100, "a much longer name than curves have " * 3, "L0H0"])
 def test_names_in_a_figure_leave_room_for_its_axes(name: str) -> None:
-    figure = Figure(figsize=(3, 4), layout="constrained")
+    figure = Figure(figsize=(3.2, 4), layout="constrained")
     for ax in figure.subplots(2, 1):
         ax.plot([0, 1], [3, 4])
         ax.set_ylabel(name)
