@@ -99,11 +99,20 @@ def _config_at(path: Path, time: int) -> Any:
     return _read(path, "AutoConfig")
 
 
+_HELD: dict[tuple[Path, int], dict[str, Tensor]] = {}
+"""The weights that were read last, until they are asked for once more: an audit reads them, and then the measuring."""
+
+
 def _weights(path: Path) -> dict[str, Tensor]:
     config = _config(path)
+    file = path, path.stat().st_mtime_ns
+    if file in _HELD:
+        return _HELD.pop(file)
     architecture_from(config.to_dict())  # refuses a config of another kind, or of any size, before a model is made
+    _HELD.clear()
     # With its config given, transformers parses the file once and not twice.
-    return dict(_read(path, "AutoModelForCausalLM", config=config).state_dict())
+    _HELD[file] = weights = dict(_read(path, "AutoModelForCausalLM", config=config).state_dict())
+    return weights
 
 
 def _read(path: Path, kind: str, **given: Any) -> Any:

@@ -1,6 +1,7 @@
 """One file as a source: lists and mappings of state dicts, with their steps where they have some."""
 
 import argparse
+import os
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from torch import Tensor
 
 from stagewise import models
 from stagewise.architecture import Architecture
+from stagewise.checkpoints import _one_file
 from stagewise.checkpoints._weight_names import gguf_at
 from stagewise.checkpoints.series import open_series
 
@@ -130,6 +132,28 @@ def test_the_model_has_its_sizes_and_its_weights_without_their_quantisation(
         values = gguf.dequantize(gguf.quantize(tensors[f"{theirs}.weight"], Q8), Q8)
         np.testing.assert_array_equal(weights[f"model.{ours}.weight"].numpy(), values)
     assert open_series(folder / "tiny-135M.Q8_0.gguf").name == series.name == "tiny-135M.Q8_0"
+
+
+def test_what_an_audit_read_is_read_no_second_time_unless_the_file_was_written_anew(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kinds, read, [path] = list[str](), _one_file._read, folder.iterdir()
+
+    def counted(path: Path, kind: str, **given: Any) -> Any:
+        kinds.append(kind)
+        return read(path, kind, **given)
+
+    monkeypatch.setattr(_one_file, "_read", counted)
+    monkeypatch.setattr(_one_file, "_HELD", {})
+    series = open_series(path)
+    kinds.clear()
+    first, second = series.load(0), series.load(0)
+    assert kinds == ["AutoModelForCausalLM"]
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    series.load(0)
+    os.utime(path, (1, 1))
+    series.load(0)
+    assert kinds.count("AutoModelForCausalLM") == 3
 
 
 def test_a_file_is_a_source_only_where_no_other_weights_lie_beside_it(folder: Path, tmp_path: Path) -> None:
