@@ -45,7 +45,7 @@ EXAMPLE_VALUES = 60_000
 _View = dict[str, Any]
 """Name, steps, tokens, heads and values of a view, as `report.js` reads them."""
 
-LETTERS = {"tokens": 40, "heads": 20}
+TOKEN_LETTERS, HEAD_LETTERS = 40, 20
 """At most, of the name of each: circuitsvis writes a head's over its map."""
 
 
@@ -58,10 +58,13 @@ def viewer(measured: Measured) -> str:
     note, means = _of_means(measured)
     views = [means]
     if (example := measured.example) is not None:  # as `write_example` wrote it
-        tokens, heads = ([plain_name(str(each), most) for each in example[name]] for name, most in LETTERS.items())
-        attention = example["attention"]
-        maps = np.array([*attention.values()])
-        views.append(_view("one sequence of the probe batch", [*map(int, attention)], tokens, heads, maps))
+        heads = [plain_name(str(each), HEAD_LETTERS) for each in example["heads"]]
+        parts = {"one sequence of the probe batch": example, "the same one, corrupted": example.get("corrupted")}
+        for name, part in parts.items():
+            if part is not None:
+                tokens = [plain_name(str(each), TOKEN_LETTERS) for each in part["tokens"]]
+                attention = part["attention"]
+                views.append(_view(name, [*map(int, attention)], tokens, heads, np.array([*attention.values()])))
     library, data = packed_script("circuitsvis-library", _library()), packed_script("viewer-data", json.dumps(views))
     return f'{note}<div id="viewer"></div>{library}{data}'
 

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from stagewise.architecture import Architecture
+from stagewise.batch import Batch
 from stagewise.checkpoints.run_folder import EXAMPLE
 from stagewise.checkpoints.series import open_series
 from stagewise.init import LinearInit
@@ -58,6 +59,18 @@ def test_of_many_heads_those_stay_that_moved_most(
     places = [whole["heads"].index(name) for name in few["heads"]]
     assert len(places) == 2
     assert few["attention"]["10"] == [whole["attention"]["10"][place] for place in places]
+
+
+def test_a_corrupted_prompt_is_shown_beside_the_prompt(models: list[tuple[int, nn.Module]], tmp_path: Path) -> None:
+    rows = [{"prompt": f"{a} {b} {a}", "corrupted": f"{a} {b} 9", "right": str(b), "wrong": str(a)}
+            for a in (1, 2) for b in (3, 4)]  # fmt: skip
+    batch = Batch.from_pairs(rows, lambda text: [int(word) for word in text.split()])
+    write_example(tmp_path, open_series(models), None, batch=batch)
+    shown = written(tmp_path)
+    with torch.no_grad():
+        patterns = models[1][1](torch.tensor([[1, 3, 9]]), output_attentions=True).attentions
+    assert (shown["tokens"], shown["corrupted"]["tokens"]) == (["1", "3", "1"], ["1", "3", "9"])
+    np.testing.assert_allclose(shown["corrupted"]["attention"]["10"], torch.cat(patterns).flatten(0, 1), atol=1e-4)
 
 
 def test_tokens_are_written_as_the_task_writes_them(

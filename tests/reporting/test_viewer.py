@@ -81,8 +81,10 @@ def test_one_sequence_is_beside_the_mean_and_no_text_in_it_ends_the_script(table
     last = [[1.0, 0.0], [0.25, 0.75]]
     attention = {"140": [np.eye(2).tolist()], "600": [last]}
     example = {"tokens": ["</script>", " cat"], "heads": ["L0H1"], "attention": attention}
-    page = viewer(of(table)._replace(example=example))
-    _, view = views_of(page)
+    corrupted = {"tokens": ["</script>", " dog"], "attention": attention}
+    page = viewer(of(table)._replace(example={**example, "corrupted": corrupted}))
+    _, view, other = views_of(page)
+    assert (other["name"], other["tokens"]) == ("the same one, corrupted, 2 checkpoints", ["</script>", " dog"])
     assert (view["steps"], view["heads"], view["tokens"]) == ([140, 600], ["L0H1"], ["</script>", " cat"])
     np.testing.assert_allclose(maps_in_view(view)[1, 0], last, atol=0.5 / 255)
     assert "</script> cat" not in page
