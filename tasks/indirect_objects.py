@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from stagewise.architectures import reshaped
-from stagewise.fields import Count, check_fields
+from stagewise.fields import Count, Natural, check_fields
 from stagewise.plan import Seeds, TrainPlan
 from stagewise.presets import Preset, text_architecture
 from stagewise.recipe import Recipe
@@ -23,22 +23,22 @@ NAMES = (
 )
 _BETWEEN = (("when", "while", "after"), ("and", "with"), ("met", "talked", "walked"), ("gave", "sent", "handed"))
 _END = "to"
-
-_FIRST, _SECOND, _AGAIN = 1, 3, 5
-"""Positions of both names, and of the one that comes again."""
+_ANYWHERE = ("then", "so", "today", "well", "soon", "later")
 
 
 @dataclasses.dataclass(frozen=True)
 class IndirectObjects(AbstractTask):
     """Sentences as "when Ann and Ben met Ann gave to", whose answer is the name that came once, "Ben".
 
-    Either name may be the one that comes again, and words between them vary. Only the last prediction is scored. Its
-    solutions are any name, either name of the sentence (what copying both gives), and the name that came once. A model
-    that copies what comes most often prefers the wrong name: the dip before the behaviour.
+    The name that comes once is the first, the second or the third, and words between them vary, as does where they
+    stand: neither a position nor the order of words tells it, as which name comes twice does. Only the last prediction
+    is scored. Its solutions are any name, either name of the sentence (what copying both gives), and the name that came
+    once. A model that copies what comes most often prefers the wrong name: the dip before the behaviour.
 
     Args:
         n_names: names that are drawn, the first of `NAMES`.
         n_sequences: sentences of the training set; None draws them anew at every step.
+        n_anywhere: words that may stand anywhere, such as "then".
 
     Raises:
         ValueError: a parameter is out of range.
@@ -47,11 +47,12 @@ class IndirectObjects(AbstractTask):
 
     >>> task = IndirectObjects()
     >>> " ".join(task.as_text(task.sample(1, seed=0).tokens[0].tolist()))
-    'after Vic with Hal walked Hal gave to'
+    'after Hal with Hal then talked then later then Vic handed to'
     """
 
     n_names: Count = 24
     n_sequences: Count | None = None
+    n_anywhere: Natural = 4
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -66,7 +67,7 @@ class IndirectObjects(AbstractTask):
     @property
     def words(self) -> tuple[str, ...]:
         """The word of every token: names first."""
-        return (*NAMES[: self.n_names], *(word for words in _BETWEEN for word in words), _END)
+        return (*NAMES[: self.n_names], *(word for words in _BETWEEN for word in words), _END, *_ANYWHERE)
 
     @property
     def d_vocab(self) -> int:
@@ -76,7 +77,7 @@ class IndirectObjects(AbstractTask):
     @property
     def n_ctx(self) -> int:
         """Positions of a sentence without its answer."""
-        return 2 * len(_BETWEEN)
+        return 2 * len(_BETWEEN) + self.n_anywhere
 
     def as_text(self, tokens: Sequence[int]) -> list[str]:
         """Return the words."""
@@ -85,35 +86,39 @@ class IndirectObjects(AbstractTask):
     def sample(self, n: int, seed: int) -> Batch:
         """Sample n sentences; relations are of the last position and of the name that comes again."""
         check_number(n)
-        generator = torch.Generator().manual_seed(seed)
-        names = torch.rand(n, self.n_names, generator=generator).topk(2).indices
-        swapped = torch.rand(n, generator=generator) < 0.5
-        tokens, start = torch.empty(n, self.n_ctx, dtype=torch.int64), self.n_names
-        for place, words in zip((0, 2, 4, 6), _BETWEEN, strict=True):
-            tokens[:, place] = start + torch.randint(len(words), (n,), generator=generator)
+        generator, rows = torch.Generator().manual_seed(seed), torch.arange(n)
+        once, twice = torch.rand(n, self.n_names, generator=generator).topk(2).indices.unbind(1)
+        place = torch.randint(3, (n,), generator=generator)
+        said = torch.where(torch.arange(3) == place[:, None], once[:, None], twice[:, None])
+        anywhere = self.d_vocab - len(_ANYWHERE)
+        tokens = torch.randint(anywhere, self.d_vocab, (n, self.n_ctx), generator=generator)
+        at = torch.rand(n, self.n_ctx - 1, generator=generator).topk(7).indices.sort(1).values
+        start = self.n_names
+        for number, words in zip((0, 2, 4, 6), _BETWEEN, strict=True):
+            tokens[rows, at[:, number]] = start + torch.randint(len(words), (n,), generator=generator)
             start += len(words)
-        tokens[:, _FIRST], tokens[:, _SECOND] = names.unbind(1)
-        tokens[:, _AGAIN], tokens[:, -1] = names[torch.arange(n), swapped.long()], start
-        answer = names[torch.arange(n), 1 - swapped.long()]
-        targets = torch.cat([tokens[:, 1:], answer[:, None]], 1)
-        once = torch.where(swapped, _FIRST, _SECOND)
-        key, end = torch.arange(self.n_ctx), torch.arange(self.n_ctx)[:, None] == self.n_ctx - 1
-        subject, again = key == (_FIRST + _SECOND - once)[:, None], torch.arange(self.n_ctx)[:, None] == _AGAIN
-        relations = {
-            "END to IO": end & (key == once[:, None])[:, None],
-            "END to S1": end & subject[:, None],
-            "END to S2": (end & (key == _AGAIN)).expand(n, -1, -1),
-            "S2 to S1": again & subject[:, None],
-        }
-        return Batch(tokens, targets, end[:, 0].expand(n, -1), relations)
+        names = at[:, 1:6:2]
+        tokens.scatter_(1, names, said)
+        tokens[:, -1] = start
+        targets = torch.cat([tokens[:, 1:], once[:, None]], 1)
+        io, s1, s2 = (names[rows, order] for order in (place, (place == 0).long(), 2 - (place == 2).long()))
+        position = torch.arange(self.n_ctx)
+        end = (position == self.n_ctx - 1).expand(n, -1)
+
+        def along(query: Bool[Tensor, "batch pos"], key: Int[Tensor, " batch"]) -> Bool[Tensor, "batch query key"]:
+            return query[:, :, None] & (position == key[:, None])[:, None]
+
+        relations = {f"END to {name}": along(end, key) for name, key in (("IO", io), ("S1", s1), ("S2", s2))}
+        relations["S2 to S1"] = along(position == s2[:, None], s1)
+        return Batch(tokens, targets, end, relations)
 
     def references(self, batch: Batch) -> dict[str, Float[Tensor, "batch pos token"]]:
         """Return (nats) any name, either name of the sentence, and the one that came once."""
         empty = torch.full((*batch.tokens.shape, self.d_vocab), -torch.inf)
         any_name, either, once = empty.clone(), empty.clone(), empty.clone()
         any_name[..., : self.n_names] = -math.log(self.n_names)
-        for place in (_FIRST, _SECOND):
-            either.scatter_(2, batch.tokens[:, None, place, None].expand(-1, self.n_ctx, 1), -math.log(2))
+        is_said = (batch.tokens[..., None] == torch.arange(self.d_vocab)).any(1) & (any_name[:, 0] > -torch.inf)
+        either[:] = torch.where(is_said, -math.log(2), -torch.inf)[:, None]
         once.scatter_(2, batch.targets[:, None, -1:].expand(-1, self.n_ctx, 1), 0.0)
         return {"any name": any_name, "either name": either, "the name that came once": once}
 

@@ -25,7 +25,7 @@ from stagewise.probes import AttentionTo, BehaviourCurve, BehaviourHeads
 from stagewise.table import head_label
 from stagewise.tasks import IndirectObjects
 
-TASK, LAYERS, HEADS, PROMPTS = IndirectObjects(n_names=10), 3, 4, 20
+TASK, LAYERS, HEADS, PROMPTS = IndirectObjects(n_names=10, n_anywhere=0), 3, 4, 20
 V, P = TASK.d_vocab, TASK.n_ctx
 WIDTH, D_HEAD = 2 * V + 3 * P, V + P
 FIRST, SECOND, AGAIN, LAST = 1, 3, 5, P - 1
@@ -122,8 +122,10 @@ def prompts(seed: int) -> Prompts:
     """
     batch, g = TASK.sample(PROMPTS, seed), np.random.default_rng(seed)
     rows = []
-    for sentence, place in itertools.product(batch.tokens.tolist(), (FIRST, SECOND)):
-        tokens = [*sentence[:AGAIN], sentence[place], *sentence[AGAIN + 1 :]]
+    pairs = [(*tokens, *g.permutation(TASK.n_names)[:2].tolist()) for tokens in batch.tokens.tolist()]
+    for (*sentence, one, other), place in itertools.product(pairs, (FIRST, SECOND)):
+        tokens = list(sentence)
+        tokens[FIRST], tokens[SECOND], tokens[AGAIN] = one, other, one if place == FIRST else other
         others = [name for name in range(TASK.n_names) if name not in (tokens[FIRST], tokens[SECOND])]
         corrupted = [*tokens[:AGAIN], int(g.choice(others)), *tokens[AGAIN + 1 :]]
         once, twice = (SECOND, FIRST) if tokens[FIRST] == tokens[AGAIN] else (FIRST, SECOND)

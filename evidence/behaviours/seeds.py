@@ -1,5 +1,6 @@
 """Fifteen seeds of the small task, the behaviour told in each: `python -m evidence.behaviours.seeds FOLDER [SEEDS]`."""
 
+import itertools
 import json
 import math
 import statistics
@@ -19,7 +20,7 @@ from stagewise.words.behaviour import behaviour
 PAIRS = "ioi-small"
 
 Told = dict[str, Any]
-"""What is told of a seed: the step `t50` with its interval, the `dip`, the `heads` by kind, and the lines."""
+"""What is told of a seed: `since` when, the step `t50` with its interval, the `dip`, `heads` by kind, and the lines."""
 
 
 def told(folder: Path, seed: int) -> Behaviour:
@@ -40,6 +41,7 @@ def kept(folder: Path, seed: int) -> Told:
         start = time.process_time()
         found = told(folder / f"seed-{seed}", seed)
         told_of = {
+            "since": found.since,
             "t50": found.t50,
             "dip": found.dip,
             "heads": found.heads[["kind", "formed", "t50"]].to_dict("records"),
@@ -52,15 +54,30 @@ def kept(folder: Path, seed: int) -> Told:
 
 
 def summary(seeds: Sequence[Told]) -> Iterator[str]:
-    """Yield when the behaviour came, how many dipped before, and of each kind its heads and when the first formed."""
-    came = [each["t50"][0] for each in seeds if not math.isnan(each["t50"][0])]
-    yield f"came in {len(came)} of {len(seeds)}, half-way at {_spread(came)}; a dip before in {_dips(seeds)}"
-    kinds = sorted({head["kind"] for each in seeds for head in each["heads"]})
+    """Yield when the behaviour came, how many dipped before, of each kind its heads and when the first came, and the
+    order of kinds.
+    """
+    came = [each["since"] for each in seeds if each["since"] is not None]
+    half = [each["t50"][0] for each in seeds if not math.isnan(each["t50"][0])]
+    yield f"came in {len(came)} of {len(seeds)}, surely from {_spread(came)} on; a dip before in {_dips(seeds)}"
+    yield f"with an onset in {len(half)}, half-way at {_spread(half)}"
+    kinds = sorted({head["kind"] for each in seeds for head in each["heads"] if head["kind"]})
+    firsts = {kind: [_first(each, kind) for each in seeds] for kind in kinds}
     for kind in kinds:
-        formed = [[head["formed"] for head in each["heads"] if head["kind"] == kind] for each in seeds]
-        of = [min(times) for times in formed if times and not math.isnan(min(times))]
-        heads, runs = sum(map(len, formed)), sum(map(bool, formed))
-        yield f"{kind or 'of no kind'}: {heads} heads in {runs} of {len(seeds)}, the first formed at {_spread(of)}"
+        of = [sum(head["kind"] == kind for head in each["heads"]) for each in seeds]
+        known = [step for step in firsts[kind] if not math.isnan(step)]
+        yield f"{kind}: {sum(of)} heads in {sum(map(bool, of))} of {len(seeds)}, the first at {_spread(known)}"
+    for one, other in itertools.combinations(kinds, 2):
+        both = [pair for pair in zip(firsts[one], firsts[other], strict=True) if not math.isnan(sum(pair))]
+        if both:
+            yield f"{one} before {other} in {sum(a < b for a, b in both)} of {len(both)}"
+
+
+def _first(told_of: Told, kind: str) -> float:
+    """Return when the first head of a kind formed, or mattered where its attention has no onset; nan if unknown."""
+    heads = [head for head in told_of["heads"] if head["kind"] == kind]
+    times = [head["t50"] if math.isnan(head["formed"]) else head["formed"] for head in heads]
+    return min((time for time in times if not math.isnan(time)), default=math.nan)
 
 
 def _dips(seeds: Sequence[Told]) -> int:

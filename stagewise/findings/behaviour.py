@@ -46,6 +46,8 @@ class Behaviour:
     Args:
         came: whether the right answer is preferred at the end, by the interval over prompts.
         difference: the logit difference at the end.
+        since: the first checkpoint from which on it was, at every one by its interval; None where it is not, or always
+            was.
         t50: the step at which it was half-way up with its 95 % interval; missing where it has no onset.
         dip: first and last checkpoint, step of the lowest value, and that value, where the difference was surely below
             chance before it came; None without.
@@ -57,6 +59,7 @@ class Behaviour:
 
     came: bool
     difference: float
+    since: int | None
     t50: Time
     dip: tuple[int, int, int, float] | None
     heads: pd.DataFrame
@@ -75,6 +78,8 @@ def find_behaviour(
 
     - name mover: its direct effect is a tenth of the difference, and END attends to IO;
     - negative mover: the same with a direct effect below 0;
+    - copy suppression: a direct effect as a name mover's, and END attends to S1 or S2 more than to IO: it writes
+      against the wrong answer that it attends to (McDougall et al. (2023), Copy Suppression, arXiv:2310.04625);
     - S-inhibition: END attends to S2, and less than half of the effect is direct;
     - duplicate token, previous token, induction: attention along that relation (S1 from S2 is a duplicate token's), and
       less than half of the effect is direct; the largest of these.
@@ -87,7 +92,15 @@ def find_behaviour(
     came, t50 = lo > 0, _time(onsets, dict(zip(("probe", "quantity"), whole[0], strict=True)))
     heads = _heads(table, onsets, last, t50, criteria) if came else []
     frame = typed(heads, HEADS).sort_values(["formed", "t50"], kind="stable", ignore_index=True)
-    return Behaviour(came, last, t50, _dip(rows) if came else None, frame)
+    return Behaviour(came, last, _since(rows), t50, _dip(rows) if came else None, frame)
+
+
+def _since(rows: pd.DataFrame) -> int | None:
+    """Return the checkpoint after the last one at which the interval holds 0 or less; None without either."""
+    (unsure,) = np.nonzero(~(rows["lo"].to_numpy(float) > 0))
+    if not len(unsure) or unsure[-1] + 1 == len(rows):
+        return None
+    return int(rows["step"].iloc[unsure[-1] + 1])
 
 
 def _dip(rows: pd.DataFrame) -> tuple[int, int, int, float] | None:
@@ -169,8 +182,10 @@ def _kind(
         best = max(of, key=lambda curve: mass[curve], default=None)
         return best if best is not None and mass[best] >= named else None
 
-    if direct and (curve := most("END to IO")):
-        return "name mover" if direct > 0 else "negative mover", curve
+    if direct > 0 and (curve := most("END to IO", "END to S1", "END to S2")):
+        return "name mover" if "END to IO" in curve[2].split(" or ") else "copy suppression", curve
+    if direct < 0 and (curve := most("END to IO")):
+        return "negative mover", curve
     if abs(direct) >= INDIRECT * abs(effect):
         return "", None
     if curve := most("END to S2"):

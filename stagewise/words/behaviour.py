@@ -14,13 +14,14 @@ def behaviour(found: Behaviour) -> list[str]:
     """Say when the behaviour came, whether it dipped before, and a line for each head that carries it, in order.
 
     >>> import pandas as pd
-    >>> behaviour(Behaviour(False, 0.02, (np.nan,) * 3, None, pd.DataFrame()))
+    >>> behaviour(Behaviour(False, 0.02, None, (np.nan,) * 3, None, pd.DataFrame()))
     ['The behaviour did not come: at the end the logit difference is 0.02 nats, not surely above 0.']
     """
     if not found.came:
         return [NONE.format(difference=found.difference)]
+    since = "" if found.since is None else f", surely from {at(found.since)} on"
     when = "" if np.isnan(found.t50[0]) else f", half-way at {at(_time(found.t50))}"
-    lines = [f"The right answer is preferred by {found.difference:.2f} nats at the end{when}."]
+    lines = [f"The right answer is preferred by {found.difference:.2f} nats at the end{since}{when}."]
     if found.dip is not None:
         first, last, step, lowest = found.dip
         lines.append(f"Before that it was the wrong one, {span(first, last)}: {lowest:.2f} nats at {at(step)}.")

@@ -31,6 +31,7 @@ HEADS: dict[int, Head] = {
     6: (0.0, 0.0, 0.0, {"END to IO": 0.9}),
     7: (1.0, 0.0, 0.0, {"END to S2": 0.9}),
     8: (0.1, 0.1, 0.1, {"END to IO": 0.9}),
+    9: (1.0, 0.9, 1.0, {"END to IO": 0.4, "END to S2": 0.5}),
 }
 
 
@@ -76,6 +77,7 @@ def test_heads_have_the_kinds_that_their_rules_say_and_others_none() -> None:
     assert found.came
     assert dict(zip(found.heads["head"], found.heads["kind"], strict=True)) == {
         0: "name mover", 1: "negative mover", 2: "S-inhibition", 3: "duplicate token", 4: "induction", 5: "",
+        9: "copy suppression",
     }  # fmt: skip
 
 
@@ -102,6 +104,7 @@ def test_a_dip_is_below_chance_beyond_its_error() -> None:
     assert found is not None
     assert found.dip is not None
     assert found.dip[:2] == (250, 450)
+    assert found.since == STEPS[np.flatnonzero(dipped <= 0.05)[-1] + 1]
     shallow = find_behaviour(table(rises(600, 4.0) - 0.05, {}))
     assert shallow is not None
     assert shallow.dip is None

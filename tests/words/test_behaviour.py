@@ -11,9 +11,10 @@ def test_the_dip_and_each_head_are_told() -> None:
     times = {"t50": 450.0, "t50_lo": 400, "t50_hi": 500, "formed": 200.0, "formed_lo": 180, "formed_hi": 220}
     head = {"layer": 1, "head": 2, "kind": "S-inhibition", "effect": 1.5, "direct": 0.1, **times, "before": 0.98}
     other = dict.fromkeys(HEADS, np.nan) | {"layer": 0, "head": 3, "kind": "", "effect": -0.5}
-    found = Behaviour(True, 3.0, (400.0, 380.0, 420.0), (100, 200, 150, -0.8), pd.DataFrame([head, other]))
+    found = Behaviour(True, 3.0, 300, (400.0, 380.0, 420.0), (100, 200, 150, -0.8), pd.DataFrame([head, other]))
     assert behaviour(found) == [
-        "The right answer is preferred by 3.00 nats at the end, half-way at step 400 [380, 420].",
+        "The right answer is preferred by 3.00 nats at the end, surely from step 300 on, half-way at step 400 [380, "
+        "420].",
         "Before that it was the wrong one, steps 100 to 200: -0.80 nats at step 150.",
         "L1H2, an S-inhibition head: 1.50 nats, 0.10 of it direct; it attends so from step 200 [180, 220] on; matters "
         "from step 450 [400, 500] on; before the behaviour with probability 0.98",
@@ -22,5 +23,5 @@ def test_the_dip_and_each_head_are_told() -> None:
 
 
 def test_nothing_is_told_of_heads_where_it_did_not_come() -> None:
-    assert len(behaviour(Behaviour(False, 0.1, NEVER, None, pd.DataFrame()))) == 1
-    assert "No head alone carries it." in behaviour(Behaviour(True, 2.0, NEVER, None, pd.DataFrame()))
+    assert len(behaviour(Behaviour(False, 0.1, None, NEVER, None, pd.DataFrame()))) == 1
+    assert "No head alone carries it." in behaviour(Behaviour(True, 2.0, None, NEVER, None, pd.DataFrame()))
