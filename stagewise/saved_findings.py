@@ -5,7 +5,7 @@ import os
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pandas as pd
 
@@ -33,7 +33,7 @@ VERSION = 14
 Findings that another version saved are found anew. `make golden` refuses to write changed findings under one number.
 """
 
-_Finding = TypeVar("_Finding", Stages, Lineage, Replicates)
+_Finding = TypeVar("_Finding", Stages, Lineage)
 
 _ANEW = "delete it, what it holds is found anew"
 """The remedy for a file that cannot be read."""
@@ -52,26 +52,6 @@ def save_lineage(lineage: Lineage, folder: str | Path) -> Path:
 def save_replicates(replicates: Replicates, folder: str | Path) -> Path:
     """Write findings over seeds as `replicates.json` into a folder; return the path."""
     return write_json(Path(folder) / REPLICATES, replicates.written)
-
-
-def load_replicates(folder: str | Path) -> Replicates:
-    """Read the findings over seeds that `save_replicates` wrote.
-
-    Raises:
-        FileNotFoundError: there are none.
-        ValueError: the file is not readable, or another version wrote it.
-    """
-    path = Path(folder) / REPLICATES
-    if not path.exists():
-        raise FileNotFoundError(f"{path} is not there: save what `find_replicates` returns into {folder} first")
-    return _rebuilt(Replicates, path, read_json(path, _ANEW))
-
-
-def _rebuilt(kind: type[_Finding], path: Path, written: Mapping[str, Any]) -> _Finding:
-    try:
-        return kind.of(written)
-    except (KeyError, TypeError) as reason:
-        raise ValueError(f"{path} was written by another version of stagewise: delete it ({reason})") from reason
 
 
 def load_stages(
@@ -179,4 +159,7 @@ def _saved(kind: type[_Finding], path: Path, rows: pd.DataFrame) -> _Finding | N
     if written.get("version") != VERSION or written.get("digest") != digest(rows):
         return None
     remove_leftovers(path.parent)  # of who was killed when it had written them
-    return _rebuilt(kind, path, written)
+    try:
+        return kind.of(written)
+    except (KeyError, TypeError) as reason:
+        raise ValueError(f"{path} is not what stagewise writes there: delete it ({reason})") from reason

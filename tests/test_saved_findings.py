@@ -16,7 +16,7 @@ from stagewise.findings.stages import FRAMES, Stages, find_stages
 from stagewise.measurement._earlier import join
 from stagewise.measurement.engine import measure
 from stagewise.probes import AttentionTo, KLToReference, Loss
-from stagewise.saved_findings import REPLICATES, STAGES, load_replicates, load_stages, save_stages
+from stagewise.saved_findings import STAGES, load_stages, save_stages
 from stagewise.statistics import StageCriteria
 from stagewise.tasks import MarkovChain
 from stagewise.words.stages import turning_points
@@ -116,15 +116,16 @@ def test_a_table_that_can_show_no_stages_has_none(both: pd.DataFrame, folder: Pa
     assert load_stages(both[both["step"] < 3], StageCriteria(checkpoints=3)) is not None
 
 
-def test_what_cannot_be_read_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"save what `find_replicates` returns into .* first"):
-        load_replicates(tmp_path)
-    write(tmp_path / REPLICATES, lambda partial: partial.write_text('{"run": "a"}'))
-    with pytest.raises(ValueError, match="another version of stagewise: delete it"):
-        load_replicates(tmp_path)
-    write(tmp_path / REPLICATES, lambda partial: partial.write_text("{"))
+def test_what_cannot_be_read_says_what_to_do(folder: Path) -> None:
+    load_stages(folder)
+    saved = json.loads((folder / STAGES).read_text(encoding="utf8"))
+    kept = {name: saved[name] for name in ("version", "digest")}
+    write(folder / STAGES, lambda partial: partial.write_text(json.dumps(kept)))
+    with pytest.raises(ValueError, match=r"is not what stagewise writes there: delete it"):
+        load_stages(folder)
+    write(folder / STAGES, lambda partial: partial.write_text("{"))
     with pytest.raises(ValueError, match="not valid JSON"):
-        load_replicates(tmp_path)
+        load_stages(folder)
 
 
 def test_a_measured_table_has_one_digest_in_memory_and_on_disk(

@@ -69,7 +69,6 @@ COMMANDS: dict[str, tuple[str, list[str]]] = {
     "stages": ("measure", ["stages", "run", "--cause", "8=a warm-up"]),
     "stages log": ("nothing", ["stages", "../log.csv"]),
     "lineage": ("measured patterns", ["series", "lineage", "run"]),
-    "compare": ("two runs", ["series", "compare", "run", "other"]),
     "watch": ("train", ["watch", "run", "--once", *PROBES]),
     "watch log": ("nothing", ["watch", "../log.csv", "--once"]),
     "densify": ("report", ["densify", "run", "--between", "2", "8", "--every", "1", *PROBES]),
@@ -79,7 +78,6 @@ COMMANDS: dict[str, tuple[str, list[str]]] = {
     "attribute": ("planted", ["cause", "attribute", "run", "--transition", "1", "--orders", "1", *REPLAY]),
     "sweep": ("nothing", ["series", "sweep", "markov", "--folder", "run", "--no-restricted", *SEEDS, *SHORT]),
     "figure of a paper": ("nothing", ["papers", "scan-and-snap", "--figure", "9", "--folder", "paper", "--quiet"]),
-    "relations": ("train", ["series", "relations", "run"]),
     "audit": ("report", ["audit", "run"]),
 }
 """Command -> the one whose files it begins with, and its words, given in a folder that is empty at first."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stagewise.cli._options import AsJson, Axis, Causes, Origin, Out, StepsColumn, TokensPerStep, read_causes
+from stagewise.cli._options import AsJson, Axis, Causes, Origin, StepsColumn, TokensPerStep, read_causes
 from stagewise.cli._sources import each_run, measured_folder, name_causes_of
 
 if TYPE_CHECKING:
@@ -93,14 +93,12 @@ def lineage(
         print(unknown if run_lineage is None else warned(str(run_lineage), familiarity))
 
 
-def compare(
-    first: Origin, second: Origin, out: Out = None, axis: Axis = "steps", tokens_per_step: TokensPerStep = None
-) -> None:
-    """Write one page on two measured runs: what differs between their recipes, what happened when, heads by role."""
+def compare(first: Origin, second: Origin, axis: Axis = "steps", tokens_per_step: TokensPerStep = None) -> None:
+    """Print what differs between the recipes of two measured runs, and what happened when, heads by role."""
     from stagewise.reporting.comparison import compare as compare_runs
 
     folders = measured_folder(first), measured_folder(second)
-    print(compare_runs(*folders, out, axis=axis, tokens_per_step=tokens_per_step))
+    print(compare_runs(*folders, axis=axis, tokens_per_step=tokens_per_step))
 
 
 def show(stages: "Stages | None", as_json: bool, run: str = "", familiarity: "BatchFamiliarity | None" = None) -> None:

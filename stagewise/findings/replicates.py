@@ -11,11 +11,11 @@ import pandas as pd
 import scipy
 
 from stagewise.event import Event, EventKind, labels_of
-from stagewise.findings._frames import Columns, InWords, from_plain, plain, typed
+from stagewise.findings._frames import Columns, InWords, plain, typed
 from stagewise.findings._roles import ROLES, head_roles, with_roles
 from stagewise.findings.stages import Stages, find_stages
 from stagewise.statistics import DEFAULT, FEWEST_SEEDS, LEVEL, QUANTILE, StageCriteria, pooled
-from stagewise.table import Quantities, plain_quantities, quantities_from
+from stagewise.table import Quantities, plain_quantities
 
 FINDINGS: Columns = {"run": "str", "event": "int64", "kind": "str", **dict.fromkeys(("step", "lo", "hi"), "float64")}
 
@@ -82,17 +82,6 @@ class Replicates(InWords):
         catalogue = [event.plain for event in self.catalogue]
         what = {"catalogue": catalogue, "quantities": plain_quantities(self.quantities)}
         return {"runs": list(self.runs), "axis": self.axis, **frames, **what}
-
-    @classmethod
-    def of(cls, written: Mapping[str, Any]) -> "Replicates":
-        """Return the findings that `written` holds."""
-        return cls(
-            runs=tuple(written["runs"]),
-            axis=written.get("axis", "steps"),
-            catalogue=tuple(map(Event.of, written["catalogue"])),
-            quantities=quantities_from(written["quantities"]),
-            **{name: from_plain(written[name]) for name in FRAMES},
-        )
 
 
 def find_replicates(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> Replicates:

@@ -1,4 +1,4 @@
-"""Curves of several runs: seeds with their band, two runs over one another, a family of models by its sizes."""
+"""Curves of several runs: seeds with their band, and delays by changes."""
 
 import math
 import textwrap
@@ -12,8 +12,8 @@ from matplotlib.colors import TwoSlopeNorm
 from scipy import stats
 
 from stagewise.findings import scores
-from stagewise.plot.axes import curve, new_axes, ordered_colours, set_step_axis
-from stagewise.plot.curves import BLACK, axes_of, finish, quantity_of, set_value_axis
+from stagewise.plot.axes import new_axes, ordered_colours, set_step_axis
+from stagewise.plot.curves import BLACK, finish, quantity_of, set_value_axis
 from stagewise.statistics import FEWEST_SEEDS, LEVEL
 from stagewise.table import select
 from stagewise.words import branch_in_words, curve_label, end_in_words
@@ -79,43 +79,6 @@ def bands_of(rows: pd.DataFrame) -> Sequence[tuple[dict[str, Any], _Band]]:
         for labels, line in scores.by_labels(rows, scores.axes_of(rows))
         if line["run"].nunique() == runs and line.groupby("step")["run"].nunique().max() == runs
     ]
-
-
-def compared(table: pd.DataFrame, probe: str, name: str, ax: Axes | None = None) -> Axes:
-    """Draw a quantity of two runs, each at its own checkpoints: the first run solid, the second one dashed.
-
-    Args:
-        table: of two runs; the heads in it are aligned, see `findings.roles.paired_roles`.
-        probe: whose quantity it is.
-        name: of the quantity.
-
-    Raises:
-        ValueError: the table has no such rows, or not of two runs.
-    """
-    rows = select(table, probe, name)
-    first, *others = dict.fromkeys(rows["run"])
-    if len(others) != 1:
-        raise ValueError(f"curves are compared between two runs, {probe} {name} has {len(others) + 1}")
-    ax = new_axes(ax, height=2.8)
-    set_step_axis(ax, rows["step"])
-    lines = _lines(rows)
-    colours: Mapping[object, str] = ordered_colours(sorted(lines))
-    for label, line in lines.items():
-        colour = colours[label] if label else BLACK
-        for run, of_run in line.groupby("run", sort=False):
-            dashed = run != first
-            # A curve that the first run lacks is named at the end of the second one's.
-            named = not dashed or line["run"].nunique() == 1
-            curve(ax, of_run, label or "_curve" if named else f"_{label}", colour, theory=dashed)
-    set_value_axis(ax, quantity_of(table, probe, name))
-    return finish(ax)
-
-
-def _lines(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Return the curves that moved most, by their labels."""
-    lines = {curve_label(labels): line for labels, line in scores.by_labels(rows, axes_of(rows))}
-    moved = {label: max(np.ptp(one["value"]) for _, one in line.groupby("run")) for label, line in lines.items()}
-    return {label: lines[label] for label in sorted(lines, key=lambda label: -moved[label])[:_LINES]}
 
 
 def interventions(rows: pd.DataFrame, ax: Axes | None = None) -> Axes:

@@ -1,14 +1,13 @@
-"""Several measured runs on one page: what any page on them reads, and the report on the seeds of one training."""
+"""Several measured runs: what is read of them, and the report on the seeds of one training."""
 
 import dataclasses
 import html
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import matplotlib.style
 import pandas as pd
-from matplotlib.axes import Axes
 
 from stagewise import plot
 from stagewise.bars import bar
@@ -20,20 +19,20 @@ from stagewise.findings.scores import evidence, quantities_of
 from stagewise.plot.curves import quantity_of
 from stagewise.plot.seeds import bands_of
 from stagewise.reporting._figure import LOOK, Plot, figure_html, identifier
-from stagewise.reporting._html import AbstractShown, Page, wording
+from stagewise.reporting._html import AbstractShown, wording
 from stagewise.reporting._measured import axis_in
 from stagewise.reporting._prose import NONE, html_table, in_words, number, stage_rows
 from stagewise.reporting.page import Part, cursor_over, page_html, write_page
 from stagewise.saved_findings import familiarity_in, load_stages, save_replicates
 from stagewise.statistics import FEWEST_SEEDS
-from stagewise.table import Head, declare, head_label, select
+from stagewise.table import declare, head_label, select
 from stagewise.token_axis import in_counts
 from stagewise.words import CAVEAT, capital, count, counted_in, interval, qualified, warned, written
 from stagewise.words import seeds as seed_words
 from stagewise.words.stages import too_few
 
 FOREIGN = "The probe batch is foreign to these models"
-"""Headline of a page on runs where it is so of one."""
+"""Headline of a page on seeds where it is so of one."""
 
 EVENTS = ("what", "seeds", "step, mean over seeds", "another seed", "sd between seeds, log steps")
 
@@ -68,65 +67,42 @@ class MeasuredRuns(NamedTuple):
         return table
 
 
-def write_runs(
-    out: Path, runs: MeasuredRuns, parts: Iterable[Part], *, of: str, name: str, headline: str, finding: str, words: str
-) -> Page:
-    """Write one page on several runs; where the batch is foreign to one, each section warns of it."""
-    with matplotlib.style.context(LOOK):
-        sections = list(parts)
-    if foreign := runs.foreign:
-        headline, finding = FOREIGN, f"Of one {of}: {foreign}"
-        sections = [part._replace(body=f'<p class="caveat">{CAVEAT}.</p>\n{part.body}') for part in sections]
-    page = page_html(
-        name=name,
-        headline=headline,
-        finding=finding,
-        kind="foreign" if foreign else "finding",
-        words=words,
-        parts=sections,
-        steps=cursor_over(sorted(int(step) for step in runs.whole["step"].unique())),
-    )
-    return write_page(out, page)
-
-
-def stages_part(of: str, stages: Sequence[Stages]) -> Part:
-    """Return the section with the stages of several runs in one table, behind a column for the run's name."""
+def stages_part(stages: Sequence[Stages]) -> Part:
+    """Return the section with the stages of several seeds in one table, behind a column for the run's name."""
     rows = [
         [one.run, *row[:3], too_few(*one.unknown) if one.unknown else row[-1]]
         for one in stages
         for row in stage_rows(one)
     ]
-    table = html_table((of, "stage", "from step", "to step", "what happened"), rows)
-    return Part("stages", f"The stages of each {of}", table)
+    table = html_table(("seed", "stage", "from step", "to step", "what happened"), rows)
+    return Part("stages", "The stages of each seed", table)
 
 
-def heads_by_role(roles: pd.DataFrame, runs: Sequence[str]) -> dict[Head, list[str]]:
-    """Return, for each layer and role, the name of the head that has it in each run; a dash where none has."""
+def _roles_part(roles: pd.DataFrame) -> Part:
+    """Return the section with the head of each run, by its name, that has each role; a dash where none has."""
+    runs = list(dict.fromkeys(roles["run"]))
     heads = {
         (row["layer"], row["role"], row["run"]): head_label(row["layer"], row["head"])
         for row in roles.to_dict("records")
     }
     pairs = sorted({(layer, role) for layer, role, _ in heads})
-    return {pair: [heads.get((*pair, run), NONE) for run in runs] for pair in pairs}
+    rows = [[head_label(*pair), *(heads.get((*pair, run), NONE) for run in runs)] for pair in pairs]
+    return Part(
+        "roles", "Heads by their roles", f"<p>{wording('seeds', 'roles')}</p>{html_table(['role', *runs], rows)}"
+    )
 
 
-def curve_parts(
-    table: pd.DataFrame,
-    kind: str,
-    draw: Callable[[pd.DataFrame, str, str], Axes],
-    caption: str,
-    drawable: Callable[[pd.DataFrame], object] = len,
-) -> Iterator[Part]:
+def _curve_parts(table: pd.DataFrame, caption: str) -> Iterator[Part]:
     """Yield a section a quantity that all runs have: its curves in one figure."""
     quantities = table[["probe", "quantity"]].drop_duplicates()
     with bar("drawing", len(quantities), "figure") as shown:
         for probe, name in quantities.itertuples(index=False):
             shown.update()
             rows = select(table, probe, name)
-            if rows["run"].nunique() == table["run"].nunique() and rows["value"].notna().any() and drawable(rows):
+            if rows["run"].nunique() == table["run"].nunique() and rows["value"].notna().any() and bands_of(rows):
                 identity = identifier(f"{probe}-{name}")
                 title = f"{capital(quantity_of(table, probe, name).label)} ({in_words(probe).lower()})"
-                figure = Plot(f"{kind}-{identity}", {"": draw(table, probe, name)}, rows, caption)
+                figure = Plot(f"seeds-{identity}", {"": plot.over_seeds(table, probe, name)}, rows, caption)
                 yield Part(f"curve-{identity.lower()}", title, figure_html(figure))
 
 
@@ -214,17 +190,23 @@ def _written(seeds: MeasuredRuns, out: Path) -> SeedReport:
     spread = " to ".join(map(str, dict.fromkeys((numbers[0], numbers[-1]))))
     boundaries = events[events["recurs"] & (events["kind"] == "boundary")]
     first = seed_words.events(boundaries if len(boundaries) else events, len(stages), seed_words.names(replicates))[0]
-    page = write_runs(
-        out,
-        seeds,
-        _parts(stages, replicates, aligned),
-        of="seed",
+    headline = f"{spread} stages in each seed, {count(int(events['recurs'].sum()), 'event')} in half of them or more"
+    finding = f"{len(stages)} seeds have {spread} stages each. {capital(first)}."
+    with matplotlib.style.context(LOOK):
+        sections = list(_parts(stages, replicates, aligned))
+    if foreign := seeds.foreign:
+        headline, finding = FOREIGN, f"Of one seed: {foreign}"
+        sections = [part._replace(body=f'<p class="caveat">{CAVEAT}.</p>\n{part.body}') for part in sections]
+    page = page_html(
         name=f"{len(stages)} seeds",
-        headline=f"{spread} stages in each seed, {count(int(events['recurs'].sum()), 'event')} in half of them or more",
-        finding=f"{len(stages)} seeds have {spread} stages each. {capital(first)}.",
+        headline=headline,
+        finding=finding,
+        kind="foreign" if foreign else "finding",
         words=html.escape(f"The seeds: {', '.join(one.run for one in stages)}."),
+        parts=sections,
+        steps=cursor_over(sorted(int(step) for step in seeds.whole["step"].unique())),
     )
-    return SeedReport(stages, replicates, aligned, page, seeds.familiarities)
+    return SeedReport(stages, replicates, aligned, write_page(out, page), seeds.familiarities)
 
 
 def _parts(stages: Sequence[Stages], replicates: Replicates, table: pd.DataFrame) -> Iterator[Part]:
@@ -234,14 +216,10 @@ def _parts(stages: Sequence[Stages], replicates: Replicates, table: pd.DataFrame
     events = html_table(EVENTS, (_event_row(row, names[row["event"]]) for row in recurring))
     order = f'<h3>In which order</h3><ul class="sentences">{lines}</ul>'
     yield Part("over-seeds", "What recurs over seeds", f"{events}{wording('seeds', 'intervals')}{order}")
-    yield stages_part("seed", stages)
+    yield stages_part(stages)
     if len(replicates.roles):
-        runs = list(dict.fromkeys(replicates.roles["run"]))
-        roles = [[head_label(*pair), *heads] for pair, heads in heads_by_role(replicates.roles, runs).items()]
-        body = f"<p>{wording('seeds', 'roles')}</p>{html_table(['role', *runs], roles)}"
-        yield Part("roles", "Heads by their roles", body)
-    caption = wording("seeds", "curves", band=INTERVAL if len(stages) >= FEWEST_SEEDS else RANGE)
-    yield from curve_parts(table, "seeds", plot.over_seeds, caption, bands_of)
+        yield _roles_part(replicates.roles)
+    yield from _curve_parts(table, wording("seeds", "curves", band=INTERVAL if len(stages) >= FEWEST_SEEDS else RANGE))
 
 
 def _event_row(row: dict[Any, Any], name: str) -> list[object]:

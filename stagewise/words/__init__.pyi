@@ -9,9 +9,7 @@ from ._delays import delay_in_words as delay_in_words
 from ._delays import delays_in_words as delays_in_words
 from ._delays import end_in_words as end_in_words
 from ._delays import held_in_words as held_in_words
-from ._delays import later as later
 from ._delays import left_out_in_words as left_out_in_words
-from ._delays import names as names
 from ._delays import transition as transition
 from ._findings import CAVEAT as CAVEAT
 from ._findings import alarms_in_words as alarms_in_words

@@ -100,7 +100,7 @@ def test_tokens_a_step_that_are_given_are_those_of_the_runs_that_do_not_say_them
         write_json(tmp_path / name / ANALYSIS, {"format": 1, "recipe": {}})
     both = [str(tmp_path / name) for name in runs]
     given = ("--axis", "tokens", "--tokens-per-step", "4000")
-    for verb in (["stages"], ["series", "compare", "--out", str(tmp_path / "page")]):
+    for verb in (["stages"], ["series", "compare"], ["report", "--out", str(tmp_path / "page")]):
         status, printed = call(*verb, *both, *given)
         assert status == 0, printed
         times = np.array(re.findall(r"\b(\d+)k\b", printed), float)

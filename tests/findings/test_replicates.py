@@ -1,6 +1,7 @@
-"""Findings over seeds: aligned, with the distribution that was planted, and read as they were saved."""
+"""Findings over seeds: aligned, with the distribution that was planted, and saved as plain data."""
 
 import itertools
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,9 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from stagewise.findings._frames import from_plain
 from stagewise.findings.replicates import FRAMES, Replicates, _event, find_replicates, replicates_of
 from stagewise.findings.stages import Stages, find_stages
-from stagewise.saved_findings import load_replicates, save_replicates
+from stagewise.saved_findings import save_replicates
 from stagewise.words.seeds import names
 
 EARLY, LATE = (100, 130, 170, 200), (500, 420, 600, 450)
@@ -90,12 +92,11 @@ def test_boundaries_are_aligned_by_their_references(references: pd.DataFrame) ->
     assert (1 + events["step"].to_numpy()) ** 2 == pytest.approx((1 + of_one) * (1 + 2 * of_one), rel=2e-3)
 
 
-def test_they_are_read_as_they_were_saved(found: Replicates, tmp_path: Path) -> None:
-    save_replicates(found, tmp_path)
-    read = load_replicates(tmp_path)
-    assert read.runs == found.runs
+def test_they_are_saved_as_plain_data(found: Replicates, tmp_path: Path) -> None:
+    read = json.loads(save_replicates(found, tmp_path).read_text(encoding="utf8"))
+    assert tuple(read["runs"]) == found.runs
     for name in FRAMES:
-        pd.testing.assert_frame_equal(getattr(read, name), getattr(found, name))
+        pd.testing.assert_frame_equal(from_plain(read[name]), getattr(found, name))
 
 
 def test_two_runs_of_one_name_are_refused(references: pd.DataFrame) -> None:

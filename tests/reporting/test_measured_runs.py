@@ -9,13 +9,14 @@ import pandas as pd
 import pytest
 
 from stagewise.analysis import analyse
+from stagewise.checkpoints._table_file import read_json
 from stagewise.checkpoints.run_folder import RUN, TABLE, write, write_json
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.findings._roles import head_roles
 from stagewise.probes import Loss
 from stagewise.reporting._measured_runs import MeasuredRuns, _first_foreign, read_runs, report_seeds, stages_part
 from stagewise.reporting.comparison import compare
-from stagewise.saved_findings import load_replicates
+from stagewise.saved_findings import REPLICATES
 from stagewise.words import CAVEAT
 
 
@@ -48,7 +49,7 @@ def test_aligned_rows_have_roles_in_place_of_indices(runs: MeasuredRuns) -> None
 
 
 def test_the_stages_of_each_run_stand_behind_its_name(runs: MeasuredRuns) -> None:
-    names = re.findall(r'<td[^>]* data-column="run">([^<]+)</td>', stages_part("run", runs.stages).body)
+    names = re.findall(r'<td[^>]* data-column="seed">([^<]+)</td>', stages_part(runs.stages).body)
     assert names == [one.run for one in runs.stages for _ in range(len(one))]
 
 
@@ -60,7 +61,7 @@ def test_runs_with_batches_of_different_sizes_are_compared_in_tokens(one_onset: 
         counted = table.assign(nested=0, tokens=each * table["step"])
         write(tmp_path / name / TABLE, lambda partial, counted=counted: counted.to_parquet(partial, index=False))  # type: ignore[misc]
         write_json(tmp_path / name / RUN, {"recipe": {"plan": {"batch_size": each}}})
-    places = (tmp_path / "a", tmp_path / "b", tmp_path / "out")
+    places = (tmp_path / "a", tmp_path / "b")
     (event,) = compare(*places).comparison.events.to_dict("records")
     assert event["later_hi"] < 0
     compared = compare(*places, axis="tokens")
@@ -69,10 +70,10 @@ def test_runs_with_batches_of_different_sizes_are_compared_in_tokens(one_onset: 
     assert event["step"] == pytest.approx(100_000, rel=0.1)
     assert "which is earlier cannot be told" in str(compared)
     assert re.search(r"at 1\d\dk tokens in whole, 1\d\dk in half|at \d\d\.?\d?k tokens in whole", str(compared))
-    page = compared.report.read_text(encoding="utf8")
+    assert "optimiser steps later" not in str(compared)
+    page = report_seeds(places, tmp_path / "out", axis="tokens").report.read_text(encoding="utf8")
     assert "tokens (log scale" in page
     assert "from tokens" in page
-    assert "optimiser steps later" not in page
 
 
 def test_runs_of_which_one_does_not_say_its_tokens_are_not_compared_in_tokens(folders: list[Path]) -> None:
@@ -115,7 +116,7 @@ def test_seeds_are_side_by_side_with_their_spread(folders_of_seeds: list[Path], 
     assert HOSTILE not in page
     roles = {run: rows.sort_values("head")["role"].to_list() for run, rows in found.replicates.roles.groupby("run")}
     assert roles["seed-1"] == roles["seed-0"][::-1]
-    assert load_replicates(tmp_path / "out").runs == found.replicates.runs
+    assert read_json(tmp_path / "out" / REPLICATES)["runs"] == list(found.replicates.runs)
     assert "over 3 seeds:" in str(found)
     assert found._repr_html_().startswith("<iframe")
 
