@@ -56,6 +56,7 @@ def opened(local_hub: Callable[..., Any], saved: Callable[..., dict[str, bytes]]
         ("HuggingFaceTB/SmolLM2-360M-intermediate-checkpoints", ("step-160000", "step-320000"), (160000, 320000), None),
         ("stanford-crfm/alias-gpt2-small-x21", ("checkpoint-50", "checkpoint-400000"), (50, 400000), None),
         ("allenai/OLMoE-1B-7B-0924", ("step10000-tokens41B", "step20000-tokens83B"), (10000, 20000), 83 * 10**9),
+        ("allenai/Olmo-3-7B-RL-Zero-Math", ("step_100", "step_1900"), (100, 1900), None),
         ("bigscience/bloom-560m-intermediate", ("global_step1000", "global_step10000"), (1000, 10000), None),
         (
             "swiss-ai/Apertus-8B-2509",
@@ -120,6 +121,13 @@ def test_a_stage_that_counts_anew_is_a_branch(opened: Opened) -> None:
     names = ("stage1-step1000-tokens5B", "stage2-ingredient1-step1000-tokens5B", "stage2-ingredient1-step2000-tokens9B")
     series = opened("allenai/OLMo-2-0425-1B", *names, branch="stage2-ingredient1")
     assert series.steps == (1000, 2000)
+
+
+def test_each_stage_of_olmo_3_is_a_branch(opened: Opened) -> None:
+    names = ("stage1-step0", "stage1-step1000", "stage1-step1413814", "stage2-step47684", "stage3-step11921")
+    assert opened("allenai/Olmo-3-1025-7B", *names, branch="stage1").steps == (0, 1000, 1413814)
+    with pytest.raises(ValueError, match="several branches"):
+        opened("allenai/Olmo-3-1025-7B", *names)
 
 
 def test_known_faults_are_told_where_a_suite_is_opened(opened: Opened, capsys: pytest.CaptureFixture[str]) -> None:
