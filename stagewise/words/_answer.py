@@ -85,7 +85,7 @@ def _of_weights(found: Stages, onsets: pd.DataFrame) -> np.ndarray:
 
 def _transition(row: Row, found: Stages) -> str:
     parts = [
-        ", ".join(_levels(found, row["stage"])),
+        ", ".join(_levels(found, row["stage"], in_gap=_gap(row, found) is not None)),
         *(_heads(found, row["stage"]) or head_events(events_in(found.events, found.table, row["stage"]))),
         *_meanwhile(found, row["stage"]),
         *_closest(found, row),
@@ -171,8 +171,11 @@ def _context(row: Row, found: Stages) -> str:
     return "".join(f" ({cause(name, found.context.causes)}, which may have timed it)" for name in names[:1])
 
 
-def _levels(found: Stages, stage: int | None = None) -> list[str]:
-    """Say from where to where curves of the whole model went, in a stage or all of the run: accuracy, loss, others."""
+def _levels(found: Stages, stage: int | None = None, *, in_gap: bool = False) -> list[str]:
+    """Say from where to where curves of the whole model went, in a stage or all of the run: accuracy, loss, others.
+
+    Where all happens within a gap between checkpoints, only those with an onset there: others move at other times.
+    """
     rows = found.levels if stage is None else found.levels[found.levels["stage"] == stage]
     of_each = [of.to_dict("records") for _, of in rows.groupby(["probe", "quantity"], sort=False)]
     curves = [{**of[0], "after": of[-1]["after"]} for of in of_each]
@@ -183,7 +186,11 @@ def _levels(found: Stages, stage: int | None = None) -> list[str]:
         moved = [each for each in moved if _size(each[1]) >= least.get(_name_of(each[1]), 0)]
     else:
         curves_with_onset = {_name_of(row) for row in _of_stage(found, stage).to_dict("records")}
-        moved = [each for each in moved if _is_certain(each[0]) or _name_of(each[1]) in curves_with_onset]
+        moved = [
+            (what, row)
+            for what, row in moved
+            if _name_of(row) in curves_with_onset or (_is_certain(what) and not in_gap)
+        ]
     moved.sort(key=lambda each: (each[0].role not in FIRST, each[0].range != SHARE, -_part(each[1])))
     return [f"{what.label} from {_way(row, ' to ')}" for what, row in moved[:NAMED]]
 

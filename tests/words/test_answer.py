@@ -87,6 +87,16 @@ def test_a_transition_within_one_gap_is_told_by_its_ends() -> None:
     )
 
 
+def test_what_moves_at_other_times_is_not_told_within_the_gap_of_another_curve() -> None:
+    noise = 0.01 * np.random.default_rng(0).standard_normal((2, len(STEPS)))
+    slow = 0.9 - 0.8 * (1 + STEPS / 300) ** -0.5 + noise[0]
+    jumps = 0.1 + 0.8 * (STEPS > 1000) + noise[1]
+    line = answer(find_stages(read_log({"step": STEPS, "accuracy": jumps, "other_accuracy": slow})))[1]
+    assert line.startswith("Between steps 1000 and 1025 (one gap")
+    assert "accuracy from 0.1" in line
+    assert "other_accuracy" not in line
+
+
 def test_without_a_transition_it_says_what_moved_and_what_would_have_been_seen() -> None:
     loss = 2 + 3 * (1 + STEPS / 50) ** -0.5 + 0.01 * np.random.default_rng(0).standard_normal(len(STEPS))
     lead, gradual, power = answer(find_stages(read_log({"step": STEPS, "loss": loss})))
