@@ -67,7 +67,8 @@ class IndirectObjects(AbstractTask):
     @property
     def words(self) -> tuple[str, ...]:
         """The word of every token: names first."""
-        return (*NAMES[: self.n_names], *(word for words in _BETWEEN for word in words), _END, *_ANYWHERE)
+        between = (word for words in _BETWEEN for word in words)
+        return (*NAMES[: self.n_names], *between, _END, *(_ANYWHERE if self.n_anywhere else ()))
 
     @property
     def d_vocab(self) -> int:
@@ -90,7 +91,7 @@ class IndirectObjects(AbstractTask):
         once, twice = torch.rand(n, self.n_names, generator=generator).topk(2).indices.unbind(1)
         place = torch.randint(3, (n,), generator=generator)
         said = torch.where(torch.arange(3) == place[:, None], once[:, None], twice[:, None])
-        anywhere = self.d_vocab - len(_ANYWHERE)
+        anywhere = self.d_vocab - len(_ANYWHERE)  # without such words all positions are those of others
         tokens = torch.randint(anywhere, self.d_vocab, (n, self.n_ctx), generator=generator)
         at = torch.rand(n, self.n_ctx - 1, generator=generator).topk(7).indices.sort(1).values
         start = self.n_names
