@@ -68,7 +68,6 @@ COMMANDS: dict[str, tuple[str, list[str]]] = {
     "report log": ("nothing", ["report", "../log.csv", "--out", "log"]),
     "stages": ("measure", ["stages", "run", "--cause", "8=a warm-up"]),
     "stages log": ("nothing", ["stages", "../log.csv"]),
-    "lineage": ("measured patterns", ["series", "lineage", "run"]),
     "watch": ("train", ["watch", "run", "--once", *PROBES]),
     "watch log": ("nothing", ["watch", "../log.csv", "--once"]),
     "densify": ("report", ["densify", "run", "--between", "2", "8", "--every", "1", *PROBES]),

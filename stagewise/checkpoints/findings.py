@@ -2,12 +2,9 @@
 
 import dataclasses
 import enum
-import html
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
-
-import pandas as pd
 
 from stagewise.plain_text import shortened, visible
 
@@ -127,12 +124,6 @@ class Audit:
         """Whether nothing is wrong."""
         return not self.findings
 
-    @property
-    def table(self) -> pd.DataFrame:
-        """The findings, a row each: `kind`, `steps`, `message`."""
-        rows = [(str(one.kind), ", ".join(map(str, one.steps)), one.message) for one in self.findings]
-        return pd.DataFrame(rows, columns=["kind", "steps", "message"])
-
     def __str__(self) -> str:
         read = "and weights" if self.weights else "but no weights"
         head = f"{self.name}: {self.checkpoints} checkpoints; compared: names, hashes, configs {read}"
@@ -141,10 +132,6 @@ class Audit:
         lines += [f"  not taken for checkpoints: {_some(self.ignored)}"] if self.ignored else []
         lines += [f"  name: {shortened(visible(each))}" for each in self.names]
         return "\n".join([head, *lines])
-
-    def _repr_html_(self) -> str:
-        head = f"<p>{html.escape(str(self).splitlines()[0])}</p>"
-        return head + ("<p>nothing is wrong</p>" if self.clean else self.table.to_html(index=False))
 
     @property
     def plain(self) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """An ordered set of (step, weights), loaded lazily: at most one checkpoint is in memory at a time."""
 
 import dataclasses
-import html
 import sys
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -65,11 +64,6 @@ class CheckpointSeries:
         steps = self.steps[chosen]
         source = None if self.source is None else self.source.only(steps)
         return dataclasses.replace(self, steps=steps, source=source)
-
-    def _repr_html_(self) -> str:
-        steps = [*map(str, self.steps)]
-        shown = ", ".join(steps if len(steps) <= 12 else [*steps[:6], "...", *steps[-5:]])
-        return f"<p><code>{html.escape(repr(self))}</code><br>steps {shown}</p>"
 
     def __repr__(self) -> str:
         span = f"{len(self)} checkpoints, steps {self.steps[0]} to {self.steps[-1]}"

@@ -72,27 +72,6 @@ def _stages_of_seeds(sources: Sequence[str], as_json: bool, axis: str, tokens_pe
     print(json.dumps({"seeds": each, "over_seeds": over}, indent=2))
 
 
-def lineage(
-    source: Origin, axis: Axis = "steps", tokens_per_step: TokensPerStep = None, as_json: AsJson = False
-) -> None:
-    """Follow the kinds of attention in the table of a measured run or source, and print how they change."""
-    from stagewise.findings.lineage import FRAMES
-    from stagewise.reporting import axis_in
-    from stagewise.saved_findings import familiarity_in, load_lineage
-    from stagewise.words import warned, written_on
-
-    folder = measured_folder(source)
-    run_lineage, familiarity = load_lineage(folder), familiarity_in(folder)
-    if as_json:
-        frames = {} if run_lineage is None else {name: records(getattr(run_lineage, name)) for name in FRAMES}
-        data = {"run": None if run_lineage is None else run_lineage.run, **frames}
-        print(json.dumps({**data, "probe_batch": None if familiarity is None else familiarity.plain}, indent=2))
-        return
-    unknown = "no lineage: no patterns of heads were measured (PatternClusters)"
-    with written_on(axis_in(folder, axis, tokens_per_step)):
-        print(unknown if run_lineage is None else warned(str(run_lineage), familiarity))
-
-
 def compare(first: Origin, second: Origin, axis: Axis = "steps", tokens_per_step: TokensPerStep = None) -> None:
     """Print what differs between the recipes of two measured runs, and what happened when, heads by role."""
     from stagewise.reporting.comparison import compare as compare_runs

@@ -1,9 +1,7 @@
 """`stagewise cause ...` and `densify`: a run continues changed, or is replayed with more checkpoints."""
 
 import re
-import statistics
 from collections.abc import Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -184,8 +182,7 @@ def certify(
 
     recipe, names = recipe_of_run(folder, replay.own_task or (), "certify continues with"), classes or ()
     experiments = experiments_of(folder, recipe, names, start, seeds, progress=not replay.quiet, device=replay.device)
-    price = cost(folder, [one for experiment in experiments for one in experiment.branches])
-    print(f"{price}, about {price.updates * _seconds_an_update(folder):.0f} seconds of training")
+    print(cost(folder, [one for experiment in experiments for one in experiment.branches]))
     if replay.dry:
         return
     how: Any = {"start": start, "seeds": seeds, **replay.resources()}
@@ -196,14 +193,6 @@ def certify(
     for _, of in rows.groupby(["event", "transition"], sort=False):
         print(certified_in_words(of.to_dict("records")))
     print(f"the intervals of the controls: {folder / CERTIFICATE}")
-
-
-def _seconds_an_update(folder: Path) -> float:
-    """Return how long an update of a run took, between the times of its files: the median."""
-    from stagewise.checkpoints.run_folder import checkpoint_file, saved_steps
-
-    times = {step: checkpoint_file(folder, step).stat().st_mtime for step in saved_steps(folder)}
-    return statistics.median(abs(times[after] - times[before]) / (after - before) for before, after in pairwise(times))
 
 
 def densify(

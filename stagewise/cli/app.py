@@ -9,7 +9,7 @@ from typing import Any
 import typer
 
 from stagewise.cli._commands import command
-from stagewise.cli._findings import compare, lineage, stages
+from stagewise.cli._findings import compare, stages
 from stagewise.cli._groups import OpenGroup
 from stagewise.cli._replays import attribute, branch, certify, densify, intervene
 from stagewise.cli._series import suites
@@ -21,7 +21,7 @@ TOP = (report, stages, watch, audit, densify, train, measure)
 GROUPS: dict[str, tuple[str, tuple[Callable[..., None], ...]]] = {
     "series": (
         "Compare runs and heads; sweep settings; known suites.",
-        (compare, lineage, sweep, suites),
+        (compare, sweep, suites),
     ),
     "cause": (
         "Continue a run changed: what each transition depends on.",
@@ -30,7 +30,7 @@ GROUPS: dict[str, tuple[str, tuple[Callable[..., None], ...]]] = {
 }
 """Group -> its help, and its commands."""
 
-_WITHOUT_MODELS = (audit, stages, lineage, compare, suites, report, watch)
+_WITHOUT_MODELS = (audit, stages, compare, suites, report, watch)
 """Commands that run models, if at all, only after a look at what is there."""
 
 

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
-import torch
 
 from stagewise.checkpoints import branch, branch_start, check_way, read_parquet, run_folder
 from stagewise.checkpoints.run_folder import INTERVENTIONS, TABLE
@@ -18,7 +17,7 @@ from stagewise.probe import AbstractProbe
 from stagewise.probes import AttentionTo, Loss
 from stagewise.recipe import Recipe, describe, differences
 from stagewise.replay._delays import Transition, delays, transitions
-from stagewise.replay.densifying import densify_steps, replays_of
+from stagewise.replay.densifying import check_bits, densify_steps, replays_of
 from stagewise.saved_findings import load_stages
 from stagewise.table import Head, tidy
 from stagewise.task import Batch
@@ -181,23 +180,11 @@ def _trained(
     run_folder.claim(run.folder, run.recipe, parent={"folder": "../..", "step": run.branch.start})
     branch(folder, run.folder, run.recipe.plan, run.branch.start)
     trained = train(run.recipe, run.folder, until=run.until, **how)
-    _check_bits(series, trained, run.branch.start)
+    for step in (each for each in trained.steps if each <= run.branch.start and each in series.steps):
+        check_bits(series.weights(step), trained.weights(step), f"{trained.name}, a branch of {series.name},", step)
     if set(series.steps) <= set(trained.steps):
         return trained
     return densify_steps(run.folder, series.steps, recipe=run.recipe, **how)
-
-
-def _check_bits(series: CheckpointSeries, branched: CheckpointSeries, start: int) -> None:
-    """Refuse a run that is another one before it may be."""
-    for step in (each for each in branched.steps if each <= start and each in series.steps):
-        one, other = series.weights(step), branched.weights(step)
-        if different := [name for name in one if not torch.equal(one[name], other[name])]:
-            raise ValueError(
-                f"{branched.name} has other bits of {different[0]} than {series.name} at step {step}, and leaves it at "
-                f"step {start}: delete it, and train it with the versions in {run_folder.RUN}, on the processor, the "
-                "device, with the dtype and the number of threads that the run was trained with; torch takes "
-                f"{torch.get_num_threads()} here"
-            )
 
 
 def _measured(series: CheckpointSeries, batch: Batch, parts: Path, progress: bool, device: str) -> pd.DataFrame:

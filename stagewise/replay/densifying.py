@@ -215,18 +215,18 @@ def _replay(folder: Path, replay: _Replay, training: Training, bar: "tqdm[Any]")
         if step in replay.steps:
             pending[step] = models.weights(training.model)
         elif step in saved:
-            _check_bits(folder, step, models.weights(training.model))
+            recorded = run_folder.read_checkpoint(folder, step)
+            check_bits(recorded, models.weights(training.model), f"the replay of {folder}", step)
             for passed in list(pending):
                 save_weights(folder, passed, pending.pop(passed))
 
 
-def _check_bits(folder: Path, step: int, weights: State) -> None:
-    """Refuse to continue where a replay does not meet a checkpoint of the run."""
-    recorded = run_folder.read_checkpoint(folder, step)
+def check_bits(recorded: State, weights: State, what: str, step: int) -> None:
+    """Refuse to continue where weights are not those of a checkpoint of the run."""
     if different := [name for name, weight in weights.items() if not torch.equal(weight.cpu(), recorded[name])]:
         raise ValueError(
-            f"the replay of {folder} gives other bits of {different[0]} than its checkpoint of step {step}, nothing "
-            f"before it is written: replay the recipe in its {run_folder.RUN}, with the versions there, on the "
-            "processor and device and with the dtype and the number of threads that it was trained with; torch takes "
+            f"{what} gives other bits of {different[0]} than the run's checkpoint of step {step}, nothing of it is "
+            f"taken: replay the recipe in its {run_folder.RUN}, with the versions there, on the processor and device "
+            "and with the dtype and the number of threads that it was trained with; delete a branch first; torch takes "
             f"{torch.get_num_threads()} here"
         )

@@ -96,12 +96,6 @@ def test_a_series_says_what_it_is() -> None:
     assert repr(in_memory(0, 5, 9)[0]) == "CheckpointSeries('run': 3 checkpoints, steps 0 to 9; 1 layer of 3 heads)"
 
 
-def test_a_notebook_shows_the_series_and_its_steps() -> None:
-    shown = in_memory(*range(0, 300, 10))[0]._repr_html_()
-    assert "CheckpointSeries(&#x27;run&#x27;: 30 checkpoints, steps 0 to 290" in shown
-    assert "steps 0, 10, 20, 30, 40, 50, ..., 250, 260, 270, 280, 290</p>" in shown
-
-
 def test_an_opened_folder_gives_what_was_trained(small_run: CheckpointSeries, small_folder: Path) -> None:
     series = open_series(small_folder)
     assert (series.name, series.steps) == ("small", (0, 2, 4, 6))

@@ -1,4 +1,4 @@
-"""What the command line says of a table: stages and lineage, in words and as JSON."""
+"""What the command line says of a table: stages, in words and as JSON."""
 
 import json
 import re
@@ -12,13 +12,10 @@ from typer.testing import CliRunner
 from stagewise.checkpoints.run_folder import ANALYSIS, TABLE, write, write_json
 from stagewise.cli._findings import show
 from stagewise.cli.app import app
-from stagewise.findings.lineage import FRAMES as LINEAGE_FRAMES
-from stagewise.findings.lineage import find_lineage
 from stagewise.findings.stages import FRAMES, find_stages
 from stagewise.recipe import Recipe
 from stagewise.training import train
 from stagewise.words import CAVEAT
-from tests.fixtures.profiles import profile_rows
 
 
 def call(*arguments: str) -> tuple[int, str]:
@@ -26,21 +23,10 @@ def call(*arguments: str) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
-@pytest.mark.parametrize("verb", [["stages"], ["series", "lineage"]])
-def test_a_run_that_was_not_measured_has_no_findings_yet(verb: list[str], tmp_path: Path) -> None:
-    code, printed = call(*verb, str(tmp_path))
+def test_a_run_that_was_not_measured_has_no_findings_yet(tmp_path: Path) -> None:
+    code, printed = call("stages", str(tmp_path))
     assert code == 2
     assert "measure the run first" in printed
-
-
-def test_a_lineage_is_said_in_words_and_as_data(tmp_path: Path) -> None:
-    table = profile_rows([[None, None]] * 6 + [[3, None]] * 6)
-    write(tmp_path / TABLE, lambda partial: table.to_parquet(partial, index=False))
-    found = find_lineage(table)
-    frames = {name: json.loads(getattr(found, name).to_json(orient="records")) for name in LINEAGE_FRAMES}
-    assert call("series", "lineage", str(tmp_path)) == (0, f"{found}\n")
-    code, printed = call("series", "lineage", str(tmp_path), "--json")
-    assert (code, json.loads(printed)) == (0, {"run": found.run, **frames, "probe_batch": None})
 
 
 @pytest.mark.slow

@@ -144,8 +144,7 @@ def test_the_cost_is_said_and_then_a_verdict_a_head_and_a_sentence_a_transition(
     arguments = ["cause", "certify", str(run), "--from", "16", "--quiet"]
     dry = CliRunner().invoke(app, [*arguments, "--dry-run"])
     assert dry.exit_code == 0, dry.output
-    assert dry.output.startswith("7 runs are trained, from the state of step 8 on: 224 updates in all, about ")
-    assert dry.output.endswith("seconds of training\n")
+    assert dry.output.startswith("7 runs are trained, from the state of step 8 on: 224 updates in all")
     assert not (run / "tables" / "certificate.parquet").exists()
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output

@@ -315,7 +315,10 @@ def test_a_paired_run_with_other_bits_before_its_head_is_held_is_refused(tmp_pat
     train(RECIPE, tmp_path / "run", progress=False, dtype="bfloat16")
     for path in (tmp_path / "run" / STATES, tmp_path / "run" / RESUME):  # nothing says in which dtype it was
         shutil.rmtree(path) if path.is_dir() else path.unlink()
-    with pytest.raises(ValueError, match=r"L0H1-out-16 has other bits of .* than run at step 2, .* with the dtype"):
+    with pytest.raises(
+        ValueError,
+        match=r"L0H1-out-16, a branch of run, gives other bits of .* checkpoint of step 2, .* with the dtype",
+    ):
         intervene(tmp_path / "run", [CLAMP], controls=False, progress=False)
 
 
