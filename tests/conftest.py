@@ -5,6 +5,7 @@ import gc
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import hypothesis
 import jaxtyping
 import pytest
 import torch
@@ -24,6 +25,9 @@ pytest_plugins = [
     "tests.fixtures.views",
 ]
 """Fixtures by subject, for all tests."""
+
+hypothesis.settings.register_profile("no times", deadline=None)
+hypothesis.settings.load_profile("no times")  # how long an example takes is the machine's, and no test asserts a time
 
 
 @pytest.fixture(autouse=True, scope="session")

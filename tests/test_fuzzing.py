@@ -42,7 +42,6 @@ def few(examples: int) -> settings:
     return settings(
         max_examples=examples,
         derandomize=True,
-        deadline=None,
         database=None,
         suppress_health_check=QUIET,
         phases=PHASES,

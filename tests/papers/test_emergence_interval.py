@@ -105,7 +105,7 @@ UNITS = {
 
 
 @given(**UNITS)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_a_curve_emerges_at_the_same_steps_in_any_unit(size: float, offset: float) -> None:
     values, threshold = size * (RISES + offset), size * (0.4 + offset)
     found = emergence_interval(STEPS, values, threshold, "up" if size > 0 else "down")

@@ -23,7 +23,7 @@ UNITS = {
 
 @pytest.mark.parametrize("examples", [5, pytest.param(20, marks=pytest.mark.slow)])
 def test_a_transition_is_the_same_in_any_unit(examples: int) -> None:
-    settings(max_examples=examples, deadline=None)(given(**UNITS)(the_same_transition))()
+    settings(max_examples=examples)(given(**UNITS)(the_same_transition))()
 
 
 def the_same_transition(size: float, offset: float) -> None:
@@ -43,7 +43,7 @@ def logged(values: np.ndarray) -> pd.DataFrame:
 
 @pytest.mark.parametrize("examples", [3, pytest.param(10, marks=pytest.mark.slow)])
 def test_a_logged_curve_has_the_same_onsets_in_any_unit(examples: int) -> None:
-    settings(max_examples=examples, deadline=None)(given(**UNITS)(the_same_onsets))()
+    settings(max_examples=examples)(given(**UNITS)(the_same_onsets))()
 
 
 def the_same_onsets(size: float, offset: float) -> None:
