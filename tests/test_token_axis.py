@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from stagewise.token_axis import TokenAxis, in_counts, token_axis
@@ -13,7 +13,6 @@ from stagewise.token_axis import TokenAxis, in_counts, token_axis
 RUN = pd.DataFrame({"run": "mine", "step": [0, 100, 100, 300], "tokens": [pd.NA, 10**6, 10**6, 5 * 10**6]})
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(1, 10**6), min_size=1, max_size=6, unique=True), st.floats(0.0, 2.0))
 def test_tokens_at_a_step_that_come_from_so_many_a_step_are_the_product_and_lead_back(
     steps: list[int], part: float

@@ -1,7 +1,6 @@
 """Episodes of a run beside its transitions: spikes, divergence, overfitting, and a test that lags behind training."""
 
 import itertools
-import re
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import Any
@@ -11,7 +10,7 @@ import pandas as pd
 
 from stagewise.findings._frames import Columns, typed
 from stagewise.findings.onsets import models_of
-from stagewise.findings.scores import Curve, of_whole_model
+from stagewise.findings.scores import LOSSES, Curve, of_whole_model, words_of
 from stagewise.statistics import OnsetVerdict, crossing_step, noise, running_median, signals, turning_point
 from stagewise.table import Role
 
@@ -49,9 +48,8 @@ TRAIN = {"train", "training", "trl"}
 HELD_OUT = {"val", "valid", "validation", "test", "eval", "dev", "held", "heldout", "holdout", "tel"}
 """Words in the names of curves by which the data tell apart that a model is trained on, and those that it is not."""
 
-LOSSES = {"loss", "nll", "ppl", "perplexity"}
 PLAIN = TRAIN | LOSSES | {"lm", "ce", "cross", "entropy", "total", "mean", "avg", "batch", "epoch", "step"}
-"""Words in the names of losses, and all those that the name of a training loss may have: others tell a part of it."""
+"""Words that the name of a training loss may have: others tell a part of it."""
 
 LEVELS: Columns = {
     **{"stage": "int64", "probe": "str", "quantity": "str"},
@@ -164,7 +162,7 @@ def _first(true: np.ndarray, start: int) -> int:
 def _pairs(curves: Sequence[Curve]) -> list[tuple[Curve, Curve]]:
     """Return each held-out curve with that on the training data; one that is named so, where there are several."""
     pairs = [pair for pair in itertools.permutations(curves, 2) if _is_pair(*pair)]
-    pairs.sort(key=lambda pair: bool(_words(pair[0].quantity) & TRAIN))
+    pairs.sort(key=lambda pair: bool(words_of(pair[0].quantity) & TRAIN))
     return [*{(held_out.probe, held_out.quantity): (train, held_out) for train, held_out in pairs}.values()]
 
 
@@ -172,14 +170,9 @@ def _is_pair(train: Curve, held_out: Curve) -> bool:
     """Whether two curves are of one number, on the training data and on others."""
     if train.probe != held_out.probe:
         return False
-    first, second = _words(train.quantity), _words(held_out.quantity)
+    first, second = words_of(train.quantity), words_of(held_out.quantity)
     named = bool(second & HELD_OUT) and not first & HELD_OUT and not second & TRAIN
     return named and first - TRAIN == second - HELD_OUT
-
-
-def _words(name: str) -> set[str]:
-    parts = re.sub(r"([a-z])([A-Z])", r"\1 \2", name).lower()
-    return set(re.findall(r"[a-z0-9]+", re.sub(r"\b(held|hold)[\W_]out", "heldout", parts)))
 
 
 def _of_held_out(train: Curve | None, held_out: Curve) -> Iterator[dict[str, Any]]:
@@ -190,13 +183,13 @@ def _of_held_out(train: Curve | None, held_out: Curve) -> Iterator[dict[str, Any
 
 def _is_loss(curve: Curve) -> bool:
     """Whether a curve is a held-out loss by its name."""
-    words = _words(curve.quantity)
+    words = words_of(curve.quantity)
     return bool(words & HELD_OUT) and (curve.log or "loss" in words)
 
 
 def is_training_loss(curve: Curve) -> bool:
     """Whether a curve is the loss of a training by its name or its role: positive, on no held-out data, no part."""
-    words, roles = _words(curve.quantity), (Role.LOSS, Role.SQUARED_ERROR)
+    words, roles = words_of(curve.quantity), (Role.LOSS, Role.SQUARED_ERROR)
     named = bool(words & LOSSES) and words <= PLAIN
     return (named or curve.declared.role in roles) and bool(curve.raw.min(initial=1) > 0)
 
@@ -229,7 +222,7 @@ def _grokking(train: Curve, held_out: Curve) -> Iterator[dict[str, Any]]:
 
 def _is_progress(way: float, curve: Curve) -> bool:
     """Whether a loss falls, and a share rises."""
-    falls = curve.log or bool(_words(curve.quantity) & LOSSES)
+    falls = curve.log or bool(words_of(curve.quantity) & LOSSES)
     return way < 0 if falls else way > 0 or None in curve.declared.range
 
 

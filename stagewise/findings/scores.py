@@ -45,6 +45,9 @@ its range from a tenth of the checkpoints on, before which a loss falls from cha
 KEPT = 2.0
 """Times that the least score of a head counts as its range: a head that keeps all but a fifth of it only drifts."""
 
+LOSSES = {"loss", "nll", "ppl", "perplexity"}
+"""Words in the names of losses."""
+
 PERPLEXITY = re.compile(r"(?<![a-z])ppl|perplexity", re.IGNORECASE)
 """Names of curves that are exponentials of a loss in nats."""
 
@@ -140,7 +143,7 @@ class Curve:
             return self.common
         values = running_median(self.values, SMOOTHED)
         late, whole = (float(np.ptp(part)) for part in (values[int(SETTLED * len(values)) :], values))
-        level = abs(float(np.median(values)))
+        level = abs(float(np.median(values))) if words_of(self.quantity) & LOSSES else 0.0
         least = self.common.smallest * max(UNIT * late, LEAST_UNIT * max(whole, level), self.family)
         smallest = max(least, ROUNDINGS * _resolution(values), COUNTS * _grain(self.values))
         return dataclasses.replace(self.common, smallest=smallest)
@@ -166,6 +169,16 @@ def followed(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> list[Cur
     for curve in curves:
         check_steps(curve.rows, f"{curve.probe}.{curve.quantity}")
     return [_until_finite(curve) for curve in curves]
+
+
+def words_of(name: str) -> set[str]:
+    """Return the words in the name of a curve.
+
+    >>> sorted(words_of("held_out/trainLoss"))
+    ['heldout', 'loss', 'train']
+    """
+    parts = re.sub(r"([a-z])([A-Z])", r"\1 \2", name).lower()
+    return set(re.findall(r"[a-z0-9]+", re.sub(r"\b(held|hold)[\W_]out", "heldout", parts)))
 
 
 def of_whole_model(curves: Iterable[Curve]) -> list[Curve]:
