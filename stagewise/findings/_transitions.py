@@ -195,7 +195,8 @@ def _from_onsets(onsets: pd.DataFrame, group: pd.DataFrame, last: int) -> RunTra
     """Return the transition of a period of change, between the medians of the ends of its onsets' intervals.
 
     Windows far wider than the median one say little about when. Where onsets follow one another, the interval holds
-    what the medians would be if the curves that moved without one had all come first, or last.
+    what the medians would be if the curves that moved without one had all come first, or last. Of two times that are
+    apart it is from the first to the last: between them is neither.
     """
     timing = group.loc[_sharpest(group, group["curve"])]
     timing = timing if timing["on_the_way"].all() else timing[~timing["on_the_way"]]
@@ -208,6 +209,8 @@ def _from_onsets(onsets: pd.DataFrame, group: pd.DataFrame, last: int) -> RunTra
     lo, hi = float(ends["t50_lo"].quantile(0.5 - shift)), float(ends["t50_hi"].quantile(0.5 + shift))
     if len(whole := ends[sharp["head"].isna()]):
         lo, hi = min(lo, float(whole["t50_lo"].median())), max(hi, float(whole["t50_hi"].median()))
+    if not spread and not sharp["t50"].between(lo, hi).any():
+        lo, hi, spread = float(ends["t50_lo"].min()), float(ends["t50_hi"].max()), True
     times = {name: round(float(sharp[name].median()), 1) for name in TIMES}
     early, half = (np.log1p(sharp[name].to_numpy(float)) for name in ("t10", "t50"))
     begins = float(np.expm1((2 * early - half).clip(min=0).min()))

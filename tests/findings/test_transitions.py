@@ -101,6 +101,15 @@ def test_a_boundary_lies_between_the_medians_of_the_ends_of_its_onsets_intervals
     assert [one.edge for one in placed(frame)] == [(110, 95, 130), (300, 290, 310)]
 
 
+@pytest.mark.parametrize(("second", "edge", "spread"), [(10.0, (6, 1, 14), True), (2.4, (2, 1, 3), False)])
+def test_the_interval_of_two_times_that_are_apart_is_from_the_first_to_the_last(
+    second: float, edge: tuple[int, int, int], spread: bool
+) -> None:
+    frame = onsets([2, second], 0.3).assign(t10=0.5, t90=20.0)  # both are under way at once
+    (one,) = placed(frame)
+    assert (one.edge, one.spread) == (edge, spread)
+
+
 @pytest.mark.parametrize(
     ("verdict", "quantity", "ends"),
     [("steady", "q", (490, 710)), ("small", "q", (590, 610)), ("steady", "r", (590, 610))],
