@@ -31,7 +31,7 @@ class IndirectObjects(AbstractTask):
     """Sentences as "when Ann and Ben met Ann gave to", whose answer is the name that came once, "Ben".
 
     The name that comes once is the first, the second or the third, and words between them vary, as does where they
-    stand: neither a position nor the order of words tells it, as which name comes twice does. Only the last prediction
+    stand: no position and no order of words tells it, only that the other name comes twice. The last prediction alone
     is scored. Its solutions are any name, either name of the sentence (what copying both gives), and the name that came
     once. A model that copies what comes most often prefers the wrong name: the dip before the behaviour.
 
