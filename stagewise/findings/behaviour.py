@@ -54,7 +54,7 @@ class Behaviour:
         heads: a row for each head that carries it: its `kind` (empty where it meets no rule), its `effect` and `direct`
             effect at the end, when the effect was half-way (`t50`, missing without an onset), when the attention that
             its kind is of was (`formed`, of its first onset; without a kind that of the effect), and the probability
-            that it formed `before` the behaviour. In the order in which they formed.
+            that it formed `before` the behaviour. In the order in which they formed, or else mattered.
     """
 
     came: bool
@@ -91,7 +91,8 @@ def find_behaviour(
     last, lo = (float(rows[name].iloc[-LAST:].median()) for name in ("value", "lo"))
     came, t50 = lo > 0, _time(onsets, dict(zip(("probe", "quantity"), whole[0], strict=True)))
     heads = _heads(table, onsets, last, t50, criteria) if came else []
-    frame = typed(heads, HEADS).sort_values(["formed", "t50"], kind="stable", ignore_index=True)
+    frame = typed(heads, HEADS)
+    frame = frame.loc[frame["formed"].fillna(frame["t50"]).sort_values(kind="stable").index].reset_index(drop=True)
     return Behaviour(came, last, _since(rows), t50, _dip(rows) if came else None, frame)
 
 
@@ -132,7 +133,8 @@ def _heads(
             continue
         named = dict(zip(("probe", "quantity", "layer", "head"), (*effect[0], *head), strict=True))
         time, straight = _time(onsets, named), _sure(directs.get(head), least)
-        kind, curve = _kind(table, head, value, straight, criteria.named)
+        written = directs[head][0] if head in directs else 0.0
+        kind, curve = _kind(table, head, value, straight, written, criteria.named)
         attends = named if curve is None else {**named, **dict(zip(_CURVE, curve, strict=True))}
         formed = _time(onsets, attends, first=True)
         found.append(
@@ -168,9 +170,11 @@ def _at_end(table: pd.DataFrame, pair: tuple[str, str], **labels: str) -> dict[H
 
 
 def _kind(
-    table: pd.DataFrame, head: Head, effect: float, direct: float, named: float
+    table: pd.DataFrame, head: Head, effect: float, sure: float, direct: float, named: float
 ) -> tuple[str, tuple[str, str, str] | None]:
-    """Return the kind of a head by the rules of `find_behaviour`, and the curve of the attention that it is of."""
+    """Return the kind of a head by the rules of `find_behaviour`, and the curve of the attention that it is of; `sure`
+    is its direct effect where that is surely one.
+    """
     mass = {
         (*pair, relation): _at_end(table, pair, relation=relation).get(head, (0.0, 0.0, 0.0))[0]
         for pair in with_role(table, Role.ATTENTION_ALONG)
@@ -182,9 +186,9 @@ def _kind(
         best = max(of, key=lambda curve: mass[curve], default=None)
         return best if best is not None and mass[best] >= named else None
 
-    if direct > 0 and (curve := most("END to IO", "END to S1", "END to S2")):
+    if sure > 0 and (curve := most("END to IO", "END to S1", "END to S2")):
         return "name mover" if "END to IO" in curve[2].split(" or ") else "copy suppression", curve
-    if direct < 0 and (curve := most("END to IO")):
+    if sure < 0 and (curve := most("END to IO")):
         return "negative mover", curve
     if abs(direct) >= INDIRECT * abs(effect):
         return "", None

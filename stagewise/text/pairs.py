@@ -140,6 +140,8 @@ def _pair(row: Any, name: str) -> Pair:
     choices = row.get("choices", [str(row[each]) for pair in _CHOICES if pair[0] in row for each in pair])
     choices = choices.get("text", []) if isinstance(choices, Mapping) else choices
     label = next((row[each] for each in _LABELS if each in row), None)
+    if prompt is not None and len(missing := [each for each in ("right", "wrong") if each not in row]) == 1:
+        raise ValueError(f"{name} has no {missing[0]!r} answer")
     if prompt is None or len(choices) != 2 or label is None:
         raise ValueError(f"{name} has the columns {', '.join(row) or 'of nothing'}: give {FORMATS}")
     if "option1" in row:
@@ -227,6 +229,8 @@ def encode_pairs(
     for number, pair in enumerate(pairs, start=1):
         name, prompt = f"pair {number}", pair.prompt if verbatim else pair.prompt.rstrip()
         right, wrong = answers(prompt, pair.right, name), answers(prompt, pair.wrong, name)
+        if same := set(map(tuple, right)) & set(map(tuple, wrong)):
+            raise ValueError(f"{name}: {''.join(map(decode, min(same)))!r} is both the right and the wrong answer")
         alike = {each[0] for each in right} & {each[0] for each in wrong}
         if alike and not summed:
             token = decode(min(alike))
@@ -244,7 +248,10 @@ def encode_pairs(
                 raise ValueError(
                     f"{name}: its {each} prompt has {len(other)} tokens and the prompt {len(ids)}: give as many"
                 )
-        places = {each: _position(place, prompt, encode, name) + len(start) for each, place in pair.places.items()}
+        places = {
+            each: _position(place, prompt, encode, f"{name}, {each}") + len(start)
+            for each, place in pair.places.items()
+        }
         encoded.append(Encoded(ids, right, wrong, changed, places))
     kinds = {(*sorted(each.others), *sorted(each.places)) for each in encoded}
     if len(kinds) > 1:
@@ -262,7 +269,7 @@ def _position(place: int | str, prompt: str, encode: Encode, name: str) -> int:
         found = [each for each in words if each[0] == text]
         if len(found) < int(number or 1) or (len(found) > 1 and not number):
             raise ValueError(
-                f"{name}: the word {text!r} comes {len(found)} times in the prompt, label {place!r} names one"
+                f"{name}: the word {text!r} comes {len(found)} times in the prompt, and {place!r} names one"
             )
         word = found[int(number or 1) - 1]
     elif not -len(words) <= place < len(words):

@@ -33,7 +33,7 @@ def behaviour(found: Behaviour) -> list[str]:
 def _head(row: Row) -> str:
     article = "an" if row["kind"][:1] in {"i", "S"} else "a"
     kind = f"{article} {row['kind']}{'' if 'mover' in row['kind'] else ' head'}" if row["kind"] else "of no kind"
-    direct = "" if bool(np.isnan(row["direct"])) else f", {row['direct']:.2f} of it direct"
+    direct = "" if bool(np.isnan(row["direct"])) else f", directly {row['direct']:.2f}"
     line = f"{head_label(int(row['layer']), int(row['head']))}, {kind}: {row['effect']:.2f} nats{direct}"
     times = {
         "it attends so from {} on": ("formed", "formed_lo", "formed_hi") if row["kind"] else None,

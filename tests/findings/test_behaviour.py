@@ -81,6 +81,15 @@ def test_heads_have_the_kinds_that_their_rules_say_and_others_none() -> None:
     }  # fmt: skip
 
 
+def test_a_direct_effect_that_is_not_sure_is_no_indirect_one() -> None:
+    rows = table(rises(400, 3.0), {2: (1.0, 1.2, 1.0, {"END to S2": 0.9})})
+    of_direct = rows["quantity"] == "direct"
+    rows.loc[of_direct, "lo"], rows.loc[of_direct, "hi"] = -1.0, 3.0
+    found = find_behaviour(rows)
+    assert found is not None
+    assert found.heads["kind"].tolist() == [""]
+
+
 def test_parts_are_in_the_order_in_which_their_attention_came() -> None:
     times = {("BehaviourCurve", "difference", None, None): 400.0, ("AttentionTo", "along", 0, "END to IO"): 500.0,
              ("AttentionTo", "along", 2, "END to S2"): 200.0, ("BehaviourHeads", "effect", 2, None): 450.0}  # fmt: skip
@@ -89,6 +98,11 @@ def test_parts_are_in_the_order_in_which_their_attention_came() -> None:
     assert found.heads["head"].tolist() == [2, 0]
     assert found.heads[["formed", "t50"]].iloc[0].tolist() == [200, 450]
     assert found.heads["before"].tolist() == pytest.approx([1, 0], abs=0.01)
+    del times["AttentionTo", "along", 0, "END to IO"]
+    times["BehaviourHeads", "effect", 0, None] = 150.0
+    earlier = find_behaviour(table(rises(400, 3.0), {head: HEADS[head] for head in (0, 2)}), onsets(times))
+    assert earlier is not None
+    assert earlier.heads["head"].tolist() == [0, 2]
 
 
 def test_without_the_behaviour_no_head_carries_it() -> None:

@@ -149,9 +149,11 @@ def test_lengths_are_counted_and_said() -> None:
     [
         ({"corrupted": "then Ann and Bob saw and"}, r"pair 1: its corrupted prompt has 6 tokens and the prompt 7"),
         ({"wrong": "Bob saw"}, r"pair 1: 'Bob' and 'Bob saw' both begin with the token 'Bob'"),
-        ({"S1": 9}, r"pair 1: there is no word 9 in a prompt of 7 words"),
-        ({"S1": "Dan"}, r"pair 1: the word 'Dan' comes 0 times"),
-        ({"S1": "Ann"}, r"pair 1: the word 'Ann' comes 2 times"),
+        ({"S1": 9}, r"pair 1, S1: there is no word 9 in a prompt of 7 words"),
+        ({"S1": "Dan"}, r"pair 1, S1: the word 'Dan' comes 0 times"),
+        ({"S1": "Ann"}, r"pair 1, S1: the word 'Ann' comes 2 times"),
+        ({"wrong": ""}, r"pair 1 has no 'wrong' answer"),
+        ({"wrong": "Cid|Bob"}, r"pair 1: 'Bob' is both the right and the wrong answer"),
         ({"prompt": ""}, r"pair 1 has the columns .*: give a CSV"),
     ],
 )

@@ -16,7 +16,7 @@ def test_the_dip_and_each_head_are_told() -> None:
         "The right answer is preferred by 3.00 nats at the end, surely from step 300 on, half-way at step 400 [380, "
         "420].",
         "Before that it was the wrong one, steps 100 to 200: -0.80 nats at step 150.",
-        "L1H2, an S-inhibition head: 1.50 nats, 0.10 of it direct; it attends so from step 200 [180, 220] on; matters "
+        "L1H2, an S-inhibition head: 1.50 nats, directly 0.10; it attends so from step 200 [180, 220] on; matters "
         "from step 450 [400, 500] on; before the behaviour with probability 0.98",
         "L0H3, of no kind: -0.50 nats; no onset",
     ]

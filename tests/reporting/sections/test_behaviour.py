@@ -15,7 +15,7 @@ def test_the_curve_stands_before_the_heads() -> None:
     whole = tidy([rows, chance.assign(control="chance")])
     whole.attrs = rows.attrs
     said, *figures = BEHAVIOUR.blocks(Measured({}, whole))
-    assert "L0H0, a name mover: 2.00 nats, 1.90 of it direct" in str(said)
+    assert "L0H0, a name mover: 2.00 nats, directly 1.90" in str(said)
     names = [figure.name for figure in figures if isinstance(figure, Plot)]
     assert names == ["behaviour-1", "behaviour-2", "behaviour-heads-1", "behaviour-heads-2"]
 
