@@ -16,6 +16,7 @@ from .checkpoints.run_folder import read_table as read_table
 from .checkpoints.series import CheckpointSeries as CheckpointSeries
 from .checkpoints.series import open_series as open_series
 from .checkpoints.trainer_callbacks import save_on as save_on
+from .criteria import StageCriteria as StageCriteria
 from .findings.delays import find_delays as find_delays
 from .findings.lineage import find_lineage as find_lineage
 from .findings.onsets import find_onsets as find_onsets
@@ -43,7 +44,6 @@ from .replay.densifying import densify as densify
 from .reporting.comparison import compare as compare
 from .reporting.page import report as report
 from .saved_findings import load_stages as load_stages
-from .statistics._criteria import StageCriteria as StageCriteria
 from .sweeping import sweep as sweep
 from .table import Quantity as Quantity
 from .task import AbstractTask as AbstractTask

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from stagewise.statistics import DEFAULT, StageCriteria
+from stagewise.criteria import DEFAULT, StageCriteria
 from stagewise.table import Quantities, Quantity
 
 Causes = Mapping[str, int | float | Sequence[int | float]]

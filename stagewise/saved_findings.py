@@ -11,6 +11,7 @@ import pandas as pd
 
 from stagewise.checkpoints import TableFile, causes_of, is_intact, read_json
 from stagewise.checkpoints.run_folder import ANALYSIS, read_record, remove_leftovers, table_file, write_json
+from stagewise.criteria import DEFAULT, StageCriteria
 from stagewise.findings import OUTPUTS, PATTERNS, digest, has_patterns, names_of
 from stagewise.findings.alarms import Alarm, alarms_of
 from stagewise.findings.batch_familiarity import LOSSES, BatchFamiliarity, familiarity_of_run
@@ -18,7 +19,6 @@ from stagewise.findings.lineage import Lineage, find_lineage
 from stagewise.findings.replicates import Replicates
 from stagewise.findings.scores import evidence, rows_of_evidence
 from stagewise.findings.stages import Stages, find_stages, shows_stages
-from stagewise.statistics import DEFAULT, StageCriteria
 from stagewise.table import with_role
 
 STAGES, LINEAGE = "tables/stages.json", "tables/lineage.json"

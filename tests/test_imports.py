@@ -11,7 +11,7 @@ from tests.fixtures.imported import Imported
 
 ROOT = Path(__file__).parents[1]
 LAYERS: tuple[set[str], ...] = (
-    {"bars", "entry_points", "own_code", "plain_text", "statistics"},
+    {"bars", "criteria", "entry_points", "own_code", "plain_text", "statistics"},
     {"table", "text"},
     {
         "prediction_classes",

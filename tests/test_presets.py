@@ -7,6 +7,7 @@ import pytest
 
 from stagewise import models, tasks
 from stagewise.cli._names import TASKS
+from stagewise.criteria import DEFAULT
 from stagewise.loss import training_loss
 from stagewise.measurement.probe_batch import load_batch
 from stagewise.papers.tasks import AssociativeRecall, SparseRegression, WikiText
@@ -14,7 +15,6 @@ from stagewise.presets import _presets_of, recipe_for
 from stagewise.probes import HeadAblation
 from stagewise.probes.default_probes import default_probes
 from stagewise.recipe import Recipe
-from stagewise.statistics import DEFAULT
 from stagewise.task import AbstractTask
 from stagewise.tasks import MarkovChain, Text, Tokens, Windows
 

@@ -10,6 +10,7 @@ import pytest
 
 from stagewise.checkpoints.run_folder import FORMAT, RUN, TABLE, table_file, write, write_json
 from stagewise.checkpoints.series import CheckpointSeries
+from stagewise.criteria import StageCriteria
 from stagewise.findings._frames import digest
 from stagewise.findings.scores import evidence, rows_of_evidence
 from stagewise.findings.stages import FRAMES, Stages, find_stages
@@ -17,7 +18,6 @@ from stagewise.measurement._earlier import join
 from stagewise.measurement.engine import measure
 from stagewise.probes import AttentionTo, KLToReference, Loss
 from stagewise.saved_findings import STAGES, load_stages, save_stages
-from stagewise.statistics import StageCriteria
 from stagewise.tasks import MarkovChain
 from stagewise.words.stages import turning_points
 from tests.fixtures.leftover import left_over

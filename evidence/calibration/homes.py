@@ -13,10 +13,10 @@ from torch import Tensor
 from evidence.calibration.onsets import Job
 from evidence.calibration.rows import Row, share
 from stagewise.checkpoints.series import open_series
+from stagewise.criteria import DEFAULT
 from stagewise.findings.batch_familiarity import BatchFamiliarity, familiarity_of
 from stagewise.measurement.engine import measure
 from stagewise.probes import Loss, LossByPosition, OffsetProfile
-from stagewise.statistics import DEFAULT
 from stagewise.table import select
 from stagewise.task import Batch
 

@@ -7,8 +7,9 @@ from typing import Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
+from stagewise.criteria import DEFAULT, StageCriteria
 from stagewise.papers.emergence_interval import emergence_interval
-from stagewise.statistics import DEFAULT, PARTS, Interval, StageCriteria
+from stagewise.statistics import PARTS, Interval
 from stagewise.table import Role, head_label, select, with_role
 
 Kind = Literal["weights", "attention", "loss", "accuracy"]

@@ -6,11 +6,11 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from stagewise.criteria import DEFAULT
 from stagewise.findings.crossings import Crossing
 from stagewise.plot import axes as step_axis
 from stagewise.plot.axes import ordered_colours
 from stagewise.plot.curves import BLACK, kl_curves, quantity_of
-from stagewise.statistics import DEFAULT
 from stagewise.table import Head, head_label, select
 from stagewise.words import headed
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pandas as pd
 
+from stagewise.criteria import DEFAULT, StageCriteria
 from stagewise.findings.onsets import find_onsets
 from stagewise.papers.wikitext.text_figures import HEAD_KINDS
-from stagewise.statistics import DEFAULT, StageCriteria
 from stagewise.table import head_label, select
 from stagewise.words import at, half_way, no_onset, unit
 

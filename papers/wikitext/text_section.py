@@ -5,11 +5,11 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from stagewise.criteria import DEFAULT
 from stagewise.findings.crossings import Crossing, crossings
 from stagewise.papers.wikitext.text_figures import N_GRAMS, head_curves, n_gram_curves
 from stagewise.papers.wikitext.text_heads import head_onsets, head_rows, heads
 from stagewise.reporting import Blocks, Measured, Plot, Section, html_table, never_missing
-from stagewise.statistics import DEFAULT
 from stagewise.table import select
 from stagewise.words import at, span
 

@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from stagewise.criteria import OnsetVerdict
 from stagewise.findings._frames import Columns, typed
+from stagewise.findings._from_references import rejection
 from stagewise.findings.onsets import models_of
 from stagewise.findings.scores import LOSSES, Curve, of_whole_model, words_of
-from stagewise.statistics import OnsetVerdict, crossing_step, noise, running_median, signals, turning_point
+from stagewise.statistics import crossing_step, noise, running_median, signals, turning_point
 from stagewise.table import Role
 
 EPISODES: Columns = {
@@ -204,7 +206,7 @@ def overfitting(train: Curve | None, held_out: Curve) -> Iterator[dict[str, Any]
     at = int(near[held_out.values[near].argmin()])
     rises = float(np.median(held_out.values[-3:]) - lowest.value)
     rest = np.array([1, 0]) if train is None else train.values[train.steps >= held_out.steps[at]]
-    if lowest.rejection(criteria) is None and rises >= criteria.smallest and len(rest) > 1 and rest[-1] < rest[0]:
+    if rejection(lowest, criteria) is None and rises >= criteria.smallest and len(rest) > 1 and rest[-1] < rest[0]:
         ends = float(held_out.values[at]), lowest.value + rises
         beside = "" if train is None else train.quantity
         yield _record(EpisodeKind.OVERFITS, held_out, held_out.steps[at], held_out.steps[-1], *ends, beside=beside)

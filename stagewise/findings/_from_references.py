@@ -6,22 +6,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from stagewise.criteria import StageCriteria, TurnVerdict
 from stagewise.event import Causes
 from stagewise.findings._frames import TIMES, Columns, resamples_of, typed
 from stagewise.findings._known_causes import cause_during, cause_within
 from stagewise.findings._transitions import NEVER, RunTransition
-from stagewise.statistics import (
-    PARTS,
-    Signals,
-    StageCriteria,
-    Turn,
-    TurnVerdict,
-    crossing_step,
-    from_first_peak,
-    signals,
-    slowdown,
-    turning_point,
-)
+from stagewise.statistics import PARTS, Signals, Turn, crossing_step, from_first_peak, signals, slowdown, turning_point
 from stagewise.table import check_steps, families
 
 POINTS: Columns = {
@@ -105,6 +95,15 @@ def levels_of_kl(
     return levels
 
 
+def rejection(lowest: Turn, criteria: StageCriteria) -> TurnVerdict | None:
+    """Return why a minimum does not count as a turning point; None where it does."""
+    if lowest.fall <= criteria.approach * lowest.start:
+        return TurnVerdict.NOT_APPROACHED
+    if lowest.rise < criteria.depth * lowest.fall:
+        return TurnVerdict.NO_RISE
+    return TurnVerdict.NOISE if lowest.p_value >= criteria.significance else None
+
+
 def _of_nested(curves: Curves, criteria: StageCriteria, causes: Causes) -> list[dict[str, Any]]:
     *_, complete = curves
     broken = {name: _not_finite_at(curve, curves[complete]) for name, curve in curves.items()}
@@ -113,7 +112,7 @@ def _of_nested(curves: Curves, criteria: StageCriteria, causes: Causes) -> list[
         return [*unjudged.values()]
     learning = _signals(curves[complete], criteria)
     last = turning_point(learning)
-    end = TurnVerdict.OVERFITS if last.rejection(criteria) is None else TurnVerdict.COMPLETE
+    end = TurnVerdict.OVERFITS if rejection(last, criteria) is None else TurnVerdict.COMPLETE
     records: list[dict[str, Any]] = []
     previous: Turn | None = None
     stage = 0
@@ -122,7 +121,7 @@ def _of_nested(curves: Curves, criteria: StageCriteria, causes: Causes) -> list[
             records.append(unjudged[name])
             continue
         lowest = last if name == complete else turning_point(_signals(curve, criteria))
-        slow = slowdown(learning, lowest.lo, lowest.hi, criteria)
+        slow = slowdown(learning, lowest.lo, lowest.hi, criteria.window, criteria.peak, criteria.slowdown)
         verdict = end if name == complete else _verdict(lowest, slow, previous, criteria)
         if verdict.ends_stage and _further(learning, lowest.step) < criteria.further:
             verdict = TurnVerdict.PASSED if end == TurnVerdict.COMPLETE else end
@@ -144,7 +143,7 @@ def _further(learning: Signals, step: int) -> float:
 
 def _verdict(lowest: Turn, slow: float, previous: Turn | None, criteria: StageCriteria) -> TurnVerdict:
     """Decide on a partial solution: the model must have come close or paused, later than at the reference before."""
-    if against := lowest.rejection(criteria):
+    if against := rejection(lowest, criteria):
         return against
     if not (slow <= criteria.slowdown or _is_close(lowest, slow, criteria)):
         return TurnVerdict.PASSED
@@ -170,7 +169,7 @@ def _of_others(curves: Curves, boundaries: pd.DataFrame, criteria: StageCriteria
             continue
         drawn = _signals(curve, criteria)
         lowest = turning_point(from_first_peak(drawn) if name.startswith(RESTRICTED) else drawn)
-        against = lowest.rejection(criteria)
+        against = rejection(lowest, criteria)
         stage = None if against else _stage_ended_near(lowest, boundaries, criteria.nearby)
         near = TurnVerdict.ELSEWHERE if stage is None else TurnVerdict.CORROBORATES
         records.append(_record(name, lowest, against or near, stage))

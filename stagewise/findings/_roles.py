@@ -8,10 +8,11 @@ import numpy as np
 import pandas as pd
 import scipy
 
+from stagewise.criteria import DEFAULT, StageCriteria
 from stagewise.event import DIFFUSE
 from stagewise.findings._frames import Columns, Rows, by_role, typed
 from stagewise.findings.scores import axes_of
-from stagewise.statistics import DEFAULT, StageCriteria, median_noise, noise, running_median
+from stagewise.statistics import median_noise, noise, running_median
 from stagewise.table import Head, Role, heads_in
 
 POINTS = 12

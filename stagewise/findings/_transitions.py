@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from stagewise.criteria import DEFAULT, OnsetVerdict, StageCriteria
 from stagewise.findings._frames import TIMES, TYPES
+from stagewise.findings._periods import members_of_periods, under_way_together
 from stagewise.findings.crossings import Crossing
-from stagewise.statistics import DEFAULT, OnsetVerdict, StageCriteria, members_of_periods, under_way_together
 from stagewise.table import Quantities, Quantity
 
 MOVED = (OnsetVerdict.STEADY, OnsetVerdict.COMMON)

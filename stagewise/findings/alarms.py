@@ -7,10 +7,10 @@ from typing import Any
 
 import pandas as pd
 
+from stagewise.criteria import DEFAULT, StageCriteria
 from stagewise.findings._episodes import is_training_loss, overfitting
 from stagewise.findings.scores import Curve, followed, of_whole_model
 from stagewise.findings.stages import Stages
-from stagewise.statistics import DEFAULT, StageCriteria
 
 
 class AlarmKind(StrEnum):

@@ -8,8 +8,8 @@ from typing import Any
 
 import pandas as pd
 
+from stagewise.criteria import DEFAULT, StageCriteria
 from stagewise.findings._frames import InWords, rows_of
-from stagewise.statistics import DEFAULT, StageCriteria
 from stagewise.table import Role, with_role
 
 LOSSES = Role.LOSS, Role.SQUARED_ERROR

@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 import scipy
 
+from stagewise.criteria import DEFAULT, StageCriteria
 from stagewise.findings._frames import typed
-from stagewise.statistics import DEFAULT, QUANTILE, StageCriteria
+from stagewise.statistics import QUANTILE
 from stagewise.table import Head, Role, heads_in, select, with_role
 
 LAST = 3

@@ -8,9 +8,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
+from stagewise.criteria import DEFAULT, StageCriteria
 from stagewise.findings._frames import Columns, InWords, digest, from_plain, names_of, plain, typed
 from stagewise.findings._kinds import OUTPUTS, PATTERNS, Readings, kinds_of, near, readings_of
-from stagewise.statistics import DEFAULT, StageCriteria
 from stagewise.table import head_label, rows_named
 
 Event = Literal["birth", "split", "change", "merge", "death", "swap", "move"]

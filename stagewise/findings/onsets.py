@@ -10,11 +10,12 @@ import pandas as pd
 import scipy
 
 from stagewise.bars import bar
+from stagewise.criteria import DEFAULT, OnsetVerdict, StageCriteria
 from stagewise.event import Causes
 from stagewise.findings._frames import TIMES, TYPES, typed
 from stagewise.findings._known_causes import causes_in, coincidence
 from stagewise.findings.scores import Curve, followed
-from stagewise.statistics import DEFAULT, CurveModel, OnsetVerdict, StageCriteria, Transition, find_transitions, moved
+from stagewise.statistics import CurveModel, Transition, find_transitions, moved
 from stagewise.table import TEXT, check_table
 
 SHARPER = 0.4

@@ -10,11 +10,12 @@ import numpy as np
 import pandas as pd
 import scipy
 
+from stagewise.criteria import DEFAULT, StageCriteria
 from stagewise.event import Event, EventKind, labels_of
 from stagewise.findings._frames import Columns, InWords, plain, typed
 from stagewise.findings._roles import ROLES, head_roles, with_roles
 from stagewise.findings.stages import Stages, find_stages
-from stagewise.statistics import DEFAULT, FEWEST_SEEDS, LEVEL, QUANTILE, StageCriteria, pooled
+from stagewise.statistics import FEWEST_SEEDS, LEVEL, QUANTILE, pooled
 from stagewise.table import Quantities, plain_quantities
 
 FINDINGS: Columns = {"run": "str", "event": "int64", "kind": "str", **dict.fromkeys(("step", "lo", "hi"), "float64")}

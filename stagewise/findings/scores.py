@@ -11,9 +11,10 @@ import numpy as np
 import pandas as pd
 
 import stagewise
+from stagewise.criteria import DEFAULT, StageCriteria
 from stagewise.event import labels_of
 from stagewise.findings._frames import COMPARED, resamples_of
-from stagewise.statistics import DEFAULT, QUANTILE, StageCriteria, running_median
+from stagewise.statistics import QUANTILE, running_median
 from stagewise.table import (
     LOGGED,
     NO_AXES,

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from stagewise.criteria import DEFAULT, OnsetVerdict, StageCriteria
 from stagewise.event import Causes, Context
 from stagewise.findings._episodes import POWER, beside, episodes_of, levels_of, power_of, without_spikes
 from stagewise.findings._frames import TIMES, Columns, InWords, by_reference, by_role, digest, from_plain, plain, typed
@@ -25,7 +26,6 @@ from stagewise.findings._transitions import NEVER, RunTransition, stage_rows, tr
 from stagewise.findings.crossings import taken_over
 from stagewise.findings.onsets import onsets_of
 from stagewise.findings.scores import Curve, followed, has_scores, of_whole_model, quantities_of, rows_of_evidence
-from stagewise.statistics import DEFAULT, OnsetVerdict, StageCriteria
 from stagewise.table import Quantities, Role, check_table, plain_quantities, quantities_from
 from stagewise.token_axis import TokenAxis, in_counts
 

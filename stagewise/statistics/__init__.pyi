@@ -2,10 +2,6 @@ from ._constants import FEWEST_SEEDS as FEWEST_SEEDS
 from ._constants import LEVEL as LEVEL
 from ._constants import PARTS as PARTS
 from ._constants import QUANTILE as QUANTILE
-from ._criteria import DEFAULT as DEFAULT
-from ._criteria import OnsetVerdict as OnsetVerdict
-from ._criteria import StageCriteria as StageCriteria
-from ._criteria import TurnVerdict as TurnVerdict
 from ._crossings import Direction as Direction
 from ._crossings import Interval as Interval
 from ._crossings import crossing as crossing
@@ -21,8 +17,6 @@ from ._effects import Signals as Signals
 from ._effects import find_transitions as find_transitions
 from ._effects import signals as signals
 from ._effects._transition import Transition as Transition
-from ._periods import members_of_periods as members_of_periods
-from ._periods import under_way_together as under_way_together
 from ._pooled import pooled as pooled
 from ._turning_points import Turn as Turn
 from ._turning_points import from_first_peak as from_first_peak

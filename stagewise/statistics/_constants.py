@@ -20,12 +20,6 @@ LEFT_BY_MEDIANS = 0.45
 PARTS = (0.1, 0.5, 0.9)
 """The parts of a transition whose times are reported: t10, t50 and t90."""
 
-# Periods of change.
-
-WIDE = 2.0
-"""Median widths above which an interval joins no two times; a window that is wider than another by the square of this
-makes no two sharper ones one."""
-
 # Means over seeds.
 
 FEWEST_SEEDS = 4

@@ -5,7 +5,6 @@ from typing import NamedTuple
 import numpy as np
 
 from stagewise.statistics import _constants as c
-from stagewise.statistics._criteria import DEFAULT, StageCriteria, TurnVerdict
 from stagewise.statistics._effects._signals import Signals
 
 
@@ -31,16 +30,6 @@ class Turn(NamedTuple):
         errors = np.log1p([other.hi, self.step]) - np.log1p([other.step, self.lo])
         return bool(np.log1p(self.step) - np.log1p(other.step) > np.hypot(*errors))
 
-    def rejection(self, criteria: StageCriteria = DEFAULT) -> TurnVerdict | None:
-        """Return why this minimum does not count as a turning point; None where it does."""
-        if self.fall <= criteria.approach * self.start:
-            return TurnVerdict.NOT_APPROACHED
-        if self.rise < criteria.depth * self.fall:
-            return TurnVerdict.NO_RISE
-        if self.p_value >= criteria.significance:
-            return TurnVerdict.NOISE
-        return None
-
 
 def turning_point(of: Signals) -> Turn:
     """Find where a curve is lowest, and how sure it is that it rises afterwards.
@@ -48,8 +37,8 @@ def turning_point(of: Signals) -> Turn:
     >>> from stagewise.statistics import signals
     >>> steps = np.arange(0, 600, 10)
     >>> lowest = turning_point(signals(steps, np.abs(steps - 300) / 300))
-    >>> lowest.lo <= 300 <= lowest.hi, lowest.rejection()
-    (True, None)
+    >>> lowest.lo <= 300 <= lowest.hi, lowest.p_value < 0.01
+    (True, True)
     """
     steps, mean, points, tail = of.steps, of.mean, of.checkpoints, (1 - c.LEVEL) / 2
     places = np.quantile(of.draws.argmin(1), [tail, 0.5, 1 - tail], method="closest_observation")
@@ -76,20 +65,20 @@ def from_first_peak(of: Signals) -> Signals:
     return of.since(int(falling[0]) if len(falling) else len(of.steps) - 1)
 
 
-def slowdown(of: Signals, lo: int, hi: int, criteria: StageCriteria = DEFAULT) -> float:
+def slowdown(of: Signals, lo: int, hi: int, window: float, peak: float, slow: float) -> float:
     """Return the speed of learning at its slowest within [lo, hi], over the slower of its peaks before and after that.
 
     Speed is the fall over a step ratio of `window`; 1 means that there is no slow time between two fast ones. Of draws
-    of the curve the middle one counts. Missing where noise hides it: where a peak is none that noise could not make, or
-    where some draws have a slow time and the middle one has not.
+    of the curve the middle one counts. Missing where noise hides it: where no fall is `peak` deviations of its draws,
+    or where some draws have a time as slow as `slow` and the middle one has not.
     """
     steps = of.steps
-    falls = np.array([np.interp(steps / criteria.window, steps, draw) - draw for draw in of.draws])
-    clear, here = falls.mean(0) > criteria.peak * falls.std(0), (steps >= lo) & (steps <= hi)
+    falls = np.array([np.interp(steps / window, steps, draw) - draw for draw in of.draws])
+    clear, here = falls.mean(0) > peak * falls.std(0), (steps >= lo) & (steps <= hi)
     if not (clear[steps <= hi].any() and clear[steps > hi].any()):
         return float("nan")
     before, after = (np.maximum.accumulate(falls[:, ::way], axis=1)[:, ::way] for way in (1, -1))
     slower = np.minimum(before, after)
     slowest = np.divide(falls, slower, out=np.ones_like(falls), where=slower > 0)[:, here].clip(0, 1).min(1)
     least, middle = np.quantile(slowest, [(1 - c.LEVEL) / 2, 0.5])
-    return float("nan") if least <= criteria.slowdown < middle else float(middle)
+    return float("nan") if least <= slow < middle else float(middle)

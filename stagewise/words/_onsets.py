@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from stagewise.criteria import DEFAULT, OnsetVerdict, StageCriteria
 from stagewise.event import Causes, Context, labels_of
-from stagewise.statistics import DEFAULT, OnsetVerdict, StageCriteria
 from stagewise.table import Quantity, head_label
 from stagewise.words._grammar import count
 from stagewise.words._times import at, span, written

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
+from stagewise.criteria import DEFAULT, StageCriteria, TurnVerdict
 from stagewise.event import DIFFUSE, Causes, Context
 from stagewise.findings import Stages
-from stagewise.statistics import DEFAULT, StageCriteria, TurnVerdict
 from stagewise.table import head_label
 from stagewise.words._grammar import count, more
 from stagewise.words._onsets import LISTED, Row, cause, largest, no_onsets, not_judged, onsets, timed

@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from stagewise.criteria import StageCriteria, TurnVerdict
 from stagewise.findings._from_references import nested_references
 from stagewise.findings.stages import Stages, find_stages
-from stagewise.statistics import StageCriteria, TurnVerdict
 from stagewise.words.stages import turning_points
 
 pytestmark = pytest.mark.usefixtures("unchecked")

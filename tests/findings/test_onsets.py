@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from stagewise.checkpoints.logged_curves import read_log
+from stagewise.criteria import OnsetVerdict, StageCriteria
 from stagewise.findings.onsets import find_onsets
-from stagewise.statistics import OnsetVerdict, StageCriteria
 from tests.fixtures.runs import AtOnce
 from tests.fixtures.told import told
 

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from stagewise.criteria import DEFAULT, StageCriteria
 from stagewise.findings._frames import by_role
 from stagewise.findings._roles import (
     EVENTS,
@@ -14,7 +15,6 @@ from stagewise.findings._roles import (
     paired_roles,
     with_roles,
 )
-from stagewise.statistics import DEFAULT, StageCriteria
 
 STEPS = np.unique(np.geomspace(1, 1000, 20).astype(int))
 

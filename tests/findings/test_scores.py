@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 
 from stagewise import read_log
+from stagewise.criteria import StageCriteria
 from stagewise.event import labels_of
 from stagewise.findings.onsets import find_onsets
 from stagewise.findings.scores import UNIT, _grain, _resolution, curves_of, followed, has_scores, quantities_of
 from stagewise.probes import Accuracy
-from stagewise.statistics import StageCriteria
 from stagewise.table import Quantity, declare
 from tests.fixtures.told import told
 

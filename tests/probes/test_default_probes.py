@@ -10,11 +10,11 @@ from stagewise import models
 from stagewise.architecture import Architecture
 from stagewise.architectures import full, minimal
 from stagewise.checkpoints.series import open_series
+from stagewise.criteria import StageCriteria
 from stagewise.measurement.engine import measure
 from stagewise.papers.tasks import AssociativeRecall, SequenceClasses, SparseRegression
 from stagewise.probes import HeadAblation, HeadAttribution, MeanPattern, QKOffset, RestrictedContextKL, ValueAlignment
 from stagewise.probes.default_probes import default_probes
-from stagewise.statistics import StageCriteria
 from stagewise.task import AbstractTask, Batch
 from stagewise.tasks import MarkovChain, RepeatedTokens
 

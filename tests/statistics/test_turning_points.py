@@ -5,7 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from stagewise.statistics import Signals, StageCriteria, TurnVerdict, signals, turning_point
+from stagewise.criteria import DEFAULT, StageCriteria, TurnVerdict
+from stagewise.findings._from_references import rejection
+from stagewise.statistics import Signals, signals, turning_point
 from stagewise.statistics._turning_points import Turn, from_first_peak, slowdown
 
 STEPS = np.arange(0, 600, 10)
@@ -30,7 +32,6 @@ def test_a_valley_has_its_lowest_point_in_the_interval_and_its_depths() -> None:
     assert lowest.lo <= 300 <= lowest.hi
     assert (lowest.start, lowest.value, lowest.fall, lowest.rise) == pytest.approx((1.5, 0.5, 1.0, 0.97), abs=0.05)
     assert lowest.p_value < 0.01
-    assert lowest.rejection() is None
 
 
 def test_the_minimum_between_a_steep_fall_and_a_slow_rise_lies_in_its_interval() -> None:
@@ -45,9 +46,9 @@ def test_the_minimum_between_a_steep_fall_and_a_slow_rise_lies_in_its_interval()
 
 
 def test_a_curve_that_only_falls_does_not_turn_up() -> None:
-    assert turning_point(curve(1 - STEPS / 600 + NOISE)).rejection() == TurnVerdict.NO_RISE
+    assert rejection(turning_point(curve(1 - STEPS / 600 + NOISE)), DEFAULT) == TurnVerdict.NO_RISE
     noisy = curve(1 - STEPS / 600 + 20 * NOISE)
-    assert turning_point(noisy).rejection() in (TurnVerdict.NO_RISE, TurnVerdict.NOISE)
+    assert rejection(turning_point(noisy), DEFAULT) in (TurnVerdict.NO_RISE, TurnVerdict.NOISE)
 
 
 def test_a_rise_that_half_of_the_draws_do_not_have_is_noise() -> None:
@@ -55,8 +56,8 @@ def test_a_rise_that_half_of_the_draws_do_not_have_is_noise() -> None:
     drawn = exact(falls)._replace(draws=np.stack([falls, turns] * 50))
     lowest = turning_point(drawn)
     assert lowest.p_value == pytest.approx(51 / 101)
-    assert turning_point(exact(turns)).rejection(StageCriteria(significance=0.6)) is None
-    assert lowest._replace(rise=0.5, fall=1.0).rejection() == TurnVerdict.NOISE
+    assert rejection(turning_point(exact(turns)), StageCriteria(significance=0.6)) is None
+    assert rejection(lowest._replace(rise=0.5, fall=1.0), DEFAULT) == TurnVerdict.NOISE
 
 
 def test_the_smallest_p_value_is_one_over_the_draws() -> None:
@@ -84,9 +85,9 @@ def test_a_curve_that_rises_first_counts_from_its_peak() -> None:
 
 def test_a_plateau_is_slow_and_a_straight_fall_in_the_logarithm_is_not() -> None:
     two_falls = 2 - 1 / (1 + (50 / (STEPS + 1)) ** 8) - 1 / (1 + (400 / (STEPS + 1)) ** 8)
-    assert slowdown(curve(two_falls + 0.1 * NOISE), 100, 250) < 0.2
-    assert slowdown(curve(8 - np.log1p(STEPS) + 0.1 * NOISE), 100, 250) > 0.7
-    assert math.isnan(slowdown(curve(two_falls + 0.1 * NOISE), 100, 250, StageCriteria(peak=1e6)))
+    assert slowdown(curve(two_falls + 0.1 * NOISE), 100, 250, 1.15, 3, 0.7) < 0.2
+    assert slowdown(curve(8 - np.log1p(STEPS) + 0.1 * NOISE), 100, 250, 1.15, 3, 0.7) > 0.7
+    assert math.isnan(slowdown(curve(two_falls + 0.1 * NOISE), 100, 250, 1.15, 1e6, 0.7))
 
 
 def test_a_minimum_is_later_than_another_one_beyond_both_errors() -> None:

@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from evidence.calibration.cases import checkpoints, logistic
 from stagewise.checkpoints.logged_curves import read_log
+from stagewise.criteria import OnsetVerdict
 from stagewise.findings._frames import TIMES
 from stagewise.findings.onsets import find_onsets
-from stagewise.statistics import OnsetVerdict, find_transitions
+from stagewise.statistics import find_transitions
 
 STEPS = checkpoints("log", 40)
 RISE = 0.1 + 0.6 * logistic(STEPS, 300, 0.1) + 0.02 * np.random.default_rng(0).standard_normal(len(STEPS))

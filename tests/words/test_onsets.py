@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from stagewise.criteria import OnsetVerdict
 from stagewise.event import Causes, Context
-from stagewise.statistics import OnsetVerdict
 from stagewise.table import Quantity
 from stagewise.words import _onsets as onset_words
 

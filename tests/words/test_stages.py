@@ -2,8 +2,8 @@
 
 import pandas as pd
 
+from stagewise.criteria import StageCriteria, TurnVerdict
 from stagewise.event import Context
-from stagewise.statistics import StageCriteria, TurnVerdict
 from stagewise.table import Quantity
 from stagewise.words import _onsets as onset_words
 from stagewise.words import stages as lineage_words

@@ -7,8 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from stagewise.criteria import StageCriteria
 from stagewise.papers.emergence._half_way import HalfWay, Rise, _rise, curves, events, in_words, rise_of
-from stagewise.statistics import Interval, StageCriteria
+from stagewise.statistics import Interval
 from stagewise.table import tidy
 
 STEPS = np.arange(0, 1000, 50)

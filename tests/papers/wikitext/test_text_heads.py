@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from stagewise.criteria import StageCriteria
 from stagewise.papers.wikitext.text_figures import HEAD_KINDS
 from stagewise.papers.wikitext.text_heads import head_onsets, head_rows, heads
-from stagewise.statistics import StageCriteria
 
 STEPS = np.unique(np.geomspace(1, 5000, 40).round().astype(int))
 

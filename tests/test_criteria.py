@@ -7,7 +7,7 @@ import itertools
 
 import pytest
 
-from stagewise.statistics import DEFAULT, StageCriteria
+from stagewise.criteria import DEFAULT, StageCriteria
 
 NAMES = [field.name for field in dataclasses.fields(StageCriteria)]
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from stagewise.statistics._periods import members_of_periods
+from stagewise.findings._periods import members_of_periods
 
 
 def periods(steps: list[float], width: float, fewest: int = 6) -> list[list[list[int]]]:

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from stagewise.statistics import OnsetVerdict, TurnVerdict
+from stagewise.criteria import OnsetVerdict, TurnVerdict
 
 
 def test_two_verdicts_end_a_stage() -> None:

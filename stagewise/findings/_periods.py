@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import scipy
 
-from stagewise.statistics import _constants as c
+WIDE = 2.0
+"""Median widths above which an interval joins no two times; a window that is wider than another by the square of this
+makes no two sharper ones one."""
 
 
 def members_of_periods(
@@ -44,9 +46,9 @@ def under_way_together(
     """
     if not len(groups):
         return []
-    width, known = hi - lo, (error <= c.WIDE * np.median(error)) | (part < 0)
+    width, known = hi - lo, (error <= WIDE * np.median(error)) | (part < 0)
     pairs = _half_shared(lo[:, None], hi[:, None], lo, hi) & ((known[:, None] & known) | (part[:, None] == part))
-    pairs &= np.maximum(width[:, None], width) <= c.WIDE**2 * np.minimum(width[:, None], width)
+    pairs &= np.maximum(width[:, None], width) <= WIDE**2 * np.minimum(width[:, None], width)
     linked = np.array([[pairs[np.ix_(a, b)].any() for b in groups] for a in groups])
     number, part = scipy.sparse.csgraph.connected_components(linked, directed=False)
     places = (np.flatnonzero(part == each).tolist() for each in range(number))
@@ -71,7 +73,7 @@ def _half_shared(lo: Any, hi: Any, other_lo: Any, other_hi: Any) -> Any:
 
 def _times(t50: np.ndarray, lo: np.ndarray, hi: np.ndarray) -> list[list[int]]:
     """Return which onsets share a time, the earliest time first, from log(1 + step) of t50 and of its interval."""
-    links = hi - lo <= c.WIDE * np.median(hi - lo)
+    links = hi - lo <= WIDE * np.median(hi - lo)
     times: list[tuple[float, float, list[int]]] = []
     order = np.lexsort((lo, np.where(links, 0, hi - lo)))  # the links by their start, then the others by their width
     for i in order.tolist():
