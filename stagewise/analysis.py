@@ -10,18 +10,17 @@ from typing import Any, Unpack, cast, overload
 
 import pandas as pd
 
-from stagewise.checkpoints import Choice, name_causes, run_folder, short_digest
+from stagewise.checkpoints import Choice, name_causes, run_folder
 from stagewise.checkpoints.audit import audit
 from stagewise.checkpoints.findings import Audit
 from stagewise.checkpoints.run_folder import ANALYSIS, REPEATED, RESTRICTED, TABLE, write_json
-from stagewise.checkpoints.series import CheckpointSeries, find, open_series
-from stagewise.checkpoints.sources import Source, by_hand
+from stagewise.checkpoints.series import CheckpointSeries, find, folder_of, open_series
+from stagewise.checkpoints.sources import by_hand
 from stagewise.findings.batch_familiarity import familiarity_of_run
 from stagewise.measurement import analysis_record, provenance
 from stagewise.measurement.engine import Resources, check, check_resources, measure
 from stagewise.measurement.probe_batch import batch_of_run, batch_of_series, parted
 from stagewise.measurement.recorded_losses import above_recorded
-from stagewise.plain_text import file_part
 from stagewise.probe import AbstractProbe
 from stagewise.probes import AttentionTo, Copying
 from stagewise.probes.default_probes import Probes as Probes
@@ -249,7 +248,7 @@ def analyse(source: Any, folder: str | Path | None = None, **choices: Unpack[_Ch
     series = opened(source, **opening)
     if not isinstance(series, CheckpointSeries):
         return _analyse_seeds(series, folder, choices)
-    folder = folder_of(series) if folder is None else Path(folder)
+    folder = folder_of(series, choices.get("pairs")) if folder is None else Path(folder)
     tokens, relations = choices.pop("tokens", None), choices.pop("relations", ())
     text, tokenizer, pairs = choices.pop("text", None), choices.pop("tokenizer", None), choices.pop("pairs", None)
     task = own_task(series, tokens, relations, text, tokenizer, pairs)
@@ -367,14 +366,3 @@ def measured(
     if source.begins is not None and source.begins > series.steps[0]:
         name_causes(folder, {"the post-training": source.begins})
     return faults, table
-
-
-def folder_of(series: CheckpointSeries | Source) -> Path:
-    """Return the default folder of the table and report of a series, or of its source: one in `runs`.
-
-    Never the folder of the checkpoints themselves; two sources of one name have two.
-    """
-    source = series if isinstance(series, Source) else series.source
-    name, identity = series.name, source.identity if source else ""
-    other = "" if identity in ("", name) else f"-{short_digest(identity)[:8]}"
-    return Path("runs", f"analysis-{file_part(name.replace('/', '--'))}{other}")

@@ -1,6 +1,7 @@
 """An ordered set of (step, weights), loaded lazily: at most one checkpoint is in memory at a time."""
 
 import dataclasses
+import os
 import sys
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -12,10 +13,14 @@ from stagewise import models
 from stagewise.architecture import Architecture
 from stagewise.checkpoints import openers, run_folder, sources
 from stagewise.checkpoints._choice import Choice, check_one_count, continued, joined, only_chosen
+from stagewise.checkpoints._digest import short_digest
 from stagewise.checkpoints._weight_files import State as State
 from stagewise.checkpoints.names import GIVE_PARSE, Parse, seed_of, whole
-from stagewise.plain_text import shortened, visible
+from stagewise.plain_text import file_part, shortened, visible
 from stagewise.table import heads_in_words
+
+ON_PAIRS = "-on-"
+"""In the name of a folder: before the file of prompts that a series was measured on."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -216,3 +221,18 @@ def _chosen(source: sources.Source, branch: str | None, steps: Choice | None) ->
     if of := source.entries[0].at.branch:
         source = dataclasses.replace(source, identity=f"{source.identity} {of}")
     return source
+
+
+def folder_of(series: CheckpointSeries | sources.Source, pairs: str | Path | None = None) -> Path:
+    """Return the default folder of the table and report of a series, or of its source: one in `runs`; another
+    one on each file of `pairs`.
+
+    Never the folder of the checkpoints themselves; two sources of one name have two, and so do two files.
+    """
+    source = series if isinstance(series, sources.Source) else series.source
+    name, identity = series.name, source.identity if source else ""
+    other = "" if identity in ("", name) else f"-{short_digest(identity)[:8]}"
+    beside = "" if pairs is None else f"{ON_PAIRS}{Path(pairs).stem}"
+    if pairs is not None and Path(pairs).is_file():
+        beside += f"-{short_digest(os.path.realpath(pairs))[:8]}"
+    return Path("runs", f"analysis-{file_part(name.replace('/', '--'))}{other}{beside}")

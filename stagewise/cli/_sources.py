@@ -1,5 +1,6 @@
 """A source of the command line: opened and measured, the folder of its table, and the cost of a remote one."""
 
+import glob
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -119,15 +120,23 @@ def measured_folder(source: str) -> Path:
     if is_log(source):
         return logged_folder(source)
     folder = Path(source)
-    if (folder / TABLE).exists() or (folder / RUN).exists() or (folder.exists() and not any(folder.glob("*"))):
+    if (folder / TABLE).exists() or (folder.exists() and not any(folder.glob("*"))):
         return folder
-    from stagewise.analysis import folder_of
+    from stagewise.checkpoints.series import ON_PAIRS, folder_of
     from stagewise.checkpoints.sources import Source
 
     # Where there is no folder the source is a repository. Names of checkpoints need not be read, nor the hub be asked.
     name = Path(os.path.abspath(folder)).name if folder.exists() else source
-    elsewhere = folder_of(Source(name, (), identity=os.path.realpath(folder) if folder.exists() else source))
-    return elsewhere if (elsewhere / TABLE).exists() else folder
+    named = Source(name, (), identity=os.path.realpath(folder) if folder.exists() else source)
+    elsewhere = folder_of(named)
+    if (elsewhere / TABLE).exists() and not (folder / RUN).exists():
+        return elsewhere
+    tables = elsewhere.parent.glob(f"{glob.escape(elsewhere.name)}{ON_PAIRS}*/{TABLE}")
+    on_pairs = [each.parents[1] for each in sorted(tables, key=lambda each: each.stat().st_mtime_ns)]
+    if len(on_pairs) > 1:
+        others = ", ".join(map(str, on_pairs[:-1]))
+        print(f"{source} was measured last on the pairs of {on_pairs[-1]}, before that of {others}", file=sys.stderr)
+    return on_pairs[-1] if on_pairs else folder
 
 
 class OpenedSource(NamedTuple):
@@ -166,9 +175,8 @@ def opened_source(
     agree: bool = True,
 ) -> OpenedSource:
     """Open a run on its own task, or others on the given data; somebody agrees where a download takes much."""
-    from stagewise.analysis import folder_of
     from stagewise.checkpoints.run_folder import check_claim
-    from stagewise.checkpoints.series import open_series
+    from stagewise.checkpoints.series import folder_of, open_series
     from stagewise.tasks.tokens import own_task
 
     if not data.given and is_run(source):
@@ -183,7 +191,7 @@ def opened_source(
     trained_on = recipe_in(Path(source), tasks=data.own_task or ()).task if is_run(source) else None
     files = data.tokens, data.relation or (), data.text, data.tokenizer, data.pairs
     task = own_task(series, *files, trained_on, data.whole_answers) or only_task(data.own_task) or trained_on
-    folder = out or folder_of(series)
+    folder = out or folder_of(series, data.pairs)
     check_claim(folder, _identity(series))
     if agree:
         agree_to_cost([series.source], data.yes)

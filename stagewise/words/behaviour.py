@@ -20,7 +20,9 @@ def behaviour(found: Behaviour) -> list[str]:
     if not found.came:
         return [NONE.format(difference=found.difference)]
     since = "" if found.since is None else f", surely from {at(found.since)} on"
-    when = "" if np.isnan(found.t50[0]) else f", half-way at {at(_time(found.t50))}"
+    # It may grow on to the end, or come between two checkpoints.
+    unknown = "" if found.heads.empty else "; it has no onset, so that no head is told to be before or after it"
+    when = unknown if np.isnan(found.t50[0]) else f", half-way at {at(_time(found.t50))}"
     lines = [f"The right answer is preferred by {found.difference:.2f} nats at the end{since}{when}."]
     if found.dip is not None:
         first, last, step, lowest = found.dip

@@ -12,7 +12,6 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from stagewise.analysis import folder_of
 from stagewise.architectures import minimal
 from stagewise.checkpoints import _writing as writing
 from stagewise.checkpoints._checksums import LIST
@@ -37,7 +36,7 @@ from stagewise.checkpoints.run_folder import (
     write,
     write_json,
 )
-from stagewise.checkpoints.series import find, open_series
+from stagewise.checkpoints.series import find, folder_of, open_series
 from stagewise.recipe import Recipe, describe
 
 
@@ -190,6 +189,11 @@ def test_two_sources_of_one_name_have_two_folders(tmp_path: Path) -> None:
         assert find(tmp_path / f"link-{parent}").identity == find(tmp_path / parent / "ckpts").identity
     assert len(folders) == 2
     assert all(folder.name.startswith("analysis-ckpts-") for folder in folders)
+    for name in ("a/mine.csv", "b/mine.csv"):
+        (tmp_path / name).touch()
+    places = {folder_of(series, pairs) for pairs in (None, "ioi", tmp_path / "a/mine.csv", tmp_path / "b/mine.csv")}
+    assert len(places) == 4
+    assert Path(f"{folder_of(series)}-on-ioi") in places
 
 
 def test_a_record_of_the_first_version_is_opened_and_claimed(tmp_path: Path, small_recipe: Recipe) -> None:

@@ -1,5 +1,7 @@
 """What a remote series costs is told before its weights are downloaded, and much of it needs a yes."""
 
+import os
+import shutil
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -9,10 +11,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from stagewise.analysis import analyse, folder_of
+from stagewise.analysis import analyse
 from stagewise.checkpoints import hub as hubs
 from stagewise.checkpoints.run_folder import TABLE, table_file
-from stagewise.checkpoints.series import open_series
+from stagewise.checkpoints.series import folder_of, open_series
 from stagewise.checkpoints.sources import Source
 from stagewise.cli._sources import measured_folder
 from stagewise.cli.app import app
@@ -123,6 +125,25 @@ def test_checkpoints_are_measured_where_report_writes_their_table(
     assert measured_folder(str(small_folder)) == small_folder
     Path("mine/checkpoint-0/config.json").unlink()  # what the models are was said on the command line
     assert measured_folder("mine") == table.parents[1]
+
+
+def test_the_table_of_a_behaviour_is_found_and_of_several_the_last_one(
+    small_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = Path(shutil.copytree(small_folder, "run[1]"))
+    (run / TABLE).unlink(missing_ok=True)
+    assert measured_folder("run[1]") == run
+    for number, pairs in enumerate(("few-shot", "ioi")):
+        table = folder_of(open_series(run), pairs) / TABLE
+        table.parent.mkdir(parents=True)
+        table.touch()
+        os.utime(table, (number, number))
+        assert measured_folder("run[1]") == table.parents[1]
+    assert "-on-ioi, before that of runs/analysis-run[1]" in capsys.readouterr().err
+    (run / TABLE).parent.mkdir(exist_ok=True)
+    (run / TABLE).touch()
+    assert measured_folder("run[1]") == run
 
 
 def test_a_measured_repository_is_found_by_its_name_without_the_hub(

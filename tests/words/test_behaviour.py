@@ -22,6 +22,12 @@ def test_the_dip_and_each_head_are_told() -> None:
     ]
 
 
+def test_a_difference_without_an_onset_says_why_no_head_is_before_it() -> None:
+    head = dict.fromkeys(HEADS, np.nan) | {"layer": 0, "head": 3, "kind": "", "effect": -0.5}
+    first, _ = behaviour(Behaviour(True, 3.0, 300, NEVER, None, pd.DataFrame([head])))
+    assert first.endswith("from step 300 on; it has no onset, so that no head is told to be before or after it.")
+
+
 def test_nothing_is_told_of_heads_where_it_did_not_come() -> None:
     assert len(behaviour(Behaviour(False, 0.1, None, NEVER, None, pd.DataFrame()))) == 1
     assert "No head alone carries it." in behaviour(Behaviour(True, 2.0, None, NEVER, None, pd.DataFrame()))
