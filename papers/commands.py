@@ -1,5 +1,6 @@
-"""The papers as commands of `stagewise run` and of `stagewise papers`, which pyproject.toml registers."""
+"""The papers as commands of `stagewise run`, `cause` and `papers`, which pyproject.toml registers."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -171,6 +172,32 @@ def run_emergence(
         emergence.run(number, setting, folder, grid=axes, budget=budget, workers=workers, progress=bar)
     except RunsFailed as failed:
         raise ValueError(str(failed)) from failed
+
+
+def cause_samples(
+    folder: Annotated[Path, typer.Argument(help="a run folder")],
+    head: Annotated[str, typer.Option(help="as L1H0")],
+    event: Annotated[
+        int | None, typer.Option(help="number of a transition of the answer; by which the head gains most if not given")
+    ] = None,
+    start: Annotated[
+        int | None, typer.Option("--from", help="first step of samples; the last checkpoint before it if not given")
+    ] = None,
+    stop: Annotated[
+        int | None,
+        typer.Option("--until", help="checkpoint of the attention; the first behind its middle if not given"),
+    ] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Say what each training sample in front of a transition did to a head: exact derivatives through training."""
+    from stagewise.papers.samples import attribute_samples, effects_in_words, table_of
+
+    if (match := re.fullmatch(r"L(\d+)H(\d+)", head)) is None:
+        raise ValueError(f"--head is one head, as in --head L1H0, got {head!r}")
+    one = int(match[1]), int(match[2])
+    found = attribute_samples(folder, one, event, start=start, stop=stop, progress=not quiet)
+    print(*effects_in_words(one, found), sep="\n")
+    print(f"all {len(found.table)} samples: {folder / table_of(one)}")
 
 
 COMMANDS: dict[str, Callable[..., None]] = {

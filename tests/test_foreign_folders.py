@@ -40,6 +40,7 @@ FEW: dict[str, list[str]] = {
     "cause intervene": ["--from", "2", "--hold", "L0H0", "--no-controls"],
     "cause attribute": ["--from", "2", "--transition", "1", "--orders", "1"],
     "cause certify": ["--from", "2"],
+    "cause samples": ["--head", "L0H0"],
     "watch": ["--once"],
     "series sweep": ["recall", "--steps", "1", "--set", "task.n_pairs=0"],
     "run TASK": ["--steps", "1"],

@@ -52,6 +52,7 @@ SMALL = {
     "cause branch": ["--from", "16"],
     "cause attribute": ["--from", "16", "--dry-run"],
     "cause certify": ["--from", "16", "--dry-run"],
+    "cause samples": ["--head", "L0H0", "--event", "1", "--from", "16"],
 }
 """Command, or command and task -> options that make it small; those of the page stay."""
 

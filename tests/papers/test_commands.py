@@ -42,3 +42,11 @@ def test_a_figure_or_all_of_them(arguments: list[str], message: str, tmp_path: P
     code, printed = call("incremental", *arguments, "--folder", str(tmp_path / "none"), "--quiet")
     assert (code, message in " ".join(printed.split())) == (2, True), printed
     assert not (tmp_path / "none").exists()
+
+
+def test_the_samples_of_a_head_are_told_of_a_run_folder(small_folder: Path) -> None:
+    arguments = ["cause", "samples", str(small_folder), "--quiet", "--head"]
+    result = CliRunner().invoke(app, [*arguments, "first"])
+    assert (result.exit_code, "--head is one head, as in --head L1H0, got 'first'" in result.output) == (2, True)
+    result = CliRunner().invoke(app, [*arguments, "L9H9"])
+    assert (result.exit_code, "there is no head L9H9" in result.output) == (2, True)
