@@ -122,7 +122,7 @@ def pairs_task(
         task = Pairs(str(file), str(found), bos=bos, summed=summed)
     elif own is not None:
         task = Pairs(str(file), None, tuple(own.as_text(range(d_vocab))), summed=summed)
-    elif _is_of_numbers(file):
+    elif all(each.isdecimal() for pair in read_pairs(file) for each in pair.prompt.split()):
         task = Pairs(str(file), None, bos=series.architecture.bos, summed=summed)
     else:
         raise FileNotFoundError(
@@ -140,7 +140,3 @@ def pairs_task(
     for note in task.notes:
         print(f"{file}: {note}", file=sys.stderr)
     return task
-
-
-def _is_of_numbers(file: str | Path) -> bool:
-    return all(each.isdecimal() for pair in read_pairs(file) for each in pair.prompt.split())

@@ -233,6 +233,5 @@ def folder_of(series: CheckpointSeries | sources.Source, pairs: str | Path | Non
     name, identity = series.name, source.identity if source else ""
     other = "" if identity in ("", name) else f"-{short_digest(identity)[:8]}"
     beside = "" if pairs is None else f"{ON_PAIRS}{Path(pairs).stem}"
-    if pairs is not None and Path(pairs).is_file():
-        beside += f"-{short_digest(os.path.realpath(pairs))[:8]}"
+    beside += f"-{short_digest(os.path.realpath(pairs))[:8]}" if pairs and Path(pairs).is_file() else ""
     return Path("runs", f"analysis-{file_part(name.replace('/', '--'))}{other}{beside}")

@@ -171,28 +171,35 @@ def certify(
     ] = None,
     classes: LeftOut = None,
     seeds: Annotated[int, typer.Option(min=1, help="orders of the batches in which a verdict has to hold")] = 1,
+    pairs: Annotated[
+        str | None, typer.Option(help="a file of prompts, as `measure` takes it: whether its behaviour needs each head")
+    ] = None,
     *,
     replay: ReplayOptions,
 ) -> None:
     """Say of each head whether each transition of a run needs it: replays without it, beside their controls."""
     from stagewise.checkpoints.run_folder import CERTIFICATE
-    from stagewise.replay import cost
+    from stagewise.replay import cost, place_of, prompts_of
     from stagewise.replay.certifying import certify, experiments_of
     from stagewise.words import certified_in_words, delay_in_words
 
     recipe, names = recipe_of_run(folder, replay.own_task or (), "certify continues with"), classes or ()
-    experiments = experiments_of(folder, recipe, names, start, seeds, progress=not replay.quiet, device=replay.device)
+    asked: Any = {"seeds": seeds, "pairs": prompts_of(folder, recipe, pairs)}
+    where: Any = {"progress": not replay.quiet, "device": replay.device}
+    experiments = experiments_of(folder, recipe, names, start, **asked, **where)
     print(cost(folder, [one for experiment in experiments for one in experiment.branches]))
     if replay.dry:
         return
-    how: Any = {"start": start, "seeds": seeds, **replay.resources()}
-    rows = certify(folder, names, recipe=recipe, **how)
+    rows = certify(folder, names, start=start, recipe=recipe, **asked, **replay.resources())
     delays = [delay_in_words(row["value"], row["lo"], row["hi"]) for row in rows.to_dict("records")]
     print(rows[["event", "transition", "step", "subject", "verdict"]].assign(delay=delays).to_string(index=False))
-    print_answer(folder, recipe, replay.device)
+    if pairs is None:
+        print_answer(folder, recipe, replay.device)
     for _, of in rows.groupby(["event", "transition"], sort=False):
         print(certified_in_words(of.to_dict("records")))
-    print(f"the intervals of the controls: {folder / CERTIFICATE}")
+    place = place_of(folder, recipe, asked["pairs"])
+    print(f"the intervals of the controls: {place / CERTIFICATE}")
+    print_report(place)
 
 
 def densify(

@@ -1,6 +1,7 @@
 """A behaviour of one run: when it came, which heads carry it and of what kind they are, and the order of its parts."""
 
 import dataclasses
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,7 +12,7 @@ import scipy
 from stagewise.criteria import DEFAULT, StageCriteria
 from stagewise.findings._frames import typed
 from stagewise.statistics import QUANTILE
-from stagewise.table import Head, Role, heads_in, select, with_role
+from stagewise.table import Role, select, with_role
 
 LAST = 3
 """Checkpoints at the end whose median is what is there then."""
@@ -26,7 +27,10 @@ _OF_KINDS = {"S2 to S1": "duplicate token"}
 _OF_KINDS |= {each: each for each in ("duplicate token", "previous token", "induction")}
 """Relation -> the kind of a head that acts through others and attends along it."""
 
-_CURVE = ("probe", "quantity", "relation")
+_ENDS = ["value", "lo", "hi"]
+
+Pair = tuple[str, str]
+"""A probe and its quantity."""
 
 Time = tuple[float, float, float]
 """A step with its 95 % interval; nan where it is not known."""
@@ -89,20 +93,20 @@ def find_behaviour(
     if not whole:
         return None
     rows = select(table, *whole[0])
-    last, lo = (float(rows[name].iloc[-LAST:].median()) for name in ("value", "lo"))
-    came, t50 = lo > 0, _time(onsets, dict(zip(("probe", "quantity"), whole[0], strict=True)))
-    heads = _heads(table, onsets, last, t50, criteria) if came else []
+    difference, lo = (rows.set_index("step")[name].rolling(LAST, min_periods=1).median() for name in ("value", "lo"))
+    came, t50 = bool(lo.iloc[-1] > 0), _time(onsets, _labels(whole[0]))
+    least = (PART * difference).clip(lower=criteria.smallest)
+    heads = _heads(table, onsets, least, t50, criteria.named) if came else []
     frame = typed(heads, HEADS)
     frame = frame.loc[frame["formed"].fillna(frame["t50"]).sort_values(kind="stable").index].reset_index(drop=True)
-    return Behaviour(came, last, _since(rows), t50, _dip(rows) if came else None, frame)
+    return Behaviour(came, float(difference.iloc[-1]), _since(rows), t50, _dip(rows) if came else None, frame)
 
 
 def _since(rows: pd.DataFrame) -> int | None:
     """Return the checkpoint after the last one at which the interval holds 0 or less; None without either."""
-    (unsure,) = np.nonzero(~(rows["lo"].to_numpy(float) > 0))
-    if not len(unsure) or unsure[-1] + 1 == len(rows):
-        return None
-    return int(rows["step"].iloc[unsure[-1] + 1])
+    unsure = rows.loc[~(rows["lo"] > 0), "step"]
+    after = rows.loc[rows["step"] > unsure.max(), "step"]
+    return None if after.empty else int(after.min())
 
 
 def _dip(rows: pd.DataFrame) -> tuple[int, int, int, float] | None:
@@ -118,86 +122,76 @@ def _dip(rows: pd.DataFrame) -> tuple[int, int, int, float] | None:
 
 
 def _heads(
-    table: pd.DataFrame, onsets: pd.DataFrame | None, difference: float, came: Time, criteria: StageCriteria
+    table: pd.DataFrame, onsets: pd.DataFrame | None, least: pd.Series, came: Time, named: float
 ) -> list[dict[str, object]]:
-    effect, direct = with_role(table, Role.EFFECT), with_role(table, Role.DIRECT_EFFECT)
-    if not effect:
+    effects, direct = with_role(table, Role.EFFECT), with_role(table, Role.DIRECT_EFFECT)
+    if not effects:
         return []
-    least = max(PART * difference, criteria.smallest)
-    effects = _at_end(table, effect[0])
-    ablated = [_at_end(table, pair, kind=kind) for pair in with_role(table, Role.ABLATED) for kind in ("mean", "zero")]
-    directs = _at_end(table, direct[0]) if direct else {}
+    values = _carried(table, effects[0], least).iloc[-1].loc[lambda value: value != 0]
+    written = _smoothed(table, direct[0])[0].iloc[-1] if direct else pd.Series(dtype=float)
+    sure = _sure(table, direct[0], least).iloc[-1] if direct else written
+    along, relations = with_role(table, Role.ATTENTION_ALONG)[:1], table["relation"].dropna().unique()
+    attention = {name: _smoothed(table, *along, relation=name)[0].iloc[-1] for name in relations if along}
     found = list[dict[str, object]]()
-    for head in heads_in(select(table, *effect[0])):
-        value = _sure(effects.get(head), least)
-        if not value or not any(_sure(each.get(head), least) * value > 0 for each in ablated):
-            continue
-        named = dict(zip(("probe", "quantity", "layer", "head"), (*effect[0], *head), strict=True))
-        time, straight = _time(onsets, named), _sure(directs.get(head), least)
-        written = directs[head][0] if head in directs else 0.0
-        kind, curve = _kind(table, head, value, straight, written, criteria.named)
-        attends = named if curve is None else {**named, **dict(zip(_CURVE, curve, strict=True))}
-        formed = _time(onsets, attends, first=True)
-        found.append(
-            {
-                **{"layer": head[0], "head": head[1], "kind": kind, "effect": value},
-                "direct": directs[head][0] if head in directs else np.nan,
-                **dict(zip(("t50", "t50_lo", "t50_hi"), time, strict=True)),
-                **dict(zip(("formed", "formed_lo", "formed_hi"), formed, strict=True)),
-                "before": probability_before(formed, came),
-            }
-        )
+    for (layer, number), value in zip(values.index, values, strict=True):
+        head = int(layer), int(number)
+        labels = {**_labels(effects[0]), "layer": head[0], "head": head[1]}
+        mass = {name: float(of.get(head, 0.0)) for name, of in attention.items()}
+        is_indirect = bool(abs(written.get(head, 0.0)) < INDIRECT * abs(value))
+        kind, relation = _kind(mass, sure.get(head, 0.0), is_indirect, named)
+        attends = {**labels, **_labels(along[0]), "relation": relation} if kind else labels
+        t50, formed = _time(onsets, labels), _time(onsets, attends, first=True)
+        known = (*head, kind, value, written.get(head, np.nan), *t50, *formed, probability_before(formed, came))
+        found.append(dict(zip(HEADS, known, strict=True)))
     return found
 
 
-def _sure(value: tuple[float, float, float] | None, least: float) -> float:
-    """Return a value that is large enough, with an interval that does not hold 0; else 0."""
-    if value is None or abs(value[0]) < least or value[1] <= 0 <= value[2]:
-        return 0.0
-    return value[0]
+def _labels(pair: Pair) -> dict[str, object]:
+    return {"probe": pair[0], "quantity": pair[1]}
 
 
-def _at_end(table: pd.DataFrame, pair: tuple[str, str], **labels: str) -> dict[Head, tuple[float, float, float]]:
-    """Return each head's value with its interval: medians over the last checkpoints."""
-    rows = table[(table["probe"] == pair[0]) & (table["quantity"] == pair[1])]
+def _carried(table: pd.DataFrame, effect: Pair, least: pd.Series) -> pd.DataFrame:
+    """Return the effect of each head that carries the behaviour at a checkpoint, and 0 of others: [step, head]."""
+    effects = _sure(table, effect, least)
+    carries = pd.DataFrame(False, effects.index, effects.columns)
+    for pair, kind in itertools.product(with_role(table, Role.ABLATED), ("mean", "zero")):
+        carries |= _sure(table, pair, least, kind=kind).reindex_like(effects) * effects > 0
+    return effects.where(carries, 0.0)
+
+
+def _sure(table: pd.DataFrame, pair: Pair, least: pd.Series, **labels: str) -> pd.DataFrame:
+    """Return values that are large enough, with intervals that do not hold 0, and else 0: [step, head]."""
+    value, lo, hi = _smoothed(table, pair, **labels)
+    return value.where(value.abs().ge(least, axis=0) & ~((lo <= 0) & (hi >= 0)), 0.0)
+
+
+def _smoothed(table: pd.DataFrame, pair: Pair, **labels: str) -> list[pd.DataFrame]:
+    """Return each head's value and the ends of its interval, [step, head]: medians over the last checkpoints there."""
+    rows, steps = select(table, *pair), np.sort(table["step"].unique())
     for name, label in labels.items():
         rows = rows[rows[name] == label]
-    rows = rows[rows["step"].isin(np.sort(table["step"].unique())[-LAST:])]
-    medians = rows.groupby(["layer", "head"])[["value", "lo", "hi"]].median()
-    return {
-        (int(layer), int(head)): (v, lo, hi)
-        for (layer, head), (v, lo, hi) in zip(medians.index, medians.to_numpy(), strict=True)
-    }
+    wide = rows.astype({"layer": int, "head": int}).pivot(index="step", columns=["layer", "head"], values=_ENDS)
+    return [pd.DataFrame(wide[end]).reindex(steps).rolling(LAST, min_periods=1).median() for end in _ENDS]
 
 
-def _kind(
-    table: pd.DataFrame, head: Head, effect: float, sure: float, direct: float, named: float
-) -> tuple[str, tuple[str, str, str] | None]:
-    """Return the kind of a head by the rules of `find_behaviour`, and the curve of the attention that it is of; `sure`
-    is its direct effect where that is surely one.
+def _kind(mass: Mapping[str, float], sure: float, is_indirect: bool, named: float) -> tuple[str, str]:
+    """Return the kind of a head by the rules of `find_behaviour`, and the relation that it is of, empty without any;
+    `sure` is its direct effect where that is surely one.
     """
-    mass = {
-        (*pair, relation): _at_end(table, pair, relation=relation).get(head, (0.0, 0.0, 0.0))[0]
-        for pair in with_role(table, Role.ATTENTION_ALONG)
-        for relation in table["relation"].dropna().unique()
-    }
 
-    def most(*names: str) -> tuple[str, str, str] | None:
-        of = [curve for curve in mass if {*curve[2].split(" or ")} & {*names}]
-        best = max(of, key=lambda curve: mass[curve], default=None)
-        return best if best is not None and mass[best] >= named else None
+    def most(*names: str) -> str:
+        of = [name for name in mass if {*name.split(" or ")} & {*names} and mass[name] >= named]
+        return max(of, key=lambda name: mass[name], default="")
 
-    if sure > 0 and (curve := most("END to IO", "END to S1", "END to S2")):
-        return "name mover" if "END to IO" in curve[2].split(" or ") else "copy suppression", curve
-    if sure < 0 and (curve := most("END to IO")):
-        return "negative mover", curve
-    if abs(direct) >= INDIRECT * abs(effect):
-        return "", None
-    if curve := most("END to S2"):
-        return "S-inhibition", curve
-    if (curve := most(*_OF_KINDS)) is None:
-        return "", None
-    return next(kind for name, kind in _OF_KINDS.items() if name in curve[2].split(" or ")), curve
+    if sure > 0 and (relation := most("END to IO", "END to S1", "END to S2")):
+        return "name mover" if "END to IO" in relation.split(" or ") else "copy suppression", relation
+    if sure < 0 and (relation := most("END to IO")):
+        return "negative mover", relation
+    if is_indirect and (relation := most("END to S2")):
+        return "S-inhibition", relation
+    if not is_indirect or not (relation := most(*_OF_KINDS)):
+        return "", ""
+    return next(kind for name, kind in _OF_KINDS.items() if name in relation.split(" or ")), relation
 
 
 def _time(onsets: pd.DataFrame | None, labels: Mapping[str, Any], *, first: bool = False) -> Time:

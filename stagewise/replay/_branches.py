@@ -7,20 +7,22 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from stagewise.batch import Prompts
 from stagewise.checkpoints import branch, branch_start, check_way, read_parquet, run_folder
 from stagewise.checkpoints.run_folder import INTERVENTIONS, TABLE
-from stagewise.checkpoints.series import CheckpointSeries, open_series
+from stagewise.checkpoints.series import CheckpointSeries, folder_of, open_series
 from stagewise.findings import Stages
 from stagewise.measurement.engine import measure
-from stagewise.measurement.probe_batch import load_batch
+from stagewise.measurement.probe_batch import load_batch, series_batch
 from stagewise.probe import AbstractProbe
-from stagewise.probes import AttentionTo, Loss
+from stagewise.probes import AttentionTo, BehaviourCurve, Loss
 from stagewise.recipe import Recipe, describe, differences
-from stagewise.replay._delays import Transition, delays, transitions
+from stagewise.replay._delays import Transition, behaviour_after, delays, transitions
 from stagewise.replay.densifying import check_bits, densify_steps, replays_of
 from stagewise.saved_findings import load_stages
-from stagewise.table import Head, tidy
+from stagewise.table import Head, Role, tidy, with_role
 from stagewise.task import Batch
+from stagewise.tasks.pairs import Pairs, pairs_task
 from stagewise.training import Dtype, prepare, train
 
 FOLDER = "interventions"
@@ -90,9 +92,20 @@ def cost(folder: Path, branches: Sequence[Branch]) -> _Cost:
     return _Cost(sum(map(bool, stretches)), updates, min((start for start, _ in trained), default=0))
 
 
-def own_table(folder: Path, recipe: Recipe, progress: bool, device: str) -> pd.DataFrame:
+def prompts_of(folder: Path, recipe: Recipe, pairs: str | Path | Pairs | None) -> Pairs | None:
+    """Return the prompts of a file, in the words of a run; None of none."""
+    task = recipe.task
+    return pairs if pairs is None or isinstance(pairs, Pairs) else pairs_task(opened(folder, recipe), pairs, own=task)
+
+
+def place_of(folder: Path, recipe: Recipe, pairs: Pairs | None) -> Path:
+    """Return where tables go: of a behaviour to where those on the same file of prompts are."""
+    return folder if pairs is None else folder_of(opened(folder, recipe), pairs.file)
+
+
+def own_table(folder: Path, recipe: Recipe, progress: bool, device: str, pairs: Pairs | None = None) -> pd.DataFrame:
     """Return the table of a run itself, which its branches are compared with."""
-    series, batch = opened(folder, recipe), load_batch(recipe, folder)
+    series, batch = opened(folder, recipe), _batch(folder, recipe, pairs)
     return _measured(series, batch, folder / FOLDER / "parts", progress, device)
 
 
@@ -107,6 +120,13 @@ def transitions_after(folder: Path, own: pd.DataFrame, start: int) -> list[Trans
     Raises:
         ValueError: there are none, so that delays would be of nothing.
     """
+    if with_role(own, Role.BEHAVIOUR):
+        if not (came := behaviour_after(own, start)):
+            raise ValueError(
+                f"the behaviour does not come after step {start} of {folder.name}: the right answer is not surely "
+                "preferred at the end, or was before; begin at an earlier step, or train it longer"
+            )
+        return came
     if not (after := transitions(answer_of(folder, own), own, start)):
         raise ValueError(
             f"the answer names no transition of {folder.name} after step {start} that its loss or the attention of a "
@@ -117,13 +137,20 @@ def transitions_after(folder: Path, own: pd.DataFrame, start: int) -> list[Trans
 
 
 def compare(
-    folder: Path, recipe: Recipe, branches: Sequence[Branch], *, progress: bool, device: str, dtype: Dtype
+    folder: Path,
+    recipe: Recipe,
+    branches: Sequence[Branch],
+    *,
+    progress: bool,
+    device: str,
+    dtype: Dtype,
+    pairs: Pairs | None = None,
 ) -> pd.DataFrame:
     """Train branches of a run, and return the delays of its transitions in each. Both are measured on the run's own
-    probe batch, up to its last checkpoint, and resampled together.
+    probe batch, or on pairs, up to its last checkpoint, and resampled together.
     """
     check_way(folder, prepare(recipe, device, dtype).way, f"branch it with the versions in its {run_folder.RUN}")
-    series, batch = opened(folder, recipe), load_batch(recipe, folder)
+    series, batch = opened(folder, recipe), _batch(folder, recipe, pairs)
     own = _measured(series, batch, folder / FOLDER / "parts", progress, device)
     after = {start: transitions_after(folder, own, start) for start in {one.start: None for one in branches}}
     tables: dict[str | None, pd.DataFrame] = {None: own}
@@ -134,7 +161,7 @@ def compare(
         found = delays(after[one.start], tables[one.paired], tables[one.name], one.start, one.without)
         same = {"run": series.name, "step": one.start, "probe": "Intervention", "quantity": "delay", **one.labels}
         blocks.append(pd.DataFrame([{**dict.fromkeys(_AXES), **same, **each._asdict()} for each in found]))
-    return _add_to_table(folder, tidy(blocks))
+    return _add_to_table(place_of(folder, recipe, pairs), tidy(blocks))
 
 
 def rows_of(table: pd.DataFrame, one: Branch) -> pd.DataFrame:
@@ -187,8 +214,13 @@ def _trained(
     return densify_steps(run.folder, series.steps, recipe=run.recipe, **how)
 
 
+def _batch(folder: Path, recipe: Recipe, pairs: Pairs | None) -> Batch:
+    return load_batch(recipe, folder) if pairs is None else series_batch(opened(folder, recipe), pairs)
+
+
 def _measured(series: CheckpointSeries, batch: Batch, parts: Path, progress: bool, device: str) -> pd.DataFrame:
     probes: list[AbstractProbe] = [Loss(), *([AttentionTo()] if batch.relations else [])]
+    probes = [BehaviourCurve()] if isinstance(batch, Prompts) else probes
     with run_folder.measuring(parts):
         return measure(series, probes, batch, folder=parts, progress=progress, device=device)
 

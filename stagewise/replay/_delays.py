@@ -8,6 +8,7 @@ import pandas as pd
 from jaxtyping import Float
 
 from stagewise.findings import Stages, resamples_of
+from stagewise.findings.behaviour import LAST, find_behaviour
 from stagewise.statistics import LEVEL, crossing, crossing_step
 from stagewise.table import Head, Role, heads_in, select, with_role
 
@@ -16,6 +17,9 @@ LEAST_FALL = 0.01
 
 LEAST = 0.1
 """Attention to a relation that some head must gain in a transition to show it."""
+
+BEHAVIOUR = "the behaviour"
+"""The label of the transition in which a behaviour comes."""
 
 STALLED = 0.2
 """Part of the way left to a transition that a curve covers in the second half of a run; with less it has stalled."""
@@ -26,12 +30,12 @@ class Transition(NamedTuple):
 
     Args:
         event: its number in the answer, from 1 on.
-        label: "transition 2" is that of the loss, "attention to I(2)" that of a relation.
+        label: "transition 2" is that of the loss, "attention to I(2)" that of a relation, or `BEHAVIOUR`.
         begins: the last checkpoint before any of it.
         comes: the step at which it is half-way.
         levels: that the curve reaches then, of the batch itself and of each resample, in which both runs share it;
             nan where the loss of a resample does not fall, so that nothing is known of it.
-        relation: that a head attends to then; None of the loss, whose curve is minus the loss.
+        relation: that a head attends to then; None of the loss, whose curve is minus the loss, and of a behaviour.
     """
 
     event: int
@@ -90,6 +94,24 @@ def transitions(stages: Stages | None, table: pd.DataFrame, start: int) -> list[
                 levels = np.where(after > before, level, np.nan)
                 found.append(Transition(event, label, begins, float(half), levels, relation))
     return found
+
+
+def behaviour_after(table: pd.DataFrame, start: int) -> list[Transition]:
+    """Return the transition in which a behaviour comes, where it comes after a step: the logit difference gets half-way
+    from 0 to where it is at the end. It begins at the last checkpoint at which the right answer is not surely
+    preferred.
+    """
+    found = find_behaviour(table)
+    if found is None or not found.came:
+        return []
+    steps, curves = np.sort(table["step"].unique()), _curves(table, ())[None]
+    levels = np.median(curves[:, -LAST:], axis=1) / 2
+    since = np.searchsorted(steps, steps[1] if found.since is None else found.since) - 1
+    comes = crossing_step(steps[since:].astype(float), curves[0, since:], levels[0])
+    begins = int(steps[since])
+    if curves[0, steps <= max(start, begins)][-1] >= levels[0]:
+        return []
+    return [Transition(1, BEHAVIOUR, begins, comes, np.where(levels > 0, levels, np.nan))]
 
 
 def _onsets_of_attention(onsets: pd.DataFrame, stage: int) -> list[tuple[str, float, float]]:
@@ -154,12 +176,14 @@ def _times(every: np.ndarray, curves: np.ndarray, levels: np.ndarray, start: int
 
 
 def _curves(table: pd.DataFrame, without: Collection[Head]) -> dict[str | None, np.ndarray]:
-    """Return by relation the largest attention of any head, and under None minus the loss, [draw, step]: the first row
-    is that of the batch itself.
+    """Return by relation the largest attention of any head, and under None minus the loss, or the logit difference of a
+    behaviour, [draw, step]: the first row is that of the batch itself.
     """
     result: dict[str | None, np.ndarray] = {}
     for pair in with_role(table, Role.LOSS, Role.SQUARED_ERROR)[:1]:
         result[None] = -_draws(select(table, *pair))
+    for pair in with_role(table, Role.BEHAVIOUR)[:1]:
+        result[None] = _draws(select(table, *pair))
     # Where a relation starts somewhere in every sequence, along all of it.
     roles = Role.ATTENTION, Role.ATTENTION_ALONG
     for pair in (pair for role in roles for pair in with_role(table, role)[:1]):

@@ -13,11 +13,22 @@ from stagewise.measurement.probe_batch import load_batch
 from stagewise.plan import ClampHead
 from stagewise.prediction_classes import prediction_classes
 from stagewise.recipe import Recipe
-from stagewise.replay._branches import Branch, check_start, compare, opened, own_table, rows_of, transitions_after
+from stagewise.replay._branches import (
+    Branch,
+    check_start,
+    compare,
+    opened,
+    own_table,
+    place_of,
+    prompts_of,
+    rows_of,
+    transitions_after,
+)
 from stagewise.replay._changes import changed_run, controls_of, in_orders, left_out, named_classes, with_controls
 from stagewise.replay._delays import Transition
 from stagewise.replay.densifying import recipe_at
 from stagewise.table import head_label
+from stagewise.tasks.pairs import Pairs
 from stagewise.training import Dtype
 
 Verdict = Literal["needed", "speeds it up", "does not matter", "cannot tell"]
@@ -38,6 +49,7 @@ def certify(
     *,
     start: int | None = None,
     seeds: int = 1,
+    pairs: str | Path | Pairs | None = None,
     recipe: Recipe | None = None,
     progress: bool = True,
     device: str = "cpu",
@@ -57,6 +69,9 @@ def certify(
         classes: names of `probes.LossByToken`, or what they begin with, as "of token" or "at position".
         start: the first update without them; None for the last checkpoint before each transition begins.
         seeds: orders of the batches, the run's own first: what is said, is true in each.
+        pairs: a file of prompts with a right and a wrong answer, whose behaviour is certified in place of the answer's
+            transitions: it comes where the logit difference gets half-way from 0 to where it is at the end.
+            Its tables lie where `analyse` puts those on the file.
         recipe: of the run; None reads it from the folder.
         progress, device, dtype: as in `branch`.
 
@@ -72,11 +87,13 @@ def certify(
     """
     folder = Path(folder)
     recipe = recipe or recipe_at(folder)
-    experiments = experiments_of(folder, recipe, classes, start, seeds, progress=progress, device=device)
+    prompts = prompts_of(folder, recipe, pairs)
+    how: Any = {"pairs": prompts, "progress": progress, "device": device}
+    experiments = experiments_of(folder, recipe, classes, start, seeds, **how)
     branches = [one for experiment in experiments for one in experiment.branches]
-    table = compare(folder, recipe, branches, progress=progress, device=device, dtype=dtype)
+    table = compare(folder, recipe, branches, dtype=dtype, **how)
     found = pd.DataFrame([line for experiment in experiments for line in _lines(experiment, table, seeds)])
-    write(folder / CERTIFICATE, lambda partial: found.to_parquet(partial, index=False))
+    write(place_of(folder, recipe, prompts) / CERTIFICATE, lambda partial: found.to_parquet(partial, index=False))
     return found
 
 
@@ -102,14 +119,22 @@ class _Experiment(NamedTuple):
 
 
 def experiments_of(
-    folder: Path, recipe: Recipe, classes: Sequence[str], start: int | None, seeds: int, *, progress: bool, device: str
+    folder: Path,
+    recipe: Recipe,
+    classes: Sequence[str],
+    start: int | None,
+    seeds: int,
+    *,
+    progress: bool,
+    device: str,
+    pairs: Pairs | None = None,
 ) -> list[_Experiment]:
     """Return the replays that certify a run, by their first step; the run itself is measured for it."""
     if seeds < 1:
         raise ValueError(f"one order of the batches at least is the run's own, got {seeds}")
     series = opened(folder, recipe)
     check_start(series, start or 0, "certify from an earlier step")
-    own, first = own_table(folder, recipe, progress, device), series.steps[1]
+    own, first = own_table(folder, recipe, progress, device, pairs), series.steps[1]
     # At step 0 values may be zero, and a kick of their norm would move nothing.
     after = transitions_after(folder, own, first if start is None else start)
     coming = [each._replace(begins=max(each.begins, first) if start is None else start) for each in after]

@@ -34,6 +34,7 @@ FRAMES = {
     "metrics": (run_folder.METRICS, "delete it to report without the training loss"),
     "repeated": (run_folder.REPEATED, "measure it anew"),
     "interventions": (run_folder.INTERVENTIONS, "delete it, and run `stagewise cause intervene` again"),
+    "certificate": (run_folder.CERTIFICATE, "delete it, and run `stagewise cause certify` again"),
 }
 """Field of `Measured` -> its file in a run folder, and what to do where that is damaged."""
 
@@ -58,6 +59,7 @@ class Measured(NamedTuple):
     whole: pd.DataFrame | TableFile | None = None
     lineage: Lineage | None = None
     interventions: pd.DataFrame | None = None
+    certificate: pd.DataFrame | None = None
     example: Mapping[str, Any] | None = None
 
     def only(

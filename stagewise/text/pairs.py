@@ -129,7 +129,8 @@ def _pair(row: Any, name: str) -> Pair:
         return _of_harness(row, name)
     if prompt is not None and "right" in row and "wrong" in row:
         corrupted, neutral = (str(row[each]) if each in row else None for each in ("corrupted", "neutral"))
-        labels = {each: _place(value) for each, value in row.items() if each.isupper()}
+        cells = {each: str(value) for each, value in row.items() if each.isupper()}
+        labels = {each: int(cell) if re.fullmatch(r"-?\d+", cell) else cell for each, cell in cells.items()}
         joined = str(row.get("joined", 0)).lower() in ("1", "true", "yes")
         right, wrong = _several(row["right"]), _several(row["wrong"])
         if not all(map(str.strip, (*right, *wrong))):
@@ -173,10 +174,6 @@ def _chosen(prompt: str, choices: Sequence[str], label: Any, name: str) -> Pair:
 def _several(value: Any) -> tuple[str, ...]:
     """Return answers: a list, or texts with | between them."""
     return tuple(map(str, value)) if isinstance(value, list | tuple) else tuple(str(value).split("|"))
-
-
-def _place(value: Any) -> int | str:
-    return int(value) if re.fullmatch(r"-?\d+", str(value)) else str(value)
 
 
 def encode_pairs(
@@ -241,20 +238,15 @@ def encode_pairs(
         ids = [*start, *tokens(prompt, name)]
         if not ids and not summed:
             raise ValueError(f"{name} has an empty prompt")
-        others = {each: text for each, text in (("corrupted", pair.corrupted), ("neutral", pair.neutral)) if text}
-        changed = {each: [*start, *tokens(text.rstrip(), name)] for each, text in others.items()}
-        for each, other in changed.items():
-            if len(other) != len(ids):
-                raise ValueError(
-                    f"{name}: its {each} prompt has {len(other)} tokens and the prompt {len(ids)}: give as many"
-                )
-        places = {
-            each: _position(place, prompt, encode, f"{name}, {each}") + len(start)
-            for each, place in pair.places.items()
-        }
+        others = {"corrupted": pair.corrupted, "neutral": pair.neutral}
+        changed = {each: [*start, *tokens(text.rstrip(), name)] for each, text in others.items() if text}
+        if other := next((each for each, them in changed.items() if len(them) != len(ids)), None):
+            both = f"{len(changed[other])} tokens and the prompt {len(ids)}"
+            raise ValueError(f"{name}: its {other} prompt has {both}: give as many")
+        at = {each: _position(place, prompt, encode, f"{name}, {each}") for each, place in pair.places.items()}
+        places = {each: len(start) + position for each, position in at.items()}
         encoded.append(Encoded(ids, right, wrong, changed, places))
-    kinds = {(*sorted(each.others), *sorted(each.places)) for each in encoded}
-    if len(kinds) > 1:
+    if len({(*sorted(each.others), *sorted(each.places)) for each in encoded}) > 1:
         raise ValueError(
             "some pairs have a corrupted prompt, or a label of a position, and others lack it: give all or none"
         )

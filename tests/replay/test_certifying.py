@@ -1,13 +1,16 @@
 """Certificates of planted runs: the head that alone can do it is needed, and what it says is kept."""
 
+import itertools
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 
-from evidence.calibration.certificates import certified, planted
+from evidence.calibration.certificates import GainInit, certified, planted
 from stagewise.checkpoints.run_folder import CERTIFICATE, INTERVENTIONS
+from stagewise.checkpoints.series import folder_of, open_series
+from stagewise.replay._delays import BEHAVIOUR
 from stagewise.replay.certifying import certify, experiments_of
 
 pytestmark = pytest.mark.usefixtures("few_sequences", "unchecked")
@@ -29,6 +32,31 @@ def test_the_head_that_alone_can_do_it_is_needed_and_muted_ones_do_not_matter(al
     assert late["verdict"].tolist() == ["needed"]
     assert late["value"].tolist() == [float("inf")]
     pd.testing.assert_frame_equal(pd.read_parquet(folder / CERTIFICATE), rows)
+
+
+@pytest.fixture
+def prompts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """All prompts of three tokens, whose answer is the first one."""
+    monkeypatch.chdir(tmp_path)
+    rows = [f"{a} {b} {c},{a},{(a + 1) % 4}" for a, b, c in itertools.product(range(4), repeat=3)]
+    (file := tmp_path / "first.csv").write_text("\n".join(["prompt,right,wrong", *rows]), "utf-8")
+    return file
+
+
+def test_a_behaviour_needs_the_head_that_alone_can_do_it_and_its_tables_are_its_own(
+    alone: tuple[Path, pd.DataFrame], prompts: Path
+) -> None:
+    folder, _ = alone
+    before = pd.read_parquet(folder / INTERVENTIONS)
+    rows = certify(folder, start=6, pairs=prompts, recipe=RECIPE, progress=False)
+    assert rows["transition"].tolist() == [BEHAVIOUR] * 2
+    assert dict(zip(rows["subject"], rows["verdict"], strict=True)) == {"L0H0": "needed", "L0H1": "does not matter"}
+    place = folder_of(open_series(folder, classes=[GainInit]), prompts)
+    pd.testing.assert_frame_equal(pd.read_parquet(place / CERTIFICATE), rows)
+    assert len(pd.read_parquet(place / INTERVENTIONS)) == len(rows) + 3  # kicks of both, and another order
+    pd.testing.assert_frame_equal(pd.read_parquet(folder / INTERVENTIONS), before)
+    with pytest.raises(ValueError, match="the behaviour does not come after step 78 of run"):
+        certify(folder, start=78, pairs=prompts, recipe=RECIPE, progress=False)
 
 
 @pytest.mark.slow

@@ -28,6 +28,17 @@ def test_a_difference_without_an_onset_says_why_no_head_is_before_it() -> None:
     assert first.endswith("from step 300 on; it has no onset, so that no head is told to be before or after it.")
 
 
+def test_a_certificate_says_which_heads_the_behaviour_needed_also_those_that_do_not_carry_it_now() -> None:
+    head = dict.fromkeys(HEADS, np.nan) | {"layer": 0, "head": 3, "kind": "", "effect": -0.5}
+    found = Behaviour(True, 3.0, 300, NEVER, None, pd.DataFrame([head]))
+    verdicts = {"L0H3": "needed", "L1H0": "needed", "L1H1": "cannot tell"}
+    certificate = pd.DataFrame({"subject": verdicts.keys(), "verdict": verdicts.values()})
+    assert behaviour(found, certificate)[1:] == [
+        "L0H3, of no kind: -0.50 nats; no onset; the behaviour needed it while it came",
+        "The behaviour also needed L1H0 while it came.",
+    ]
+
+
 def test_nothing_is_told_of_heads_where_it_did_not_come() -> None:
     assert len(behaviour(Behaviour(False, 0.1, None, NEVER, None, pd.DataFrame()))) == 1
     assert "No head alone carries it." in behaviour(Behaviour(True, 2.0, None, NEVER, None, pd.DataFrame()))

@@ -19,7 +19,7 @@ def _behaviour(measured: Measured) -> Blocks:
     if not (whole := with_role(table, Role.BEHAVIOUR)):
         return []
     found = find_behaviour(table, None if stages is None else stages.onsets)
-    lines = in_words(found) if found is not None else []
+    lines = in_words(found, measured.certificate) if found is not None else []
     blocks: Blocks = ["".join(f"<p>{html.escape(line)}</p>" for line in lines)]
     captions = {whole[0]: "curve", (whole[0][0], "baseline_difference"): "baselines"}
     for number, (pair, words) in enumerate(captions.items(), start=1):
