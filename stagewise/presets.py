@@ -73,7 +73,16 @@ def _any_task(kind: type[AbstractTask], seed: int, n_heads: int | None, n_layers
     return Recipe(task, reshaped(shape, n_heads, n_layers), plan)
 
 
-def text_preset(
+class AbstractTextTask(AbstractTask):
+    """A task of text, or of tokens."""
+
+    @classmethod
+    def presets(cls) -> Mapping[str, Preset]:
+        """Return "small": two attention-only layers of four heads."""
+        return {"small": partial(_text_preset, cls)}
+
+
+def _text_preset(
     kind: type[AbstractTask], seed: int, n_heads: int | None, n_layers: int | None, **fields: Any
 ) -> Recipe:
     """Return the preset of a task of text, or of tokens: attention only."""

@@ -14,7 +14,7 @@ from stagewise.fields import Natural, check_fields
 from stagewise.task import AbstractTask, check_number
 from stagewise.tasks.text import Text, tokenizer_of
 from stagewise.text import ACCEPTED, TOKENIZER, decode, encode, first_token, unknown_token
-from stagewise.text.pairs import EncodedPairs, encode_pairs, read_pairs
+from stagewise.text.pairs import encode_pairs, read_pairs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,30 +48,30 @@ class Pairs(AbstractTask):
     @property
     def d_vocab(self) -> int:
         """The largest token of the file, and one: a model may have more."""
-        prompts = _prompts(self)
+        prompts = _read(self)[0]
         beside = [other.tokens for other in prompts.others.values()]
         return 1 + int(max(part.max() for part in (prompts.tokens, prompts.right, prompts.wrong, *beside)))
 
     @property
     def n_ctx(self) -> int:
         """Positions that a model sees."""
-        return _prompts(self).tokens.shape[1]
+        return _read(self)[0].tokens.shape[1]
 
     @property
     def available(self) -> int:
         """How many prompts the file has."""
-        return len(_prompts(self))
+        return len(_read(self)[0])
 
     @property
     def notes(self) -> Sequence[str]:
         """What the tokenizer does with the prompts, and what is compared, in words."""
-        return _encoded(self).notes
+        return _read(self)[1]
 
     def sample(self, n: int, seed: int) -> Prompts:
         """Sample n different prompts, or as many as there are; those of one length are neighbours."""
         check_number(n)
         order = torch.randperm(self.available, generator=torch.Generator().manual_seed(seed % 2**63))
-        chosen = _prompts(self)[order[:n].sort().values]
+        chosen = _read(self)[0][order[:n].sort().values]
         assert isinstance(chosen, Prompts)
         return chosen
 
@@ -83,17 +83,13 @@ class Pairs(AbstractTask):
 
 
 @lru_cache(maxsize=2)
-def _encoded(task: Pairs) -> EncodedPairs:
+def _read(task: Pairs) -> tuple[Prompts, Sequence[str]]:
+    """Return the prompts, and what is said of them."""
     unknown = None if task.tokenizer is None else unknown_token(task.tokenizer)
     read = partial(encode, tokenizer=task.tokenizer) if task.tokenizer is not None else partial(_words, task.words)
-    return encode_pairs(
-        read_pairs(task.file), read, lambda token: task.as_text([token])[0], task.bos, unknown, task.summed
-    )
-
-
-@lru_cache(maxsize=2)
-def _prompts(task: Pairs) -> Prompts:
-    return prompts_of(_encoded(task))
+    pairs, text = read_pairs(task.file), lambda token: task.as_text([token])[0]
+    encoded = encode_pairs(pairs, read, text, task.bos, unknown, task.summed)
+    return prompts_of(encoded), encoded.notes
 
 
 def _words(words: Sequence[str], text: str) -> list[int]:

@@ -2,8 +2,6 @@
 
 import dataclasses
 import math
-from collections.abc import Mapping
-from functools import partial
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -12,8 +10,8 @@ from torch import Tensor
 from stagewise.architecture import Architecture
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.fields import Count, check_fields
-from stagewise.presets import Preset, text_preset
-from stagewise.task import AbstractTask, Batch, check_number
+from stagewise.presets import AbstractTextTask
+from stagewise.task import Batch, check_number
 from stagewise.tasks.text import tokenizer_of
 from stagewise.text import first_token, vocabulary_size
 
@@ -22,7 +20,7 @@ _LONGEST = 32
 
 
 @dataclasses.dataclass(frozen=True)
-class RepeatedTokens(AbstractTask):
+class RepeatedTokens(AbstractTextTask):
     """`length` different random tokens, then `again` of them in a row, from a random position on.
 
     The distance to the same token, the lag, thus varies by sequence, evenly from `again` to `length`: a head that
@@ -134,11 +132,6 @@ class RepeatedTokens(AbstractTask):
         """
         total = n_ctx + 1 - bos
         return min((2 * total + 1) // 3, total - 2)
-
-    @classmethod
-    def presets(cls) -> Mapping[str, Preset]:
-        """Return "small": two attention-only layers of four heads."""
-        return {"small": partial(text_preset, cls)}
 
     @property
     def n_ctx(self) -> int:

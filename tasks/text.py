@@ -2,8 +2,8 @@
 
 import dataclasses
 import sys
-from collections.abc import Mapping, Sequence
-from functools import lru_cache, partial
+from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +12,8 @@ from torch import Tensor
 
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.fields import Natural, check_fields
-from stagewise.presets import Preset, text_preset
-from stagewise.task import AbstractTask, Batch, check_number
+from stagewise.presets import AbstractTextTask
+from stagewise.task import Batch, check_number
 from stagewise.text import ACCEPTED, TOKENIZER, decode, encode, first_token, vocabulary_size
 from stagewise.text.token_relations import token_relations
 
@@ -25,7 +25,7 @@ Texts = str | Path | Sequence[str | Path]
 
 
 @dataclasses.dataclass(frozen=True)
-class Text(AbstractTask):
+class Text(AbstractTextTask):
     """Windows of a text, every next token scored. A sample takes different windows, all of them where it asks for more.
 
     The relations are those of `text.token_relations`: previous token, duplicate token, induction, first token,
@@ -59,11 +59,6 @@ class Text(AbstractTask):
             raise ValueError("give either `files` or the `text` itself")
         if self.length < 2:
             raise ValueError(f"a window has at least 2 positions, got length={self.length}")
-
-    @classmethod
-    def presets(cls) -> Mapping[str, Preset]:
-        """Return "small": two attention-only layers of four heads."""
-        return {"small": partial(text_preset, cls)}
 
     @property
     def d_vocab(self) -> int:

@@ -2,8 +2,8 @@
 
 import dataclasses
 import sys
-from collections.abc import Mapping, Sequence
-from functools import lru_cache, partial
+from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +15,7 @@ from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.checkpoints.token_files import IGNORED, Sequences, read_sequences
 from stagewise.fields import Count, Natural, check_fields
 from stagewise.own_code import import_named, known, module_of
-from stagewise.presets import Preset, text_preset
+from stagewise.presets import AbstractTextTask
 from stagewise.task import AbstractTask, Batch, check_number
 from stagewise.tasks.pairs import Pairs, pairs_task
 from stagewise.tasks.text import Text, Texts, text_task, tokenizer_of
@@ -24,7 +24,7 @@ from stagewise.text.token_relations import RELATIONS, token_relation
 
 
 @dataclasses.dataclass(frozen=True)
-class Tokens(AbstractTask):
+class Tokens(AbstractTextTask):
     """Sequences of a file, each token predicted from those before it; a sample takes different ones, or all there are.
 
     Where the file has `labels`, only those that are not -100 are scored. The best prediction is unknown: there are no
@@ -55,11 +55,6 @@ class Tokens(AbstractTask):
         check_fields(self)
         for name in self.relations:
             self._relation(name)
-
-    @classmethod
-    def presets(cls) -> Mapping[str, Preset]:
-        """Return "small": two attention-only layers of four heads."""
-        return {"small": partial(text_preset, cls)}
 
     @property
     def d_vocab(self) -> int:

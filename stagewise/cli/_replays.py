@@ -185,8 +185,7 @@ def certify(
 
     recipe, names = recipe_of_run(folder, replay.own_task or (), "certify continues with"), classes or ()
     asked: Any = {"seeds": seeds, "pairs": prompts_of(folder, recipe, pairs)}
-    where: Any = {"progress": not replay.quiet, "device": replay.device}
-    experiments = experiments_of(folder, recipe, names, start, **asked, **where)
+    experiments = experiments_of(folder, recipe, names, start, **asked, progress=not replay.quiet, device=replay.device)
     print(cost(folder, [one for experiment in experiments for one in experiment.branches]))
     if replay.dry:
         return

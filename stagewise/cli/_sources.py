@@ -134,8 +134,7 @@ def measured_folder(source: str) -> Path:
     tables = elsewhere.parent.glob(f"{glob.escape(elsewhere.name)}{ON_PAIRS}*/{TABLE}")
     on_pairs = [each.parents[1] for each in sorted(tables, key=lambda each: each.stat().st_mtime_ns)]
     if len(on_pairs) > 1:
-        others = ", ".join(map(str, on_pairs[:-1]))
-        print(f"{source} was measured last on the pairs of {on_pairs[-1]}, before that of {others}", file=sys.stderr)
+        print(f"{source}: {on_pairs[-1]} is the last measured of {', '.join(map(str, on_pairs))}", file=sys.stderr)
     return on_pairs[-1] if on_pairs else folder
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,7 +13,7 @@ import scipy
 from stagewise.criteria import DEFAULT, StageCriteria
 from stagewise.findings._frames import typed
 from stagewise.statistics import QUANTILE
-from stagewise.table import Role, select, with_role
+from stagewise.table import Role, head_label, select, with_role
 
 LAST = 3
 """Checkpoints at the end whose median is what is there then."""
@@ -23,14 +24,12 @@ PART = 0.1
 INDIRECT = 0.5
 """Part of a head's effect that its direct effect is, at most, where it acts through other heads: a convention."""
 
+QUARTER = 0.25
+"""Part of its way below which an effect has not come, or is gone: a convention."""
+
 _OF_KINDS = {"S2 to S1": "duplicate token"}
 _OF_KINDS |= {each: each for each in ("duplicate token", "previous token", "induction")}
 """Relation -> the kind of a head that acts through others and attends along it."""
-
-_ENDS = ["value", "lo", "hi"]
-
-Pair = tuple[str, str]
-"""A probe and its quantity."""
 
 Time = tuple[float, float, float]
 """A step with its 95 % interval; nan where it is not known."""
@@ -40,6 +39,7 @@ NEVER: Time = (float("nan"),) * 3
 HEADS = {
     **{"layer": "int64", "head": "int64", "kind": "str", "effect": "float64", "direct": "float64"},
     **dict.fromkeys(("t50", "t50_lo", "t50_hi", "formed", "formed_lo", "formed_hi", "before"), "float64"),
+    "after": "str",
 }
 """Columns of the frame of heads, with their types."""
 
@@ -59,7 +59,8 @@ class Behaviour:
         heads: a row for each head that carries it: its `kind` (empty where it meets no rule), its `effect` and `direct`
             effect at the end, when the effect was half-way (`t50`, missing without an onset), when the attention that
             its kind is of was (`formed`, of its first onset; without a kind that of the effect), and the probability
-            that it formed `before` the behaviour. In the order in which they formed, or else mattered.
+            that it formed `before` the behaviour; names of the heads that it took over from are `after`. In the order
+            in which they formed, or else mattered.
     """
 
     came: bool
@@ -78,8 +79,10 @@ def find_behaviour(
     A head carries it where at the end its effect, patched, and its ablation, by the mean or by zero, each are at least
     a tenth of the difference and 0.1 nats, of one sign, and surely not 0 by their intervals over prompts. What only a
     corrupted prompt shows is no effect of an ablation, and what a head writes to no avail no effect at all. Without the
-    behaviour no head carries it. Kinds are told by these rules, from Wang et al. (2022), Interpretability in the Wild,
-    arXiv:2211.00593, section 3; attention is at least `criteria.named`:
+    behaviour no head carries it. One took over from another, which carried it once it had come, where a quarter of its
+    effect or less was there when that of the other was largest, of which a quarter or less is left, and both changed at
+    one time. Kinds are told by these rules, from Wang et al. (2022), Interpretability in the Wild, arXiv:2211.00593,
+    section 3; attention is at least `criteria.named`:
 
     - name mover: its direct effect is a tenth of the difference, and END attends to IO;
     - negative mover: the same with a direct effect below 0;
@@ -94,12 +97,13 @@ def find_behaviour(
         return None
     rows = select(table, *whole[0])
     difference, lo = (rows.set_index("step")[name].rolling(LAST, min_periods=1).median() for name in ("value", "lo"))
-    came, t50 = bool(lo.iloc[-1] > 0), _time(onsets, _labels(whole[0]))
+    came, t50 = bool(lo.iloc[-1] > 0), _time(onsets, whole[0])
     least = (PART * difference).clip(lower=criteria.smallest)
-    heads = _heads(table, onsets, least, t50, criteria.named) if came else []
+    since = _since(rows)
+    heads = _heads(table, onsets, least, t50, criteria.named, since or 0) if came else []
     frame = typed(heads, HEADS)
     frame = frame.loc[frame["formed"].fillna(frame["t50"]).sort_values(kind="stable").index].reset_index(drop=True)
-    return Behaviour(came, float(difference.iloc[-1]), _since(rows), t50, _dip(rows) if came else None, frame)
+    return Behaviour(came, float(difference.iloc[-1]), since, t50, _dip(rows) if came else None, frame)
 
 
 def _since(rows: pd.DataFrame) -> int | None:
@@ -111,46 +115,43 @@ def _since(rows: pd.DataFrame) -> int | None:
 
 def _dip(rows: pd.DataFrame) -> tuple[int, int, int, float] | None:
     """Return where the difference was below 0 beyond its error, which counts all checkpoints; None for nowhere."""
-    values, steps = rows["value"].to_numpy(float), rows["step"].to_numpy(int)
-    errors = (rows["hi"] - rows["lo"]).to_numpy(float) / (2 * QUANTILE)
-    limit = scipy.stats.norm.isf(0.025 / len(rows))
-    (below,) = np.nonzero(values < -limit * np.maximum(errors, 1e-12))
-    if not len(below):
+    errors, limit = (rows["hi"] - rows["lo"]) / (2 * QUANTILE), scipy.stats.norm.isf(0.025 / len(rows))
+    below = rows[rows["value"] < -limit * errors.clip(lower=1e-12)].set_index("step")["value"]
+    if below.empty:
         return None
-    lowest = below[np.argmin(values[below])]
-    return int(steps[below[0]]), int(steps[below[-1]]), int(steps[lowest]), float(values[lowest])
+    first, last, lowest = (int(below.index[place]) for place in (0, -1, int(below.argmin())))
+    return first, last, lowest, float(below.min())
 
 
 def _heads(
-    table: pd.DataFrame, onsets: pd.DataFrame | None, least: pd.Series, came: Time, named: float
+    table: pd.DataFrame, onsets: pd.DataFrame | None, least: pd.Series, came: Time, named: float, since: int
 ) -> list[dict[str, object]]:
     effects, direct = with_role(table, Role.EFFECT), with_role(table, Role.DIRECT_EFFECT)
     if not effects:
         return []
-    values = _carried(table, effects[0], least).iloc[-1].loc[lambda value: value != 0]
+    carried = _carried(table, effects[0], least).loc[since:]
+    before = _predecessors(carried, _smoothed(table, effects[0])[0].loc[since:])
+    values = carried.iloc[-1].loc[lambda value: value != 0]
     written = _smoothed(table, direct[0])[0].iloc[-1] if direct else pd.Series(dtype=float)
     sure = _sure(table, direct[0], least).iloc[-1] if direct else written
-    along, relations = with_role(table, Role.ATTENTION_ALONG)[:1], table["relation"].dropna().unique()
-    attention = {name: _smoothed(table, *along, relation=name)[0].iloc[-1] for name in relations if along}
+    along = with_role(table, Role.ATTENTION_ALONG)[:1]
+    relations = select(table, *along[0])["relation"].dropna().unique() if along else ()
+    attention = {name: _smoothed(table, *along, relation=name)[0].iloc[-1] for name in relations}
     found = list[dict[str, object]]()
     for (layer, number), value in zip(values.index, values, strict=True):
         head = int(layer), int(number)
-        labels = {**_labels(effects[0]), "layer": head[0], "head": head[1]}
         mass = {name: float(of.get(head, 0.0)) for name, of in attention.items()}
         is_indirect = bool(abs(written.get(head, 0.0)) < INDIRECT * abs(value))
         kind, relation = _kind(mass, sure.get(head, 0.0), is_indirect, named)
-        attends = {**labels, **_labels(along[0]), "relation": relation} if kind else labels
-        t50, formed = _time(onsets, labels), _time(onsets, attends, first=True)
-        known = (*head, kind, value, written.get(head, np.nan), *t50, *formed, probability_before(formed, came))
-        found.append(dict(zip(HEADS, known, strict=True)))
+        t50 = _time(onsets, effects[0], layer=layer, head=number)
+        attends, labels = (along[0], {"relation": relation}) if kind else (effects[0], {})
+        formed = _time(onsets, attends, first=True, layer=layer, head=number, **labels)
+        of_head = (*head, kind, value, written.get(head, np.nan), *t50, *formed, probability_before(formed, came))
+        found.append(dict(zip(HEADS, (*of_head, " and ".join(before[head])), strict=True)))
     return found
 
 
-def _labels(pair: Pair) -> dict[str, object]:
-    return {"probe": pair[0], "quantity": pair[1]}
-
-
-def _carried(table: pd.DataFrame, effect: Pair, least: pd.Series) -> pd.DataFrame:
+def _carried(table: pd.DataFrame, effect: tuple[str, str], least: pd.Series) -> pd.DataFrame:
     """Return the effect of each head that carries the behaviour at a checkpoint, and 0 of others: [step, head]."""
     effects = _sure(table, effect, least)
     carries = pd.DataFrame(False, effects.index, effects.columns)
@@ -159,19 +160,40 @@ def _carried(table: pd.DataFrame, effect: Pair, least: pd.Series) -> pd.DataFram
     return effects.where(carries, 0.0)
 
 
-def _sure(table: pd.DataFrame, pair: Pair, least: pd.Series, **labels: str) -> pd.DataFrame:
+def _predecessors(carried: pd.DataFrame, effects: pd.DataFrame) -> Mapping[Any, list[str]]:
+    """Return of each head that carries the behaviour at the end which ones it took over from."""
+    found, last = defaultdict[Any, list[str]](list), effects.iloc[-1]
+    now, once = carried.iloc[-1] > 0, (carried.iloc[-1] <= 0) & (carried.max() > 0)
+    for gone, head in itertools.product(carried.columns[once].to_list(), carried.columns[now].to_list()):
+        later = effects.loc[carried[gone].idxmax() :]
+        if last[gone] > QUARTER * later[gone].iloc[0] or later[head].iloc[0] > QUARTER * last[head]:
+            continue
+        fall, rise = _change(later[gone]), _change(later[head])
+        if fall[0] < rise[1] and rise[0] < fall[1]:
+            found[head].append(head_label(*gone))
+    return found
+
+
+def _change(curve: pd.Series) -> tuple[int, int]:
+    """Return between which checkpoints a curve is from a quarter to three quarters of its way."""
+    way = (curve - curve.iloc[0]) / (curve.iloc[-1] - curve.iloc[0])
+    rest = way.loc[way.index[way <= QUARTER][-1] :]
+    return int(rest.index[0]), int(rest.index[rest >= 1 - QUARTER][0])
+
+
+def _sure(table: pd.DataFrame, pair: tuple[str, str], least: pd.Series, **labels: str) -> pd.DataFrame:
     """Return values that are large enough, with intervals that do not hold 0, and else 0: [step, head]."""
     value, lo, hi = _smoothed(table, pair, **labels)
     return value.where(value.abs().ge(least, axis=0) & ~((lo <= 0) & (hi >= 0)), 0.0)
 
 
-def _smoothed(table: pd.DataFrame, pair: Pair, **labels: str) -> list[pd.DataFrame]:
+def _smoothed(table: pd.DataFrame, pair: tuple[str, str], **labels: str) -> list[pd.DataFrame]:
     """Return each head's value and the ends of its interval, [step, head]: medians over the last checkpoints there."""
-    rows, steps = select(table, *pair), np.sort(table["step"].unique())
+    rows, steps = select(table, *pair).astype({"layer": int, "head": int}), np.sort(table["step"].unique())
     for name, label in labels.items():
         rows = rows[rows[name] == label]
-    wide = rows.astype({"layer": int, "head": int}).pivot(index="step", columns=["layer", "head"], values=_ENDS)
-    return [pd.DataFrame(wide[end]).reindex(steps).rolling(LAST, min_periods=1).median() for end in _ENDS]
+    each = [rows.pivot(index="step", columns=["layer", "head"], values=end) for end in ("value", "lo", "hi")]
+    return [one.reindex(steps).rolling(LAST, min_periods=1).median() for one in each]
 
 
 def _kind(mass: Mapping[str, float], sure: float, is_indirect: bool, named: float) -> tuple[str, str]:
@@ -194,12 +216,12 @@ def _kind(mass: Mapping[str, float], sure: float, is_indirect: bool, named: floa
     return next(kind for name, kind in _OF_KINDS.items() if name in relation.split(" or ")), relation
 
 
-def _time(onsets: pd.DataFrame | None, labels: Mapping[str, Any], *, first: bool = False) -> Time:
+def _time(onsets: pd.DataFrame | None, pair: tuple[str, str], *, first: bool = False, **labels: Any) -> Time:
     """Return when a curve was half-way in its largest onset away from 0, or its first, with its interval; or nan."""
     if onsets is None or onsets.empty:
         return NEVER
     rows = onsets[onsets["onset"]]
-    for name, label in labels.items():
+    for name, label in {"probe": pair[0], "quantity": pair[1], **labels}.items():
         rows = rows[rows[name] == label] if name in rows else rows.iloc[:0]
     away = rows[rows["after"].abs() > rows["before"].abs()]
     if away.empty:

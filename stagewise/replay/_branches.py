@@ -94,8 +94,7 @@ def cost(folder: Path, branches: Sequence[Branch]) -> _Cost:
 
 def prompts_of(folder: Path, recipe: Recipe, pairs: str | Path | Pairs | None) -> Pairs | None:
     """Return the prompts of a file, in the words of a run; None of none."""
-    task = recipe.task
-    return pairs if pairs is None or isinstance(pairs, Pairs) else pairs_task(opened(folder, recipe), pairs, own=task)
+    return pairs_task(opened(folder, recipe), pairs, own=recipe.task) if isinstance(pairs, str | Path) else pairs
 
 
 def place_of(folder: Path, recipe: Recipe, pairs: Pairs | None) -> Path:
@@ -122,10 +121,8 @@ def transitions_after(folder: Path, own: pd.DataFrame, start: int) -> list[Trans
     """
     if with_role(own, Role.BEHAVIOUR):
         if not (came := behaviour_after(own, start)):
-            raise ValueError(
-                f"the behaviour does not come after step {start} of {folder.name}: the right answer is not surely "
-                "preferred at the end, or was before; begin at an earlier step, or train it longer"
-            )
+            unsure = "the right answer is not surely preferred at the end, or was before"
+            raise ValueError(f"no behaviour comes after step {start} of {folder.name}: {unsure}; train it longer")
         return came
     if not (after := transitions(answer_of(folder, own), own, start)):
         raise ValueError(

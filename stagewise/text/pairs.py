@@ -132,7 +132,10 @@ def _pair(row: Any, name: str) -> Pair:
         cells = {each: str(value) for each, value in row.items() if each.isupper()}
         labels = {each: int(cell) if re.fullmatch(r"-?\d+", cell) else cell for each, cell in cells.items()}
         joined = str(row.get("joined", 0)).lower() in ("1", "true", "yes")
-        right, wrong = _several(row["right"]), _several(row["wrong"])
+        right, wrong = (
+            tuple(map(str, each)) if isinstance(each, list | tuple) else tuple(str(each).split("|"))
+            for each in (row["right"], row["wrong"])
+        )
         if not all(map(str.strip, (*right, *wrong))):
             raise ValueError(f"{name} has an empty answer among {'|'.join((*right, *wrong))}")
         if corrupted == prompt:
@@ -169,11 +172,6 @@ def _chosen(prompt: str, choices: Sequence[str], label: Any, name: str) -> Pair:
     if number < 0:
         raise ValueError(f"{name} says that {label!r} is right: it is 0 or 1, or one of {texts}")
     return Pair(prompt, (choices[number],), (choices[1 - number],), whole=True)
-
-
-def _several(value: Any) -> tuple[str, ...]:
-    """Return answers: a list, or texts with | between them."""
-    return tuple(map(str, value)) if isinstance(value, list | tuple) else tuple(str(value).split("|"))
 
 
 def encode_pairs(
@@ -228,13 +226,10 @@ def encode_pairs(
         right, wrong = answers(prompt, pair.right, name), answers(prompt, pair.wrong, name)
         if same := set(map(tuple, right)) & set(map(tuple, wrong)):
             raise ValueError(f"{name}: {''.join(map(decode, min(same)))!r} is both the right and the wrong answer")
-        alike = {each[0] for each in right} & {each[0] for each in wrong}
-        if alike and not summed:
-            token = decode(min(alike))
-            raise ValueError(
-                f"{name}: {pair.right[0]!r} and {pair.wrong[0]!r} both begin with the token {token!r}: give answers "
-                "that begin differently, or compare them whole (--whole-answers, summed=True)"
-            )
+        if not summed and (alike := {each[0] for each in right} & {each[0] for each in wrong}):
+            both = f"{pair.right[0]!r} and {pair.wrong[0]!r} both begin with the token {decode(min(alike))!r}"
+            fix = "give answers that begin differently, or compare them whole (--whole-answers, summed=True)"
+            raise ValueError(f"{name}: {both}: {fix}")
         ids = [*start, *tokens(prompt, name)]
         if not ids and not summed:
             raise ValueError(f"{name} has an empty prompt")

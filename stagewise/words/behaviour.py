@@ -62,7 +62,8 @@ def _head(row: Row, verdicts: Mapping[str, str]) -> str:
     ]
     sure = [] if np.isnan(row["before"]) else [f"before the behaviour with probability {row['before']:.2f}"]
     needed = [_WHILE[verdicts[name]]] if verdicts.get(name) in _WHILE else []
-    return "; ".join([line, *(known or ["no onset"]), *sure, *needed])
+    after = [f"took over from {row['after']}"] if row["after"] else []
+    return "; ".join([line, *(known or ["no onset"]), *sure, *after, *needed])
 
 
 def _time(time: Time) -> str:

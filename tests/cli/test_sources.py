@@ -140,7 +140,7 @@ def test_the_table_of_a_behaviour_is_found_and_of_several_the_last_one(
         table.touch()
         os.utime(table, (number, number))
         assert measured_folder("run[1]") == table.parents[1]
-    assert "-on-ioi, before that of runs/analysis-run[1]" in capsys.readouterr().err
+    assert "-on-ioi is the last measured of runs/analysis-run[1]" in capsys.readouterr().err
     (run / TABLE).parent.mkdir(exist_ok=True)
     (run / TABLE).touch()
     assert measured_folder("run[1]") == run

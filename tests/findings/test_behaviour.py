@@ -81,6 +81,15 @@ def test_heads_have_the_kinds_that_their_rules_say_and_others_none() -> None:
     }  # fmt: skip
 
 
+def test_without_attention_or_one_of_the_ablations_heads_carry_it_and_have_no_kind() -> None:
+    rows = table(rises(400, 3.0))
+    rows = rows[(rows["probe"] != "AttentionTo") & (rows["kind"] != "zero")].drop(columns="relation")
+    found = find_behaviour(rows)
+    assert found is not None
+    assert found.heads["head"].tolist() == [0, 1, 2, 3, 4, 5, 9]
+    assert set(found.heads["kind"]) == {""}
+
+
 def test_a_direct_effect_that_is_not_sure_is_no_indirect_one() -> None:
     rows = table(rises(400, 3.0), {2: (1.0, 1.2, 1.0, {"END to S2": 0.9})})
     of_direct = rows["quantity"] == "direct"
@@ -103,6 +112,21 @@ def test_parts_are_in_the_order_in_which_their_attention_came() -> None:
     earlier = find_behaviour(table(rises(400, 3.0), {head: HEADS[head] for head in (0, 2)}), onsets(times))
     assert earlier is not None
     assert earlier.heads["head"].tolist() == [0, 2]
+
+
+def test_a_head_whose_effect_comes_as_anothers_goes_took_over_from_it() -> None:
+    goes, late = 2 * (rises(200, 1.0) - rises(600, 1.0)), 2 * rises(600, 1.0)
+    curves = {0: goes, 1: late, 2: rises(150, 2.0), 3: rises(850, 2.0), 4: goes}
+    rows = table(rises(150, 3.0), {head: (2.0, 1.9, 2.0, {"END to IO": 0.8}) for head in curves})
+    for head, curve in curves.items():
+        for quantity in ("effect", "ablated"):
+            mine = (rows["head"] == head) & (rows["quantity"] == quantity)
+            values = np.tile(curve if (head, quantity) != (4, "ablated") else 0 * curve, mine.sum() // len(STEPS))
+            rows.loc[mine, ["value", "lo", "hi"]] = values[:, None] + [0, -0.05, 0.05]
+    found = find_behaviour(rows)
+    assert found is not None
+    # The third came with the behaviour, the fourth when the first was gone; no ablation shows an effect of the last.
+    assert dict(zip(found.heads["head"], found.heads["after"], strict=True)) == {1: "L0H0", 2: "", 3: ""}
 
 
 def test_without_the_behaviour_no_head_carries_it() -> None:

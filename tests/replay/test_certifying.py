@@ -55,7 +55,7 @@ def test_a_behaviour_needs_the_head_that_alone_can_do_it_and_its_tables_are_its_
     pd.testing.assert_frame_equal(pd.read_parquet(place / CERTIFICATE), rows)
     assert len(pd.read_parquet(place / INTERVENTIONS)) == len(rows) + 3  # kicks of both, and another order
     pd.testing.assert_frame_equal(pd.read_parquet(folder / INTERVENTIONS), before)
-    with pytest.raises(ValueError, match="the behaviour does not come after step 78 of run"):
+    with pytest.raises(ValueError, match="no behaviour comes after step 78 of run"):
         certify(folder, start=78, pairs=prompts, recipe=RECIPE, progress=False)
 
 
