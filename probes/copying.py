@@ -30,7 +30,7 @@ class Copying(AbstractProbe):
 
     quantities = {
         "accuracy": Quantity("accuracy of copying", range=(0, 1), progress="up", onset="copying begins, accuracy"),
-        "gain": Quantity("gain of copying", "nats", progress="up", onset="copying begins, gain"),
+        "gain": Quantity("gain of copying", "nats", progress="up", onset="copying begins, gain", nothing=0),
     }
 
     def read(self, view: View) -> list[Reading]:

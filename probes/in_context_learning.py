@@ -33,7 +33,7 @@ class InContextLearning(AbstractProbe):
 
     quantities = {
         "score": Quantity(
-            "in-context learning score", "nats", progress="down", onset="the in-context learning score falls"
+            "in-context learning score", "nats", progress="down", onset="the in-context learning score falls", nothing=0
         ),
     }
 

@@ -193,7 +193,8 @@ class OnsetVerdict(StrEnum):
     """The largest change is too small to count."""
 
     EARLY = "early"
-    """It falls from the first checkpoint to the second, as every loss does."""
+    """It falls from the first checkpoint to the second, as every loss does, or changes in the first update of a run,
+    before which there is no stage."""
 
     SPIKE = "spike"
     """It is undone soon after, as where it is seen at three checkpoints or fewer."""
@@ -202,7 +203,8 @@ class OnsetVerdict(StrEnum):
     """The curve moves as fast before or after."""
 
     STEADY = "steady"
-    """Something gradual with noise explains it as well, over all curves that were followed."""
+    """Something gradual with noise explains it as well, over all curves that were followed, or it is not over at the
+    last checkpoint."""
 
     COINCIDES = "coincides"
     """It moves when something was done to the run, as the learning rate changed, and no head changes much."""

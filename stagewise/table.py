@@ -125,6 +125,7 @@ class Quantity:
         unless: another quantity of the same probe with the same meaning, which is followed instead where the table has
             it on the same axes.
         weights: whether it is read from weights alone: then its onsets join transitions, and are none of their own.
+        nothing: the value at which there is none of it, as 0 of a gain: changes on the side against progress are none.
         role: what it is to findings, a value of `Role` as "loss"; empty for a number that none asks for.
 
     Raises:
@@ -142,6 +143,7 @@ class Quantity:
     unless: str = ""
     weights: bool = False
     role: str = ""
+    nothing: float | None = None
 
     def __post_init__(self) -> None:
         if not self.label:
@@ -206,15 +208,20 @@ def declare(table: pd.DataFrame, quantities: Quantities) -> None:
 
 
 def plain_quantities(quantities: Quantities) -> dict[str, dict[str, Any]]:
-    """Return descriptions of quantities as plain data, for JSON; without a role that is none, as before there were any.
-
-    So a table that declares no role has the digest that it had.
+    """Return descriptions of quantities as plain data, for JSON; without a role, or a nothing, where there is none:
+    so a table of an older version has the digest that it had.
     """
     return {probe: {name: _fields(one) for name, one in of.items()} for probe, of in quantities.items()}
 
 
+LATER = ("role", "nothing")
+"""Fields that tables of older versions lack."""
+
+
 def _fields(one: Quantity) -> dict[str, Any]:
-    return {name: value for name, value in dataclasses.asdict(one).items() if name != "role" or value}
+    return {
+        name: value for name, value in dataclasses.asdict(one).items() if name not in LATER or value not in ("", None)
+    }
 
 
 def quantities_from(plain: Mapping[str, Mapping[str, Any]]) -> Quantities:

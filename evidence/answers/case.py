@@ -32,7 +32,7 @@ class Truth(NamedTuple):
 
     Args:
         changes: its transitions, in their order.
-        may: changes of single heads that may be told as transitions of their own, and need not.
+        may: changes that may be told as transitions of their own, and need not; without heads, of the whole model.
         kinds: what else has to be told by name: `told.KINDS`.
         unknown: whether nobody can know from so few checkpoints.
     """

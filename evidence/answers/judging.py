@@ -67,8 +67,10 @@ def judged_events(truth: Truth, told: Sequence[Told], named: frozenset[str], *, 
 
 
 def _may(truth: Truth, one: Told) -> bool:
-    """Return whether a transition names a head that did change within its interval."""
-    return any(_misses(change, one) == 0 and change.heads and change.heads & one.heads for change in truth.may)
+    """Return whether a transition may be told: where its interval holds a time at which a head that it names did
+    change, or at which something of the whole model may be told.
+    """
+    return any(_misses(change, one) == 0 and (change.heads is None or change.heads & one.heads) for change in truth.may)
 
 
 def _misses(change: Change, one: Told) -> float:

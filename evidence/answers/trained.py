@@ -61,7 +61,7 @@ def half_way(probe: str, quantity: str, table: pd.DataFrame) -> Truth:
 
 
 def copied(table: pd.DataFrame) -> Truth:
-    """Return where the accuracy crosses its middle, and then where the head does that changes most afterwards."""
+    """Return where the accuracy crosses its middle; where the head does that changes most afterwards may be told."""
     emerged = IN_THE_MIDDLE(table)
     if not emerged.changes:
         return emerged
@@ -71,7 +71,8 @@ def copied(table: pd.DataFrame) -> Truth:
     curves = [curve for _, curve in later.groupby(["layer", "head", "relation"])]
     most = max(curves, key=lambda curve: abs(curve["value"].tail(3).median() - curve["value"].head(3).median()))
     again = _middle(most["step"].to_numpy(float), most["value"].to_numpy(float), 1.0)
-    return Truth((once, *again.changes))
+    head = frozenset({f"L{most['layer'].iloc[0]:.0f}H{most['head'].iloc[0]:.0f}"})
+    return Truth((once,), may=tuple(change._replace(heads=head) for change in again.changes))
 
 
 def taken(table: pd.DataFrame) -> Truth:
@@ -81,6 +82,12 @@ def taken(table: pd.DataFrame) -> Truth:
     own = rows[at_the_end].groupby(["layer", "head", "relation"])["value"].mean().groupby(["layer", "head"]).idxmax()
     of_own = pd.MultiIndex.from_frame(rows[["layer", "head", "relation"]]).isin(own)
     return _middle(steps.astype(float), rows[of_own].groupby("step")["value"].mean().to_numpy(float), 1.0)
+
+
+def taken_later(table: pd.DataFrame) -> Truth:
+    """Return the same; that the loss falls before, to what heads give that all attend alike, may be told."""
+    once = taken(table)
+    return once._replace(may=tuple(Change(table["step"].min(), change.lo) for change in once.changes))
 
 
 def _middle(steps: np.ndarray, values: np.ndarray, scale: float) -> Truth:
@@ -139,8 +146,9 @@ RUNS: Mapping[str, Run] = {
         lambda seed: recipe_for(RepeatedTokens, seed=seed), copied,
     ),
     "m = 1": Run(
-        "All groups are equally important: heads take one each at once, where their attention to it is half-way.",
-        lambda seed: _markov(seed, importance=1.0), taken, range(2),
+        "All groups are equally important: the loss falls to what heads give that attend alike, at once or not; then "
+        "heads take a group each at once, where their attention to it is half-way.",
+        lambda seed: _markov(seed, importance=1.0), taken_later, range(2),
     ),
     "zero weights": Run(
         "Values and queries start at zero: all heads learn the same at once, where their attention to it is half-way.",

@@ -28,6 +28,10 @@ UNLIKE, USUAL = 9.0, 0.8
 """Times by which it is larger than this part of the curve's departures from its running median: tails are heavy, and
 every fifth value may be one of many spikes."""
 
+AROUND = 25
+"""Checkpoints whose median departure, or that of as many before or after, is half of what is usual there: a curve that
+is noisy while the rate warms up has no spikes there."""
+
 RECOVERED = 0.25
 """Part of a spike's height, at most, that is left of it where it is over."""
 
@@ -148,11 +152,15 @@ def _spikes(curve: Curve) -> Iterator[dict[str, Any]]:
         start = stop
 
 
-def _height(curve: Curve) -> float:
-    """Return by how much a spike rises above what was reached before, at least."""
+def _height(curve: Curve) -> np.ndarray:
+    """Return by how much a spike rises above what was reached before, at least, at each checkpoint."""
     departs = np.abs(curve.values - running_median(curve.values, WINDOW))
-    spread = max(float(noise(curve.values)), UNLIKE / SHARP * float(np.quantile(departs, USUAL)))
-    return max(curve.criteria.smallest, SHARP * spread)
+    parts = np.array_split(departs, max(len(departs) // AROUND, 1))
+    usual = np.array([np.median(part) for part in parts])
+    near = np.maximum(usual, np.maximum(np.append(usual[1:], 0), np.append(0, usual[:-1])))
+    spread = max(SHARP * float(noise(curve.values)), UNLIKE * float(np.quantile(departs, USUAL)))
+    around = 2 * UNLIKE * np.repeat(near, [len(part) for part in parts])
+    return np.maximum(max(curve.criteria.smallest, spread), around)
 
 
 def _first(true: np.ndarray, start: int) -> int:

@@ -16,13 +16,17 @@ from stagewise.findings._frames import TIMES, TYPES, typed
 from stagewise.findings._known_causes import causes_in, coincidence
 from stagewise.findings.scores import Curve, followed
 from stagewise.statistics import CurveModel, Transition, find_transitions, moved
-from stagewise.table import TEXT, check_table
+from stagewise.table import LOGGED, TEXT, check_table
 
 SHARPER = 0.4
 """Part of a ramp of the learning rate, at most, that a transition takes which the ramp alone does not explain."""
 
 LASTING = 0.35
 """Part of its size by which the curve moves in a transition, at least: else something else undoes it."""
+
+HALF = 0.5
+"""Part of a fall that goes before it, from the first checkpoint to the second, where both are one: no level is between.
+"""
 
 AT_ONCE, LONG = 16, 2_000
 """Curves that are searched in one go, by whichever process; and values of all from which on a bar tells how far it is.
@@ -122,17 +126,25 @@ def models_of(curves: Sequence[Curve]) -> list[CurveModel]:
 
 def rejection(one: Transition, p_adjusted: float | None, curve: Curve) -> OnsetVerdict | None:
     """Return why a transition is no onset; None where it is one."""
-    change = (one.after - one.before) * np.sign(one.size)
+    change = (curve.learned(one.after) - curve.learned(one.before)) * np.sign(one.size)
     if change < max(curve.criteria.smallest, LASTING * abs(one.size)):
         return OnsetVerdict.SMALL
-    if curve.declared.progress == "down" and one.size < 0 and one.times[1, 0] <= np.log1p(curve.steps[1]):
+    falls, last = curve.declared.progress == "down" and one.size < 0, np.log1p(curve.steps[-1])
+    until = curve.steps[1] if falls else 0 if curve.probe == LOGGED else curve.steps[0] + 1
+    if one.times[1, 0] <= np.log1p(until) or (falls and _goes_on_from_the_start(one, curve)):
         return OnsetVerdict.EARLY
-    if curve.lost and one.times[1, 2] >= np.log1p(curve.steps[-1]):  # it diverges
+    if one.times[2, 0] >= last or (curve.lost and one.times[1, 2] >= last):  # it is not over, or diverges
         return OnsetVerdict.STEADY
     if one.prominence < curve.criteria.stands_out:
         return OnsetVerdict.COMMON
     uncertain = p_adjusted is None or p_adjusted >= curve.criteria.false_discoveries
     return OnsetVerdict.STEADY if uncertain else None
+
+
+def _goes_on_from_the_start(one: Transition, curve: Curve) -> bool:
+    """Whether a fall may begin before the second checkpoint, up to which the curve falls by half as much."""
+    first, second = curve.values[:2]
+    return bool(one.times[0, 1] <= np.log1p(curve.steps[1]) and first - second >= HALF * abs(one.size))
 
 
 def _axis_types(curves: Iterable[Curve]) -> dict[str, str]:

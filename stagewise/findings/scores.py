@@ -14,7 +14,7 @@ import stagewise
 from stagewise.criteria import DEFAULT, StageCriteria
 from stagewise.event import labels_of
 from stagewise.findings._frames import COMPARED, resamples_of
-from stagewise.statistics import QUANTILE, running_median
+from stagewise.statistics import QUANTILE, binomial_errors, running_median
 from stagewise.table import (
     LOGGED,
     NO_AXES,
@@ -116,10 +116,15 @@ class Curve:
 
     @functools.cached_property
     def errors(self) -> np.ndarray | None:
-        """The standard errors of the values of a logged curve that a log gives with all of them; None without."""
+        """The standard errors of the values of a logged curve that a log gives with all of them, or that shares of so
+        many answers have; None without.
+        """
         rows = self.rows
-        if self.probe != LOGGED or self.log or "lo" not in rows or rows[["lo", "hi"]].isna().any(axis=None):
+        if self.probe != LOGGED or self.log:
             return None
+        if "lo" not in rows or rows[["lo", "hi"]].isna().any(axis=None):
+            number = _answers(self.raw)
+            return binomial_errors(self.raw, number) if number else None
         errors = (rows["hi"] - rows["lo"]).to_numpy(float) / (2 * QUANTILE)
         some = errors[errors > 0]
         # No answer wrong has an error of 0 in many a log, which is none.
@@ -148,6 +153,12 @@ class Curve:
         least = self.common.smallest * max(UNIT * late, LEAST_UNIT * max(whole, level), self.family)
         smallest = max(least, ROUNDINGS * _resolution(values), COUNTS * _grain(self.values))
         return dataclasses.replace(self.common, smallest=smallest)
+
+    def learned(self, level: float) -> float:
+        """Return a level, or that of nothing where it lies on the side of it against progress."""
+        if (nothing := self.declared.nothing) is None:
+            return level
+        return max(level, nothing) if self.declared.progress == "up" else min(level, nothing)
 
     def within(self, level: float) -> float:
         """Return the value of the curve's range that is closest to a level of the values that are searched."""
@@ -294,6 +305,17 @@ def _resolution(values: np.ndarray) -> float:
     with np.errstate(over="ignore"):
         kind = next(kind for kind in TYPES if (values.astype(kind) == values).all())
     return float(np.finfo(kind).eps) * float(np.abs(values).max())
+
+
+def _answers(values: np.ndarray) -> int:
+    """Return of how many answers all values are shares, 0 where that is not known, as of numbers that are rounded."""
+    if not (np.isfinite(values).all() and values.min(initial=0) >= 0 and values.max(initial=0) <= 1):
+        return 0
+    grain = _grain(values)
+    number = round(1 / grain) if grain else 0
+    shares = number * values
+    rounded = np.isclose(values * 10**4, (values * 10**4).round(), rtol=0, atol=1e-6).all()
+    return number if number > 1 and not rounded and np.allclose(shares, shares.round(), rtol=0, atol=1e-3) else 0
 
 
 def _grain(values: np.ndarray) -> float:

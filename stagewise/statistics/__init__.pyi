@@ -14,6 +14,7 @@ from ._differences import running_median as running_median
 from ._effects import CurveModel as CurveModel
 from ._effects import EffectSettings as EffectSettings
 from ._effects import Signals as Signals
+from ._effects import binomial_errors as binomial_errors
 from ._effects import find_transitions as find_transitions
 from ._effects import signals as signals
 from ._effects._transition import Transition as Transition

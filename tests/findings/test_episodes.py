@@ -177,6 +177,14 @@ def test_noise_has_no_episodes(seed: int) -> None:
     assert found(train_loss=decay(seed), val_loss=decay(seed + 9) + 0.1, accuracy=heavy) == []
 
 
+def test_a_norm_that_is_noisy_while_the_rate_warms_up_has_no_spikes_there() -> None:
+    steps, g = np.arange(400), np.random.default_rng(0)
+    norm = 0.3 + 0.7 * np.exp(-steps / 50) + np.where(steps < 60, 0.08, 0.004) * g.standard_normal(400)
+    assert episodes_of(followed(read_log({"step": steps, "norm": norm}))).empty
+    norm[[30, 300]] += 2
+    assert episodes_of(followed(read_log({"step": steps, "norm": norm})))["start"].tolist() == [30, 300]
+
+
 def test_between_checkpoints_far_apart_nothing_is_a_spike() -> None:
     steps = [0, *(2**k for k in range(14))]
     values = np.linspace(3, 1, 15) + np.where(np.arange(15) == 9, 2, 0)

@@ -345,3 +345,58 @@ def test_the_errors_of_a_log_tell_a_change_at_few_checkpoints() -> None:
         find_onsets(read_log({**log, "accuracy_stderr": np.full(8, error)}))["onset"].any() for error in (0.01, 0.2)
     ]
     assert onsets == [True, False]
+
+
+def test_what_changes_in_the_first_update_of_a_run_has_no_stage_before_it() -> None:
+    steps = np.array([*range(11), *range(15, 300, 10)])
+    values = np.where(steps > 0, 0.25, 0.02) + 0.003 * np.random.default_rng(0).standard_normal(len(steps))
+    measured = pd.DataFrame({"step": steps, "value": values}).assign(run="run", probe="Accuracy", quantity="accuracy")
+    assert find_onsets(measured)["verdict"].tolist() == [OnsetVerdict.EARLY]
+    (logged,) = find_onsets(read_log({"epoch": steps, "accuracy": values})).to_dict("records")
+    assert (logged["verdict"], logged["within_gap"]) == (OnsetVerdict.ONSET, True)
+    later = find_onsets(measured.assign(step=np.where(steps > 0, steps + 50, 0)))
+    assert later["verdict"].tolist() == [OnsetVerdict.ONSET]
+
+
+@pytest.mark.parametrize(("start", "verdicts"), [(11.0, {OnsetVerdict.EARLY}), (6.3, {OnsetVerdict.ONSET})])
+def test_a_fall_that_goes_on_from_the_first_gap_no_faster_is_early(start: float, verdicts: set[OnsetVerdict]) -> None:
+    steps = np.arange(0, 20_000, 250)
+    values = np.where(steps == 0, start, 3.3 + 3 / (1 + (steps / 700) ** 2.2) - steps / 4e4)
+    noise = 0.01 * np.random.default_rng(0).standard_normal(len(steps))
+    assert set(find_onsets(read_log({"step": steps, "eval_loss": values + noise}))["verdict"]) == verdicts
+
+
+@pytest.mark.parametrize(("end", "onset"), [(4000, False), (12_000, True)])
+def test_what_is_not_over_at_the_last_checkpoint_is_no_transition(end: int, onset: bool) -> None:
+    steps = np.arange(0, end + 1, 50)
+    loss = 4.16 - 0.6 / (1 + np.exp(-(np.log1p(steps) - np.log(3000)) / 0.25))
+    loss += 0.008 * np.random.default_rng(1).standard_normal(len(steps))
+    table = pd.DataFrame({"step": steps, "value": loss}).assign(run="run", probe="Loss", quantity="cross_entropy")
+    assert find_onsets(table)["onset"].tolist() == [onset]
+
+
+@pytest.mark.parametrize(("first", "verdict"), [(0.5, OnsetVerdict.SMALL), (-1.0, OnsetVerdict.ONSET)])
+def test_a_change_of_an_in_context_score_up_to_none_of_it_is_none(first: float, verdict: OnsetVerdict) -> None:
+    values = first - 0.5 * sigmoid(200) + 0.005 * np.random.default_rng(0).standard_normal(len(STEPS))
+    table = pd.DataFrame({"step": STEPS, "value": values}).assign(
+        run="run", probe="InContextLearning", quantity="score"
+    )
+    assert find_onsets(table)["verdict"].tolist() == [verdict]
+
+
+def test_growth_that_slows_down_after_a_jump_is_no_second_one() -> None:
+    steps = np.array([0, *2 ** np.arange(10), 1000, 3000, *range(13_000, 144_000, 10_000)])
+    grown = 0.62 - 0.3 * (steps / 3000.0).clip(1) ** -0.55
+    values = np.where(steps < 1000, 0.0, np.where(steps == 1000, 0.07, grown))
+    values += 0.004 * np.random.default_rng(3).standard_normal(len(steps)) * (steps >= 1000)
+    onsets = find_onsets(read_log({"step": steps, "acc": values}))
+    assert onsets["onset"].sum() == 1
+    assert onsets["t50_lo"].iloc[0] < 3000
+
+
+def test_an_accuracy_that_jumps_from_label_to_label_does_so_within_the_errors_of_its_number_of_answers() -> None:
+    # Winograd schemas answered by Pythia 1.4B, EleutherAI's own evaluations.
+    right = np.array([55, 55, 56, 61, 66, 66, 66, 66, 66, 67, 66, 51, 38, 56, 40, 44, 44, 38, 42, 43, 46, 41, 44, 41])
+    steps = np.array([0, *2 ** np.arange(10), 1000, 3000, *range(13_000, 114_000, 10_000)])
+    onsets = [find_onsets(read_log({"step": steps, "acc": right / number}))["onset"].any() for number in (104, 100)]
+    assert onsets == [False, True]

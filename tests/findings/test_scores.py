@@ -10,8 +10,18 @@ from stagewise import read_log
 from stagewise.criteria import StageCriteria
 from stagewise.event import labels_of
 from stagewise.findings.onsets import find_onsets
-from stagewise.findings.scores import UNIT, _grain, _resolution, curves_of, followed, has_scores, quantities_of
+from stagewise.findings.scores import (
+    UNIT,
+    _answers,
+    _grain,
+    _resolution,
+    curves_of,
+    followed,
+    has_scores,
+    quantities_of,
+)
 from stagewise.probes import Accuracy
+from stagewise.statistics import binomial_errors
 from stagewise.table import Quantity, declare
 from tests.fixtures.told import told
 
@@ -168,6 +178,14 @@ def test_numbers_are_as_fine_as_the_smallest_type_that_holds_them() -> None:
 def test_the_grain_divides_all_differences() -> None:
     grains = [_grain(values) for values in (np.arange(10) / 50, np.arange(10) ** 0.5, np.arange(2))]
     assert grains == pytest.approx([0.02, 0, 0])
+
+
+def test_shares_tell_of_how_many_answers_they_are_unless_they_are_rounded() -> None:
+    right = np.array([0, 3, 4, 9, 11, 30, 77, 90, 104])
+    assert [_answers(right / number) for number in (104, 5153, 1000)] == [104, 5153, 0]
+    assert [_answers(values) for values in (right / 52, -right / 104, np.append(right / 104, np.nan))] == [0, 0, 0]
+    (curve,) = followed(read_log({"step": np.arange(9), "acc": right / 104}))
+    assert curve.errors == pytest.approx(binomial_errors(right / 104, 104))
 
 
 def test_one_answer_of_twenty_more_is_no_onset_where_the_shares_say_that_there_are_twenty() -> None:

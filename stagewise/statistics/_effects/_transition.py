@@ -48,14 +48,19 @@ def _alike(one: Transition, later: Transition) -> bool:
 
 
 def _goes_on(one: Transition, later: Transition, u: np.ndarray, fitted: np.ndarray, pause: float) -> bool:
-    """Whether the curve does not slow down between the middles of two changes of one direction."""
+    """Whether the curve does not pause between the middles of two changes of one direction, slower than at both: a
+    jump and the growth that slows down after it are one change.
+    """
     if one.size * later.size < 0:
         return False
     first, last = (int(np.searchsorted(u, each.times[1, 0])) for each in (one, later))
     places = slice(max(first - 1, 0), last + 1)
     speeds = np.sign(one.size) * np.diff(fitted[places]) / np.diff(np.expm1(u[places]))
-    way = abs(fitted[places][-1] - fitted[places][0]) / np.ptp(np.expm1(u[places])) if len(speeds) else 0.0
-    return bool(len(speeds) < 3 or speeds.min() >= pause * way)
+    if len(speeds) < 3:
+        return True
+    slowest = int(speeds.argmin())
+    ways = speeds[:slowest], speeds[slowest + 1 :]
+    return bool(speeds[slowest] >= pause * min(way.max(initial=0) for way in ways))
 
 
 def _as_one(group: list[Transition], u: np.ndarray, fitted: np.ndarray, undone: float) -> Transition | None:
