@@ -143,7 +143,7 @@ class Quantity:
     unless: str = ""
     weights: bool = False
     role: str = ""
-    nothing: float | None = None
+    nothing: int | float | None = None
 
     def __post_init__(self) -> None:
         if not self.label:
