@@ -65,7 +65,7 @@ def from_first_peak(of: Signals) -> Signals:
     return of.since(int(falling[0]) if len(falling) else len(of.steps) - 1)
 
 
-def slowdown(of: Signals, lo: int, hi: int, window: float, peak: float, slow: float) -> float:
+def slowdown(of: Signals, lo: int, hi: int, window: int | float, peak: int | float, slow: int | float) -> float:
     """Return the speed of learning at its slowest within [lo, hi], over the slower of its peaks before and after that.
 
     Speed is the fall over a step ratio of `window`; 1 means that there is no slow time between two fast ones. Of draws
