@@ -352,7 +352,7 @@ def test_what_changes_in_the_first_update_of_a_run_has_no_stage_before_it() -> N
     values = np.where(steps > 0, 0.25, 0.02) + 0.003 * np.random.default_rng(0).standard_normal(len(steps))
     measured = pd.DataFrame({"step": steps, "value": values}).assign(run="run", probe="Accuracy", quantity="accuracy")
     assert find_onsets(measured)["verdict"].tolist() == [OnsetVerdict.EARLY]
-    (logged,) = find_onsets(read_log({"epoch": steps, "accuracy": values})).to_dict("records")
+    (logged,) = find_onsets(read_log({"step": steps, "accuracy": values})).to_dict("records")
     assert (logged["verdict"], logged["within_gap"]) == (OnsetVerdict.ONSET, True)
     later = find_onsets(measured.assign(step=np.where(steps > 0, steps + 50, 0)))
     assert later["verdict"].tolist() == [OnsetVerdict.ONSET]
