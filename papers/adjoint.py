@@ -68,7 +68,7 @@ def sample_effects(
     for step in training.steps(now, stop, []):
         if start <= step < stop and (step - start) % length == 0:
             kept[step] = models.weights(training.model), copy.deepcopy(training.optimiser.state_dict())
-    named, total = _trained(training), score()
+    named, total = trained_parameters(training), score()
     found = torch.autograd.grad(total, list(named.values()), materialize_grads=True)
     adjoint = [
         each
@@ -84,7 +84,7 @@ def sample_effects(
             yield step, effects
 
 
-def _trained(training: Training) -> dict[str, Tensor]:
+def trained_parameters(training: Training) -> dict[str, Tensor]:
     """Return the parameters that train, by name, in the optimiser's order."""
     names = {id(parameter): name for name, parameter in models.parameters(training.model).items()}
     every = [parameter for group in training.optimiser.param_groups for parameter in group["params"]]
@@ -94,7 +94,7 @@ def _trained(training: Training) -> dict[str, Tensor]:
 def _rows(training: Training) -> list[Row]:
     keys = ("momentum_buffer",) if isinstance(training.optimiser, torch.optim.SGD) else ("exp_avg", "exp_avg_sq")
     rows = []
-    for parameter in _trained(training).values():
+    for parameter in trained_parameters(training).values():
         state = training.optimiser.state.get(parameter, {})
         moments = [torch.zeros_like(parameter) if (kept := state.get(key)) is None else kept for key in keys]
         rows.append([each.detach().to(torch.float64, copy=True) for each in (parameter, *moments)])
@@ -111,7 +111,7 @@ def _back(
     fixed = {name: each.detach().double() for name, each in models.parameters(training.model).items()}
     tokens = batch.tokens.double() if batch.tokens.is_floating_point() else batch.tokens
     counts = weights[0].new_ones(len(batch), requires_grad=True)
-    named = fixed | dict(zip(_trained(training), weights, strict=True))
+    named = fixed | dict(zip(trained_parameters(training), weights, strict=True))
     loss = counts @ sample_losses(training, named, dataclasses.replace(batch, tokens=tokens))
     gradients = torch.autograd.grad(loss, weights, create_graph=True, materialize_grads=True)
     if training.clip is not None:

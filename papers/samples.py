@@ -90,7 +90,7 @@ def attribute_samples(
     training = prepare(recipe, device, dtype)
     check_reversible(training)
     own = own_table(folder, recipe, progress, device)
-    transition, curve = _attention_of(own, head, transitions_after(folder, own, 0), event)
+    transition, curve = attention_of(own, head, transitions_after(folder, own, 0), event)
     first = transition.begins if start is None else start
     last = min(step for step in series.steps if step >= transition.comes) if stop is None else stop
     if not 0 <= first < last or last not in series.steps:
@@ -152,7 +152,7 @@ def _attended(model: models.Model, one: Batch, head: Head, relation: str) -> dic
     return {"query": query, "key": int(pattern[query].argmax()), "attention": float(pattern[query].max())}
 
 
-def _attention_of(
+def attention_of(
     own: pd.DataFrame, head: Head, transitions: list[Transition], event: int | None
 ) -> tuple[Transition, "pd.Series[Any]"]:
     """Return the transition by which a head gains most attention to its relation, and that attention by step."""
