@@ -248,15 +248,15 @@ class _Slices:
         self.mean, self.last = self._of_all(replaced) if len(parts) > 1 else ({}, [])
         self.lean: models.LeanWeights | None = None
         self.way = ""
-        self.passes_of_all: tuple[SlicePasses, View] | None = None
+        self._first: SlicePasses | None = None
 
     def read(self, number: int, bar: "tqdm[Any] | None" = None) -> dict[str, list[Reading]]:
         """Return the readings of every probe on one slice."""
         start = time.perf_counter()
         passes, view = self._passes(self.parts[number], number)
         slow = time.perf_counter() - start >= SLOW
-        if self.attributions and len(self.parts) == 1:
-            self.passes_of_all = passes, view
+        if self.attributions and number == 0:
+            self._first = passes  # of all sequences, or of those that are ablated first
         read = {}
         for probe in self.probes:
             name = type(probe).__name__
@@ -325,21 +325,18 @@ class _Slices:
             models.check_edits(self.model, kinds | ({AblateHead} if self.attributions else set()), batch.tokens)
 
     def effects(self, edits: Sequence[Edit], start: int, stop: int) -> Float[Tensor, "change_and_kl batch edit"]:
-        """Return the effects of further edits on some sequences: from the passes that are kept of all, or anew."""
-        batch = self.plan.batch
-        if self.passes_of_all is not None and (start, stop) == (0, len(batch)):
-            passes, view = self.passes_of_all
-            if all(models.hooks_for(self.model, edit) <= view.activations.keys() for edit in edits):
-                return torch.stack(dataclasses.replace(view, edited=passes.edited(edits)).effects(edits))
-        size = -(-len(batch) // self.plan.slices)
-        bounds = [(0, start), (start, stop), (stop, len(batch))]
-        before, inside, after = (cut(batch[a:b], -(-(b - a) // size)) if a < b else [] for a, b in bounds)
-        anew = _Slices(self.plan, [], [*before, *inside, *after], self.checkpoint, edits)
-        found = list[Tensor]()
-        for number in range(len(before), len(before) + len(inside)):
-            passes, view = anew._passes(anew.parts[number], number)
-            loss, kl = passes.effects(edits)
-            found.append(torch.stack([loss - view.loss[:, None], kl]))
+        """Return the effects of further edits on some sequences, from the first slice's passes, or anew."""
+        read = {name for edit in edits for name in models.hooks_for(self.model, edit)}
+        replaced = {name for edit in edits for part in ablations(edit) for name in models.read_for(part)}
+        if not read <= self.hooks or (len(self.parts) > 1 and not replaced <= self.mean.keys()):
+            return _Slices(self.plan, [], self.parts, self.checkpoint, edits).effects(edits, start, stop)
+        found, first = list[Tensor](), 0
+        for number, part in enumerate(self.parts):
+            rows = slice(max(start - first, 0), max(stop - first, 0))
+            first += len(part)
+            if rows.start < min(rows.stop, len(part)):
+                passes = self._first if self._first and number == 0 else self._passes(part, number)[0]
+                found.append(passes.on(rows).effects(edits))
         return torch.cat(found, 1)
 
     def _of_all(self, names: Iterable[str]) -> tuple[Mapping[str, Tensor], list[Mapping[str, Tensor]]]:

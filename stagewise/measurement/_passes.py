@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property, partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from jaxtyping import Float, Int
@@ -29,7 +29,7 @@ from stagewise.intervention import (
     PatchHead,
     first_layer,
 )
-from stagewise.loss import ScoredPredictions
+from stagewise.loss import ScoredPredictions, mean_scored, prediction_loss
 from stagewise.models import gradients
 from stagewise.models.lean import LeanPass
 from stagewise.probe import AbstractProbe, EditedPass, View
@@ -210,14 +210,26 @@ class SlicePasses:
 
         return OnDemand(edits, reduced)
 
-    def effects(self, edits: Sequence[Edit]) -> Float[Tensor, "loss_and_kl batch edit"]:
-        """Return the loss and the KL of edited passes, nats; on few sequences several heads of a layer are one pass."""
+    def on(self, rows: slice) -> "SlicePasses":
+        """Return the passes on some of the sequences."""
+
+        def of(x: Tensor) -> Tensor:
+            return x[rows] if len(x) == len(self.batch) else x
+
+        rest: Any = {"activations": {name: of(each) for name, each in self.activations.items()}}
+        rest |= {"replacement": lambda part: of(self.replacement(part)), "log_probs": of(self.log_probs)}
+        return dataclasses.replace(self, batch=self.batch[rows], **rest)
+
+    def effects(self, edits: Sequence[Edit]) -> Float[Tensor, "change_and_kl batch edit"]:
+        """Return the change of the loss, and the KL, nats; on few sequences several heads of a layer are one pass."""
         found, at_once = list[Tensor](), max(1, _ROWS // self.batch.scored.numel())
         for _, of_layer in itertools.groupby(edits, first_layer):
             layer = list(of_layer)
             for start in range(0, len(layer), at_once):
                 found.append(self._together(layer[start : start + at_once]))
-        return torch.cat(found, -1)
+        loss, kl = torch.cat(found, -1)
+        clean = mean_scored(prediction_loss(self.log_probs, self.batch.targets), self.batch.scored)
+        return torch.stack([loss - clean[:, None], kl])
 
     def _together(self, edits: Sequence[Edit]) -> Float[Tensor, "loss_and_kl batch edit"]:
         heads = [part for edit in edits for part in edit if isinstance(part, AblateHead)]

@@ -118,6 +118,24 @@ class LargestLoss(AbstractProbe):
         return [Reading("", -view.log_probs.min(), "loss"), Reading("", chances.max(), "sum")]
 
 
+@pytest.mark.parametrize(("memory", "passed"), [(2**30, 8), (1, 8 + 8 + 7)], ids=["one slice", "slices"])
+def test_ablations_that_follow_start_from_clean_passes_that_were_made(
+    memory: int, passed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, seen, clean_pass = Architecture(SIZES, GaussianInit(0.4)), list[int](), models.clean_pass
+    series = CheckpointSeries("run", made, (3,), lambda step: models.weights(models.build(made, seed=step)))
+
+    def counted(model: models.Model, tokens: torch.Tensor, *hooks: Any, **how: Any) -> Any:
+        seen.append(len(tokens))
+        return clean_pass(model, tokens, *hooks, **how)
+
+    monkeypatch.setattr(models, "clean_pass", counted)
+    batch = TASK.probe_batch(8, 0)
+    table = measure(series, [HeadAblation(kinds=("mean",), exact=False)], batch, memory=memory, progress=False)
+    assert sum(seen) == passed  # in slices once for the means, and but for the first once more
+    assert int(table["n"].max()) == 8
+
+
 def test_a_probe_of_the_whole_batch_is_given_the_whole_batch() -> None:
     made = Architecture({**SIZES, "act_fn": "relu"}, GaussianInit(0.4))
     series = CheckpointSeries("run", made, (3, 4), lambda step: models.weights(models.build(made, seed=step)))
