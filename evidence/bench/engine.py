@@ -35,7 +35,7 @@ from stagewise.task import Batch
 from stagewise.tasks import RepeatedTokens
 from stagewise.training import train
 
-CONTEXTS = (1, 4, 16)
+CONTEXTS, NARROW = (1, 4, 16), (1, 2, 3)
 EFFECTS = (HeadAblation(kinds=("mean",)), RestrictedContextKL(CONTEXTS))
 AGREE = 1e-4
 """Largest difference of a KL or a change of loss from the plain script's."""
@@ -73,15 +73,24 @@ def medium_memory() -> Iterator[Row]:
 
 
 def main_job() -> Iterator[Row]:
-    """The checkpoints of `stagewise run markov`: every edit by hooks over the lean passes."""
+    """The checkpoints of `stagewise run markov`: by the plain script, and with every edit by hooks."""
     recipe = markov.recipe("minimal")
     series = fresh_series(recipe.architecture, tuple(range(MAIN_JOB)))
     batch = usable(recipe.task.probe_batch(400, 0))
+    probes = probes_with(series.architecture, batch, HeadAblation(kinds=("mean",)), RestrictedContextKL(NARROW))
+    built = [models.holding(series.architecture, series.load(step)) for step in series.steps]
+
+    def plain() -> object:
+        return [probe(model, batch, NARROW) for model in built]
+
+    check(measure(series, probes, batch, progress=False).query("step == 0"), probe(built[0], batch, NARROW))
+    pairs = timed_in_turn(plain, ours(series, probes, batch), 5)
+    yield ratio("probing, main job: plain script over stagewise", pairs, 4, "higher")
     probes = default_probes(recipe.architecture, batch, recipe.task)
-    ours, by_hooks = (
+    lean, by_hooks = (
         functools.partial(measure, series, probes, batch, by_hooks=way, progress=False) for way in (False, True)
     )
-    yield ratio("probing, main job: by hooks over stagewise", timed_in_turn(by_hooks, ours, 5), 4, "higher")
+    yield ratio("probing, main job: by hooks over stagewise", timed_in_turn(by_hooks, lean, 5), 4, "higher")
 
 
 def workers() -> Iterator[Row]:
