@@ -78,7 +78,7 @@ def audit(source: Source | str | Path, *, weights: bool = True, architecture: An
 def _unfit(source: Source, entry: Entry, given: Any) -> tuple[Finding, bool] | None:
     """Load a checkpoint as a measurement does; return why it cannot, and whether anything says what the model is."""
     try:
-        models.load(models.unloaded(architecture_of(source, given)), entry.load())
+        models.holding(architecture_of(source, given), entry.load())
     except UnknownModelError as reason:
         return at_entry(Kind.UNFIT, entry, reason=str(reason).partition(": ")[0]), False
     except (ValueError, OSError) as reason:

@@ -95,9 +95,7 @@ class CheckpointSeries:
         >>> model = series.model(300)  # doctest: +SKIP
         >>> model.run_with_cache(batch.tokens)  # doctest: +SKIP
         """
-        weights, model = self.weights(step), models.unloaded(self.architecture)
-        models.load(model, weights)
-        return model
+        return models.holding(self.architecture, self.weights(step))
 
 
 def open_series(

@@ -93,10 +93,6 @@ class Measurement:
     earlier: Earlier
 
     @cached_property
-    def _model(self) -> Model:
-        return models.unloaded(self.series.architecture, device=self.device)
-
-    @cached_property
     def _bootstrap(self) -> np.ndarray:
         return bootstrap_weights(len(self.plan.batch), self.resamples)
 
@@ -117,29 +113,37 @@ class Measurement:
         if known == set(names):
             rows, seconds = together(names, taken), None
         else:
-            self._model  # noqa: B018 - built once, which is no checkpoint's cost
+            model = self._model(weights)  # built once, which is no checkpoint's cost
             start = time.perf_counter()
             missing = [probe for probe in self.plan.probes if type(probe).__name__ not in known]
-            measured = self._measured(dataclasses.replace(self.plan, probes=missing), weights)
+            measured = self._measured(dataclasses.replace(self.plan, probes=missing), weights, model)
             rows = together(names, [*taken, measured]) if taken else measured
             seconds = weights.seconds + time.perf_counter() - start
         write_part(weights.part, rows.frame, {PASSES: rows.passes, OF_PROBES: rows.of})
         return _Part(weights.part, seconds, rows.passes)
 
-    def _measured(self, plan: Plan, weights: _Weights) -> Rows:
-        """Return the rows of some probes at a checkpoint."""
-        step, state = weights.step, weights.state
-        where, labels = f"step {step} of {self.series.name!r}", checkpoint_labels(self.series, step)
+    def _model(self, weights: _Weights) -> Model:
+        """Return the model with a checkpoint's weights: one for all checkpoints."""
         try:
-            models.load(self._model, state)
+            if (model := vars(self).get("model")) is None:
+                model = models.holding(self.series.architecture, weights.state, self.device)
+            else:
+                models.load(model, weights.state)
         except ValueError as reason:
             fix = "`stagewise audit` lists what differs from checkpoint to checkpoint; `steps=` leaves one out, "
             fix += "`architecture=` gives another model"
-            raise ValueError(f"{where}: {reason}. {fix}") from reason
-        marker = unmeasured(state, where)
+            raise ValueError(f"step {weights.step} of {self.series.name!r}: {reason}. {fix}") from reason
+        vars(self)["model"] = model
+        return model
+
+    def _measured(self, plan: Plan, weights: _Weights, model: Model) -> Rows:
+        """Return the rows of some probes at a checkpoint."""
+        step, state = weights.step, weights.state
+        labels = checkpoint_labels(self.series, step)
+        marker = unmeasured(state, f"step {step} of {self.series.name!r}")
         if marker is not None:
             return Rows(tidy([marker.assign(**labels)]), {})
-        read = readings(plan, Checkpoint(self._model, step, state))
+        read = readings(plan, Checkpoint(model, step, state))
         blocks = {
             type(probe).__name__: [{**self._block(probe, each), **labels} for each in read.of[type(probe).__name__]]
             for probe in plan.probes

@@ -128,8 +128,7 @@ def batch_of_series(series: CheckpointSeries, task: AbstractTask, sequences: int
 
 def _with_base(batch: Batch, series: CheckpointSeries, begins: int) -> Batch:
     """Return the batch with what the model predicts that a post-training began from among its references."""
-    model = models.unloaded(series.architecture)
-    models.load(model, series.load(begins))
+    model = models.holding(series.architecture, series.load(begins))
     at_once = max(1, _OF_BASELINES // (batch.tokens.shape[1] * series.architecture.n_outputs))
     log_probs = [models.clean_pass(model, tokens, hooks=())[0] for tokens in torch.split(batch.tokens, at_once)]
     return batch.with_references({THE_BASE: torch.cat(log_probs)})

@@ -1,9 +1,9 @@
 from ._building import build as build
 from ._building import described as described
 from ._building import has_hooked_transformer as has_hooked_transformer
+from ._building import holding as holding
 from ._building import hook_point as hook_point
 from ._building import hooked_module as hooked_module
-from ._building import unloaded as unloaded
 from ._clamps import Clamps as Clamps
 from ._clamps import targets as targets
 from ._edits import Replacement as Replacement

@@ -17,6 +17,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from stagewise.architecture import Architecture
 from stagewise.config import in_a_line, line_of
 from stagewise.models import _huggingface as huggingface
 from stagewise.models._model import Bridge
@@ -120,6 +121,20 @@ _KNOWN: WeakKeyDictionary[Any, tuple[Mapping[str, torch.Size], Mapping[str, _Sou
 """Where the weights beneath a bridge lie in states with these shapes."""
 
 
+def holding(architecture: Architecture, state: Mapping[str, Tensor], device: str | torch.device) -> Bridge | None:
+    """Wrap a model that is made of saved weights; None where they have a bridge's names, or are two that its config
+    ties: `load_bridge` copies these.
+    """
+    config, empty = huggingface.checked(architecture)
+    if empty is None or any(_WRAPPER in name or name.startswith("blocks.") for name in state):
+        return None
+    bridge = cast(Bridge, wrapped(huggingface.loaded(type(empty), config, state)).to(device, print_details=False))
+    if (tied := _tied(bridge)) is not None and tied[0].weight is not tied[1].weight:
+        return None
+    _remember(bridge, state)
+    return bridge
+
+
 def load_bridge(bridge: Bridge, state: Mapping[str, Tensor]) -> None:
     """Copy saved weights into a bridge, in place."""
     hf, (shapes, known) = bridge.original_model, _KNOWN.get(bridge, ({}, {}))
@@ -139,6 +154,11 @@ def load_bridge(bridge: Bridge, state: Mapping[str, Tensor]) -> None:
     _put(bridge, hf, {name: _Source(name) for name in read}, read)
     del plain, read
     gc.collect()  # a wrapped model refers to itself: without this, many wait in memory for the collector
+    _remember(bridge, state)
+
+
+def _remember(bridge: Bridge, state: Mapping[str, Tensor]) -> None:
+    """Keep where the weights that a bridge holds lie in the state that they were read from."""
     if (sources := _sources(bridge, state)) is not None:
         _KNOWN[bridge] = _shapes(state), sources
 
@@ -154,12 +174,10 @@ def _put(bridge: Bridge, module: Any, sources: Mapping[str, _Source], state: Map
 
 def _tie_as_read(bridge: Bridge, module: Any, sources: Mapping[str, _Source], state: Mapping[str, Tensor]) -> None:
     """Make embedding and unembedding of a tied config two weights where they differ in a checkpoint, else one."""
-    head: Any = getattr(bridge.unembed, "original_component", None)
-    embedding: Any = getattr(bridge.embed, "original_component", None)
-    tied = getattr(bridge.original_model.config.get_text_config(), "tie_word_embeddings", False)
-    if not tied or getattr(head, "weight", None) is None or getattr(embedding, "weight", None) is None:
+    if (tied := _tied(bridge)) is None:
         return
-    places = {part.weight.data_ptr() for part in (head, embedding)}
+    head, embedding = tied
+    places = {part.weight.data_ptr() for part in tied}
     names = [name for name, weight in module.state_dict().items() if weight.data_ptr() in places]
     first, *others = [sources[name].read(state) for name in names if name in sources]
     alike = all(huggingface.same(first, other) for other in others)
@@ -171,6 +189,15 @@ def _tie_as_read(bridge: Bridge, module: Any, sources: Mapping[str, _Source], st
             "the config ties embedding and unembedding, and their weights differ in a checkpoint: they are read as two",
             stacklevel=2,
         )
+
+
+def _tied(bridge: Bridge) -> tuple[Any, Any] | None:
+    """Return the unembedding and the embedding of a tied config; None of another one."""
+    head: Any = getattr(bridge.unembed, "original_component", None)
+    embedding: Any = getattr(bridge.embed, "original_component", None)
+    tied = getattr(bridge.original_model.config.get_text_config(), "tie_word_embeddings", False)
+    weighted = all(getattr(part, "weight", None) is not None for part in (head, embedding))
+    return (head, embedding) if tied and weighted else None
 
 
 def _shapes(state: Mapping[str, Tensor]) -> Mapping[str, torch.Size]:

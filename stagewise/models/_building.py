@@ -7,30 +7,24 @@ from importlib import metadata
 from typing import Any
 
 import torch
-from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from stagewise.architecture import Architecture
 from stagewise.config import line_of
 from stagewise.init import AbstractInit
 from stagewise.models import _huggingface as huggingface
 from stagewise.models import _native as native
+from stagewise.models._bridge_loading import holding as bridge_holding
 from stagewise.models._bridge_loading import is_bridge, wrapped
 from stagewise.models._config_fields import OF_NATIVE_WITHOUT_EFFECT, asked_beside
-from stagewise.models._model import Bridge, Model, bare
+from stagewise.models._model import Bridge, Model, State, bare
 from stagewise.models._native import accept_vectors, native_accepts_vectors
 from stagewise.models._numbers import check_device
-from stagewise.models._weights import parameters, put, shapes
+from stagewise.models._weights import load, parameters, put, shapes
 
 _NORMS = (None, "LN", "LNPre", "RMS", "RMSPre")
 _POSITIONS = ("standard", "rotary", "alibi", "shortformer")
 _CODE = ("tokenizer_name", "trust_remote_code")
 """Fields by which a HookedTransformer loads a tokenizer, with code from its folder: tokens are made elsewhere."""
-
-_DRAWN = 2**16 + 1
-"""Numbers of a tensor that are drawn; the others repeat them. No power of two: the rows of a matrix differ."""
-
-_ATEN = torch.ops.aten
 
 
 def build(architecture: Architecture, seed: int = 0, device: str | torch.device = "cpu") -> Model:
@@ -168,29 +162,10 @@ def hook_point() -> Any:
     return HookPoint()
 
 
-def unloaded(architecture: Architecture, device: str | torch.device = "cpu") -> Model:
-    """Build a model for weights that are loaded, without the time of drawing its own, which are of the usual sizes."""
-    with _Repeating():  # type: ignore[no-untyped-call]  # torch's modes are not annotated
-        return build(architecture, device=device)
-
-
-class _Repeating(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Draws the first numbers of large tensors, and repeats them."""
-
-    def __torch_dispatch__(
-        self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        kind, (first, *others), named = function.overloadpacket, args or (None,), kwargs or {}
-        if kind in (_ATEN.normal_, _ATEN.uniform_) and first.numel() > _DRAWN and first.is_contiguous():
-            return _repeated(function(first.view(-1)[:_DRAWN], *others, **named), first)
-        if kind in (_ATEN.randn, _ATEN.rand) and torch.Size(first).numel() > _DRAWN:
-            few = function([_DRAWN], *others, **named)
-            return _repeated(few, few.new_empty(first))
-        return function(*args, **named)
-
-
-def _repeated(few: Tensor, tensor: Tensor) -> Tensor:
-    flat, whole = tensor.view(-1), tensor.numel() // _DRAWN * _DRAWN
-    flat[:whole].view(-1, _DRAWN).copy_(few.expand(whole // _DRAWN, _DRAWN))
-    flat[whole:].copy_(few[: tensor.numel() - whole])
-    return tensor
+def holding(architecture: Architecture, state: State, device: str | torch.device = "cpu") -> Model:
+    """Build a model with a checkpoint's weights, by any of their names."""
+    if architecture.huggingface is not None and (bridge := bridge_holding(architecture, state, device)) is not None:
+        return bridge
+    model = build(architecture, device=device)
+    load(model, state)
+    return model

@@ -32,8 +32,18 @@ _SHOWN = 3
 
 def fresh(architecture: Architecture, seed: int) -> nn.Module:
     """Return a model of the library's own initialisation, without touching the global generator."""
-    from transformer_lens.factories.architecture_adapter_factory import SUPPORTED_ARCHITECTURES
     from transformers import AutoModelForCausalLM
+
+    config, _ = checked(architecture)
+    made = f"transformers makes no model of this config of a {config.model_type}"
+    with in_a_line(made), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return _eager(AutoModelForCausalLM.from_config(config, dtype=torch.float32))
+
+
+def checked(architecture: Architecture) -> tuple[Any, nn.Module | None]:
+    """Return the config of a model that has a bridge, and the model without memory; None where it cannot be made."""
+    from transformer_lens.factories.architecture_adapter_factory import SUPPORTED_ARCHITECTURES
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING
 
     assert architecture.huggingface is not None
@@ -43,14 +53,11 @@ def fresh(architecture: Architecture, seed: int) -> nn.Module:
         raise ValueError(f"transformers has no causal language model of the type {kind}")
     if (name := MODEL_FOR_CAUSAL_LM_MAPPING[type(config)].__name__) not in SUPPORTED_ARCHITECTURES:
         raise ValueError(f"transformer-lens {metadata.version('transformer-lens')} has no bridge for {name}")
-    _check_size(config)
-    with in_a_line(f"transformers makes no model of this config of a {kind}"), torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        return _eager(AutoModelForCausalLM.from_config(config, dtype=torch.float32))
+    return config, _without_memory(config)
 
 
-def _check_size(config: Any) -> None:
-    """Refuse a model that this machine cannot hold, before any of its weights is made."""
+def _without_memory(config: Any) -> nn.Module | None:
+    """Make a model without its weights, and refuse one that this machine cannot hold."""
     from transformers import AutoModelForCausalLM
 
     modules, entries = 0, 0
@@ -67,11 +74,12 @@ def _check_size(config: Any) -> None:
     hooks = register_module_module_registration_hook(count), register_module_parameter_registration_hook(count)
     try:
         with torch.device("meta"):
-            AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+            made: nn.Module = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+        return made
     except _TooLargeError:
         raise
     except Exception:  # what is wrong, if anything is, shows where the model itself is made
-        pass
+        return None
     finally:
         for hook in hooks:
             hook.remove()

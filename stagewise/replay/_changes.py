@@ -122,8 +122,7 @@ def _check_kick(clamp: ClampHead, control: str, series: CheckpointSeries) -> Non
     """Refuse a kick that would move nothing, where the weights that it moves are saved."""
     if (start := clamp.start) not in series.steps:
         return
-    model = models.unloaded(series.architecture)
-    models.load(model, series.weights(start))
+    model = models.holding(series.architecture, series.weights(start))
     try:
         Clamps(model, [clamp]).begin(start)
     except ValueError as reason:

@@ -14,7 +14,7 @@ from stagewise.checkpoints.findings import Kind
 from stagewise.checkpoints.names import Coordinates
 from stagewise.checkpoints.series import CheckpointSeries, find, open_series
 from stagewise.checkpoints.sources import STEP, Entry, Source
-from stagewise.models import unloaded
+from stagewise.models import build
 
 PYTHIA = (0, *(2**k for k in range(10)), *range(1000, 144000, 1000))
 
@@ -72,7 +72,7 @@ def test_a_series_is_opened_at_the_chosen_steps(small_folder: object) -> None:
 
 def _states(*numbers: float) -> list[tuple[int, dict[str, torch.Tensor]]]:
     architecture = full(n_layers=1, n_heads=2, d_vocab=8, n_ctx=6)
-    weights = [dict(unloaded(architecture).state_dict()) for _ in numbers]
+    weights = [dict(build(architecture).state_dict()) for _ in numbers]
     return [
         (10 * k, {name: torch.full_like(weight, number) for name, weight in of.items()})
         for k, (number, of) in enumerate(zip(numbers, weights, strict=True))

@@ -59,6 +59,26 @@ def test_the_second_checkpoint_is_copied(kind: str, hugging_face: Callable[..., 
     assert_alike(one, other)
 
 
+@pytest.mark.parametrize(
+    ("kind", "prefix"), [("GPT2", ""), ("GPT2", "transformer."), ("GPTNeoX", ""), ("Llama", ""), ("Mixtral", "")]
+)
+def test_a_model_that_is_built_for_its_weights_is_wrapped_once(
+    kind: str, prefix: str, hugging_face: Callable[..., Any], wrappings: list[str]
+) -> None:
+    plain = [hugging_face(kind, seed, tie_word_embeddings=True) for seed in (0, 1)]
+    states = [{name.removeprefix(prefix): each for name, each in one.state_dict().items()} for one in plain]
+    held = models.holding(models.described(plain[0]), states[0])
+    assert len(wrappings) == 1
+    other = models.build(models.described(plain[0]))
+    models.load(other, states[0])
+    assert_alike(held, other)
+    wrappings.clear()
+    models.load(held, states[1])
+    assert not wrappings
+    models.load(other, states[1])
+    assert_alike(held, other)
+
+
 def test_rows_that_are_alike_say_nothing_and_the_next_checkpoint_is_wrapped_too(
     hugging_face: Callable[..., Any], wrappings: list[str]
 ) -> None:
@@ -157,7 +177,7 @@ def test_untied_weights_of_a_tied_config_are_two_in_each_checkpoint_that_has_two
     for step, each in enumerate(plain):
         each.save_pretrained(tmp_path / f"checkpoint-{step}")
     series = open_series(tmp_path) if saved else open_series(list(enumerate(plain)))
-    bridge: Any = models.unloaded(series.architecture)
+    bridge: Any = models.build(series.architecture)
     for step in (0, 1, 2, 0, 1):
         line = "their weights differ in a checkpoint: they are read as two"
         with pytest.warns(UserWarning, match=line) if step == 1 else contextlib.nullcontext():
@@ -166,6 +186,9 @@ def test_untied_weights_of_a_tied_config_are_two_in_each_checkpoint_that_has_two
         assert torch.equal(bridge.embed.original_component.weight, plain[step].get_input_embeddings().weight)
         with torch.inference_mode():
             torch.testing.assert_close(bridge(TOKENS), plain[step](TOKENS).logits, atol=1e-4, rtol=1e-4)
+    with pytest.warns(UserWarning, match="they are read as two"):
+        built: Any = models.holding(series.architecture, series.load(1))
+    assert_alike(built, bridge)
 
 
 def test_a_weight_that_is_not_what_was_read_is_named(

@@ -17,7 +17,6 @@ from stagewise.architecture import Architecture
 from stagewise.architectures import OneHotInit
 from stagewise.checkpoints._architectures import architecture_from
 from stagewise.init import AbstractInit, Config, GaussianInit, InitialWeights, Shapes, WithoutPositions
-from stagewise.models import _building as building
 from tests.models.conftest import ALSO, BRIDGED, CONFIG, CONFIGS
 
 SAME = 1e-5
@@ -211,16 +210,6 @@ def test_a_model_that_ran_in_half_precision_is_computed_in_single(dtype: object)
     assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
 
 
-FEW = 11
-TENSORS = 4
-
-
-@pytest.fixture
-def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make tensors of small models large."""
-    monkeypatch.setattr(building, "_DRAWN", FEW)
-
-
 def described(kind: str, hugging_face: Callable[..., nn.Module]) -> Architecture:
     if kind in CONFIGS:
         config = {name: value for name, value in CONFIGS[kind].items() if name != "without positions"}
@@ -239,12 +228,11 @@ def held(model: models.Model) -> dict[str, Tensor]:
 
 
 @pytest.mark.one_of(4)
-@pytest.mark.usefixtures("few")
 @pytest.mark.parametrize("kind", [*CONFIGS, *BRIDGED, *ALSO])
 def test_a_loaded_model_is_the_one_that_was_drawn(kind: str, hugging_face: Callable[..., nn.Module]) -> None:
     made = described(kind, hugging_face)
-    drawn, other = models.build(made, seed=3), models.unloaded(made)
-    models.load(other, models.weights(drawn))
+    drawn = models.build(made, seed=3)
+    other = models.holding(made, models.weights(drawn))
     expected, found = held(drawn), held(other)
     assert expected.keys() == found.keys()
     assert all(torch.equal(found[name].nan_to_num(), weight.nan_to_num()) for name, weight in expected.items())
@@ -253,23 +241,12 @@ def test_a_loaded_model_is_the_one_that_was_drawn(kind: str, hugging_face: Calla
         assert torch.equal(other(tokens), drawn(tokens))
 
 
-@pytest.mark.usefixtures("few")
-@pytest.mark.parametrize("kind", ["LN and MLP", "GPT2"])
-def test_before_it_is_loaded_its_numbers_are_few_and_as_large_as_those_that_are_drawn(
-    kind: str, hugging_face: Callable[..., nn.Module]
-) -> None:
-    made = described(kind, hugging_face)
-    drawn, other = (dict(model.named_parameters()) for model in (models.build(made), models.unloaded(made)))
-    large = [name for name in drawn if drawn[name].std() > 0 and drawn[name].numel() > TENSORS * FEW]
-    assert large
-    for name in large:
-        assert len(other[name].unique()) <= FEW < len(drawn[name].unique())
-        assert other[name].std() < 3 * drawn[name].std()
-
-
 def test_the_global_generator_is_not_touched(hugging_face: Callable[..., nn.Module]) -> None:
-    both = [described(kind, hugging_face) for kind in ("LN and MLP", "GPT2")]
+    plain = hugging_face("GPT2")
+    both = [described("LN and MLP", hugging_face), models.described(plain)]
+    states = [models.weights(models.build(both[0])), plain.state_dict()]
     before = torch.get_rng_state()
-    for made in both:
-        models.unloaded(made)
+    for made, state in zip(both, states, strict=True):
+        models.build(made)
+        models.holding(made, state)
     assert torch.equal(torch.get_rng_state(), before)

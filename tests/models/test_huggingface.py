@@ -81,7 +81,7 @@ SMALL = {
 )
 def test_whatever_a_foreign_config_breaks_is_said_in_a_line_that_names_its_family(config: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=f"(?i){config['model_type']}") as refused:
-        model.unloaded(Architecture(config))
+        model.build(Architecture(config))
     assert "\n" not in str(refused.value)
     assert len(str(refused.value)) < 600
 
