@@ -3,7 +3,7 @@
 `score TASK SEED FOLDER` trains the run, replays its window with random halves of the samples (`--size 1`) or weights
 changed by a part of it, and prints the linear datamodelling score of each method. `remove TASK SEEDS FOLDER` leaves the
 samples out that helped most, counts them twice, and the same number of others of the same updates, and prints how much
-later the head gets to the attention that it has at the window's end. Both resume. `--own RUN` takes a run of one's own.
+later the head gets to the attention that it has at the window's end. Both resume.
 """
 
 from pathlib import Path
@@ -30,9 +30,9 @@ OTHERS = 5
 
 def effects_of(window: Window, name: str) -> Effects:
     """Return what a method says of each sample, from disk where it was computed before."""
-    path = window.folder / "replays" / f"{name.replace(' ', '-')}.pt"
+    path = window.place / f"{name.replace(' ', '-')}.pt"
     if not path.exists():
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         torch.save(METHODS[name](window), path)
     found: Effects = torch.load(path)
     return found
@@ -46,10 +46,11 @@ def score(
     replays: Annotated[int, typer.Option(help="an even number: half of them are complements")] = 100,
     nudged: Annotated[int, typer.Option(help="of these that are repeated from a start moved by rounding")] = 20,
     size: Annotated[float, typer.Option(help="by how much weights change; 1 leaves halves out")] = 1.0,
+    length: Annotated[int | None, typer.Option(help="updates of the window, where not the study's")] = None,
     workers: int = 2,
 ) -> None:
     """Print the linear datamodelling score of each method on a run."""
-    window = window_of(trained(task, seed, folder), STUDIES[task].length)
+    window = window_of(trained(task, seed, folder), length or STUDIES[task].length)
     replayer = Replayer(window)
     column, row = replayer.steps.index(window.stop), replayer.row
     draws = [(number, size, False) for number in range(replays)]

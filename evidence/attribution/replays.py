@@ -127,7 +127,7 @@ def weights_of(shape: tuple[int, int], number: int, size: float) -> Float[Tensor
 def place_of(window: Window, draw: Draw) -> Path:
     """Return where a replay's curves are."""
     number, size, nudged = draw
-    return window.folder / "replays" / f"{size:g}{'-nudged' if nudged else ''}" / f"{number:04d}.npy"
+    return window.place / f"{size:g}{'-nudged' if nudged else ''}" / f"{number:04d}.npy"
 
 
 @functools.lru_cache(maxsize=1)

@@ -57,6 +57,11 @@ class Window(NamedTuple):
         """Updates in which samples are weighted."""
         return self.stop - self.start
 
+    @property
+    def place(self) -> Path:
+        """The folder of what is computed of this window."""
+        return self.folder / "replays" / f"{self.start}-{self.stop}"
+
 
 def trained(name: str, seed: int, folder: Path) -> Path:
     """Train the run of a study and seed, unless it is there; return its folder."""
