@@ -52,8 +52,8 @@ class EffectSettings:
     two, t10, t50 and t90 of 161 planted rises were covered in .99, .99 and .98."""
 
     pause: float = 0.5
-    """Part of the speeds of two changes of one direction below which the curve pauses between them, and that of the
-    size of one end of an excursion which the other one has at least."""
+    """Part of the mean speed between two changes of one direction, and of the speed of the later one, below which the
+    curve pauses between them, and that of the size of one end of an excursion which the other one has at least."""
 
     undone: float = 0.25
     """Part of the larger of two changes that is left of both, at most, where they undo one another."""

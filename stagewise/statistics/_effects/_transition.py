@@ -48,8 +48,8 @@ def _alike(one: Transition, later: Transition) -> bool:
 
 
 def _goes_on(one: Transition, later: Transition, u: np.ndarray, fitted: np.ndarray, pause: float) -> bool:
-    """Whether the curve does not pause between the middles of two changes of one direction, slower than at both: a
-    jump and the growth that slows down after it are one change.
+    """Whether the curve does not slow down between the middles of two changes of one direction, or stays slow from
+    there on: a jump and the growth that slows down after it are one change.
     """
     if one.size * later.size < 0:
         return False
@@ -58,9 +58,8 @@ def _goes_on(one: Transition, later: Transition, u: np.ndarray, fitted: np.ndarr
     speeds = np.sign(one.size) * np.diff(fitted[places]) / np.diff(np.expm1(u[places]))
     if len(speeds) < 3:
         return True
-    slowest = int(speeds.argmin())
-    ways = speeds[:slowest], speeds[slowest + 1 :]
-    return bool(speeds[slowest] >= pause * min(way.max(initial=0) for way in ways))
+    way, slowest = abs(fitted[places][-1] - fitted[places][0]) / np.ptp(np.expm1(u[places])), int(speeds.argmin())
+    return bool(speeds[slowest] >= pause * min(way, speeds[slowest + 1 :].max(initial=0)))
 
 
 def _as_one(group: list[Transition], u: np.ndarray, fitted: np.ndarray, undone: float) -> Transition | None:
