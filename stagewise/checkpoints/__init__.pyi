@@ -27,3 +27,13 @@ from ._training_state import save_weights as save_weights
 from ._training_state import state_steps as state_steps
 from ._weight_files import State as State
 from ._weight_files import not_finite as not_finite
+from .openers import is_log as is_log
+from .run_folder import RUN as RUN
+from .run_folder import TABLE as TABLE
+from .run_folder import check_claim as check_claim
+from .run_folder import claim_for as claim_for
+from .run_folder import is_recorded as is_recorded
+from .run_folder import read_run as read_run
+from .run_folder import table_file as table_file
+from .run_folder import unfinished as unfinished
+from .run_folder import write as write

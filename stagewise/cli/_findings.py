@@ -6,8 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import stagewise
+from stagewise import checkpoints, reporting, words
 from stagewise.cli._options import AsJson, Axis, Causes, Origin, StepsColumn, TokensPerStep, read_causes
 from stagewise.cli._sources import each_run, measured_folder, name_causes_of
+from stagewise.processes import cores, readers
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,34 +38,29 @@ def stages(
     if len(sources) > 1:
         _stages_of_seeds(sources, as_json, axis, tokens_per_step)
         return
-    from stagewise.checkpoints import unmeasured_in_words
-    from stagewise.checkpoints.run_folder import table_file, unfinished
-    from stagewise.processes import cores, readers
-    from stagewise.reporting import axis_in
-    from stagewise.saved_findings import familiarity_in, load_stages
+    from stagewise.saved_findings import familiarity_in
 
     folder = measured_folder(sources[0])
-    file = table_file(folder)
-    times = axis_in(folder, axis, tokens_per_step)
+    file = checkpoints.table_file(folder)
+    times = reporting.axis_in(folder, axis, tokens_per_step)
     with readers(cores(), len(file)) as executor:
-        run_stages = load_stages(folder, executor=executor)
+        run_stages = stagewise.load_stages(folder, executor=executor)
     run_stages = run_stages if run_stages is None or times is None else run_stages.counted(times)
-    if not as_json and (ends := unfinished(folder)):
+    if not as_json and (ends := checkpoints.unfinished(folder)):
         print(f"{ends}: what comes later is not seen")
-    if not as_json and (lacking := unmeasured_in_words(folder)):
+    if not as_json and (lacking := checkpoints.unmeasured_in_words(folder)):
         print(lacking)
     show(run_stages, as_json, next(iter(file.outline["run"]), ""), familiarity_in(folder))
 
 
 def _stages_of_seeds(sources: Sequence[str], as_json: bool, axis: str, tokens_per_step: int | None) -> None:
     from stagewise.findings.replicates import FRAMES
-    from stagewise.reporting import over_seeds, read_runs, seeds_in_words
     from stagewise.words.seeds import names
 
-    seeds = read_runs([measured_folder(source) for source in sources], axis, tokens_per_step)
-    replicates, _ = over_seeds(seeds)
+    seeds = reporting.read_runs([measured_folder(source) for source in sources], axis, tokens_per_step)
+    replicates, _ = reporting.over_seeds(seeds)
     if not as_json:
-        print(seeds_in_words(seeds.stages, replicates, seeds.familiarities))
+        print(reporting.seeds_in_words(seeds.stages, replicates, seeds.familiarities))
         return
     runs = zip(seeds.stages, seeds.familiarities, strict=True)
     each = [as_data(one, familiarity=familiarity) for one, familiarity in runs]
@@ -74,19 +72,16 @@ def _stages_of_seeds(sources: Sequence[str], as_json: bool, axis: str, tokens_pe
 
 def compare(first: Origin, second: Origin, axis: Axis = "steps", tokens_per_step: TokensPerStep = None) -> None:
     """Print what differs between the recipes of two measured runs, and what happened when, heads by role."""
-    from stagewise.reporting.comparison import compare as compare_runs
-
     folders = measured_folder(first), measured_folder(second)
-    print(compare_runs(*folders, axis=axis, tokens_per_step=tokens_per_step))
+    print(stagewise.compare(*folders, axis=axis, tokens_per_step=tokens_per_step))
 
 
 def show(stages: "Stages | None", as_json: bool, run: str = "", familiarity: "BatchFamiliarity | None" = None) -> None:
     """Print stages in words, or as JSON, with what is known of the probe batch; None where the table can show none."""
     if not as_json:
-        from stagewise.words import warned
         from stagewise.words.stages import NO_STAGES
 
-        print(warned(NO_STAGES if stages is None else str(stages), familiarity))
+        print(words.warned(NO_STAGES if stages is None else str(stages), familiarity))
         return
     print(json.dumps(as_data(stages, run, familiarity), indent=2))
 

@@ -8,6 +8,8 @@ from pathlib import Path
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
+import stagewise
+from stagewise import checkpoints, measurement
 from stagewise.entry_points import added
 from stagewise.plain_text import did_you_mean, instead_of
 
@@ -41,18 +43,16 @@ TASK_NAMES = {kebab_case(cls): cls for cls in TASKS.values()} | TASKS
 
 def task_class(name: str) -> "type[AbstractTask]":
     """Return the class of a task by its name, or by module:Class."""
-    from stagewise import tasks
     from stagewise.recipe import load_class
-    from stagewise.task import AbstractTask
 
     if ":" in name:
-        return load_class(name, (AbstractTask,), f"the command names the task {name}")
+        return load_class(name, (stagewise.AbstractTask,), f"the command names the task {name}")
     if name not in TASK_NAMES:
         own = "one's own as module:Class"
         own += f". {name} is a run folder: `stagewise train {name}` resumes it" if is_run(name) else ""
         raise ValueError(f"there is no task {name!r}{instead_of(name, TASKS)}, and {own}")
-    task: type = getattr(tasks, TASK_NAMES[name])
-    if not issubclass(task, AbstractTask):
+    task: type = getattr(stagewise.tasks, TASK_NAMES[name])
+    if not issubclass(task, stagewise.AbstractTask):
         raise ValueError(f"{TASK_NAMES[name]} cannot be trained from a recipe: it is no AbstractTask")
     return task
 
@@ -69,33 +69,27 @@ def run_folder_named(name: str) -> Path | None:
 
 def is_run(name: str) -> bool:
     """Whether a folder is that of a run that was trained here."""
-    from stagewise.checkpoints.run_folder import RUN
-
-    return Path(name, RUN).exists()
+    return Path(name, checkpoints.RUN).exists()
 
 
 def task_classes(names: Sequence[str] = ()) -> "list[type]":
     """Return the classes that run.json may name, the catalogue's and these; modules of relations are allowed so."""
-    from stagewise import tasks
     from stagewise.init import AbstractInit
     from stagewise.recipe import load_class
-    from stagewise.task import AbstractTask
 
-    kinds = (AbstractTask, AbstractInit, FunctionType)
+    kinds = (stagewise.AbstractTask, AbstractInit, FunctionType)
     own = [load_class(name, kinds, f"the command names {name}") if ":" in name else task_class(name) for name in names]
-    return [value for value in (*vars(tasks).values(), *own) if isinstance(value, type)]
+    return [value for value in (*vars(stagewise.tasks).values(), *own) if isinstance(value, type)]
 
 
 def probe_named(name: str) -> "AbstractProbe":
     """Return a probe of the catalogue by its class name, or one's own as module:Class; with its default arguments."""
-    from stagewise import probes
-    from stagewise.probe import AbstractProbe
     from stagewise.recipe import load_class
 
     if ":" in name:
-        cls: type = load_class(name, (AbstractProbe,), f"the command line names the probe {name}")
+        cls: type = load_class(name, (stagewise.AbstractProbe,), f"the command line names the probe {name}")
     elif name in (known := _catalogue()):
-        cls = getattr(probes, name)
+        cls = getattr(stagewise.probes, name)
     else:
         raise ValueError(f"there is no probe {name!r}{instead_of(name, known)}, and one's own as module:Class")
     try:
@@ -107,9 +101,7 @@ def probe_named(name: str) -> "AbstractProbe":
 
 
 def _catalogue() -> list[str]:
-    from stagewise import probes
-
-    own = (name for name, value in vars(probes).items() if isinstance(value, type))
+    own = (name for name, value in vars(stagewise.probes).items() if isinstance(value, type))
     return sorted({*own, *added("probes")})
 
 
@@ -117,10 +109,9 @@ def chooser(
     only: Sequence[str], without: Sequence[str], *, exact: bool = False
 ) -> "Callable[[Architecture, Batch, Any], list[AbstractProbe]]":
     """Return a function that chooses among `default_probes` by name; `exact` ablates every head on all sequences."""
-    from stagewise.probes.default_probes import default_probes
 
     def choose(architecture: "Architecture", batch: "Batch", task: Any) -> "list[AbstractProbe]":
-        chosen = {type(probe).__name__: probe for probe in default_probes(architecture, batch, task)}
+        chosen = {type(probe).__name__: probe for probe in stagewise.default_probes(architecture, batch, task)}
         _check_known((*only, *without), chosen)
         some = [probe for name, probe in chosen.items() if name not in without and (not only or name in only)]
         return all_exact(some) if exact else some
@@ -130,29 +121,26 @@ def chooser(
 
 def all_exact(probes: "Sequence[AbstractProbe]") -> "list[AbstractProbe]":
     """Return probes that ablate every head on all sequences."""
-    from stagewise.probes import HeadAblation
-
-    return [dataclasses.replace(probe, exact=True) if isinstance(probe, HeadAblation) else probe for probe in probes]
+    heads = stagewise.probes.HeadAblation
+    return [dataclasses.replace(probe, exact=True) if isinstance(probe, heads) else probe for probe in probes]
 
 
 def probes_again(
     recipe: "Recipe", folder: Path, only: Sequence[str], without: Sequence[str], extra: "Sequence[AbstractProbe]"
 ) -> "list[AbstractProbe]":
     """Return the probes of a run folder's table, or, without one, those of `chooser`; `extra` ones replace theirs."""
-    from stagewise.measurement import made_anew, recorded_probes
-    from stagewise.measurement.probe_batch import load_batch
-    from stagewise.probes.default_probes import default_probes
-
-    recorded = {name.rpartition(":")[2]: (name, words) for name, words in recorded_probes(folder).items()}
-    model, batch, task = recipe.architecture, load_batch(recipe, folder), recipe.task
+    saved = measurement.recorded_probes(folder)
+    recorded = {name.rpartition(":")[2]: (name, words) for name, words in saved.items()}
+    model, batch, task = recipe.architecture, stagewise.load_batch(recipe, folder), recipe.task
     if not recorded:
         return chooser(only, without)(model, batch, task)
-    default = {type(probe).__name__: probe for probe in default_probes(model, batch, task)}
+    default = {type(probe).__name__: probe for probe in stagewise.default_probes(model, batch, task)}
     _check_known((*only, *without), {**default, **recorded})
     left_out = {*without, *(type(probe).__name__ for probe in extra)}
     chosen = [name for name in only or recorded if name not in left_out]
     again = dict(recorded[name] for name in chosen if name in recorded)
-    return [*made_anew(again, default.values()), *(default[name] for name in chosen if name not in recorded)]
+    others = (default[name] for name in chosen if name not in recorded)
+    return [*measurement.made_anew(again, default.values()), *others]
 
 
 def _check_known(names: Sequence[str], probes: Mapping[str, object]) -> None:
@@ -165,9 +153,7 @@ def _check_known(names: Sequence[str], probes: Mapping[str, object]) -> None:
 
 def check_probes(names: Sequence[str]) -> None:
     """Raise a ValueError at a name that is none of the catalogue of probes, before anything is opened."""
-    from stagewise import probes
-
-    if unknown := [name for name in names if not hasattr(probes, name)]:
+    if unknown := [name for name in names if not hasattr(stagewise.probes, name)]:
         raise ValueError(f"there is no probe {unknown[0]}{did_you_mean(unknown[0], _catalogue())}")
 
 

@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import stagewise
+from stagewise import checkpoints
 from stagewise.cli._names import task_class, task_classes
 from stagewise.cli._options import RecipeOptions
 from stagewise.fields import checked, field_types
@@ -65,9 +67,7 @@ def _setting(text: str) -> tuple[str, Any]:
 def read_value(text: str) -> Any:
     """Return a value from JSON, lists as tuples, a schedule as Python writes it, @FILE as its JSON, or the text."""
     if text.startswith("@"):
-        from stagewise.checkpoints import read_json
-
-        return _tuples(read_json(Path(text[1:]), "give the fields of a HookedTransformerConfig by name"))
+        return _tuples(checkpoints.read_json(Path(text[1:]), "give the fields of a HookedTransformerConfig by name"))
     with contextlib.suppress(json.JSONDecodeError, RecursionError):  # brackets within brackets, without end
         return _tuples(json.loads(text))
     if (name := text.partition("(")[0]) not in SCHEDULES:
@@ -148,8 +148,6 @@ def _type_of(part: Any, key: str, name: str) -> Any:
 
 def recipe_of(task: str, changes: RecipeOptions) -> "Recipe":
     """Return the recipe of a task by its name, changed by the options."""
-    from stagewise.presets import recipe_for
-
     cls, values = task_class(task), _fields_of(changes)
     own = [
         key
@@ -159,7 +157,7 @@ def recipe_of(task: str, changes: RecipeOptions) -> "Recipe":
     fields = check_fields(cls, {key.removeprefix("task."): values.pop(key) for key in own}, "task.")
     sizes: dict[str, Any] = {"seed": changes.seed or 0, "n_heads": changes.heads, "n_layers": changes.layers}
     try:
-        recipe = recipe_for(cls, changes.preset, **sizes, **fields)
+        recipe = stagewise.recipe_for(cls, changes.preset, **sizes, **fields)
     except TypeError as reason:
         raise ValueError(f"{cls.__name__}: {reason}; give it with --set task.NAME=VALUE") from reason
     return changed(recipe, values, [*task_classes(), cls])
@@ -167,20 +165,17 @@ def recipe_of(task: str, changes: RecipeOptions) -> "Recipe":
 
 def recipe_of_run(folder: Path, tasks: Sequence[str], verb: str) -> "Recipe":
     """Return the recipe of a run folder, for a command that trains."""
-    from stagewise.checkpoints.run_folder import RUN
-
-    if folder.is_dir() and not (folder / RUN).exists():
+    if folder.is_dir() and not (folder / checkpoints.RUN).exists():
         raise FileNotFoundError(
-            f"{folder} is not a run folder: there is no {RUN} in it, and {verb} a training by the recipe there. Of "
-            "checkpoints trained elsewhere `stagewise report` says what they show"
+            f"{folder} is not a run folder: there is no {checkpoints.RUN} in it, and {verb} a training by the recipe "
+            "there. Of checkpoints trained elsewhere `stagewise report` says what they show"
         )
     return recipe_in(folder, tasks=tasks)
 
 
 def recipe_in(folder: Path, changes: RecipeOptions = AS_IT_IS, tasks: Sequence[str] = ()) -> "Recipe":
     """Return the recipe of a run folder or a record, changed by the options; `tasks` are written module:Class."""
-    from stagewise.checkpoints.run_folder import RUN, read_run
-    from stagewise.recipe import Recipe, rebuild
+    from stagewise.recipe import rebuild
 
     if refused := [name for name in ("preset", "seed", "heads", "layers") if getattr(changes, name) is not None]:
         raise ValueError(
@@ -188,13 +183,13 @@ def recipe_in(folder: Path, changes: RecipeOptions = AS_IT_IS, tasks: Sequence[s
             "place of the folder, or change its fields with --set"
         )
     classes = task_classes(tasks)
-    record = read_run(folder.parent, folder.name) if folder.is_file() else read_run(folder, RUN)
+    record = checkpoints.read_run(*(folder.parent, folder.name) if folder.is_file() else (folder,))
     try:
         recipe: Recipe = rebuild(record["recipe"], classes)
     except TypeError as reason:  # a field that this version does not have, or one that it lacks
         writer = f"stagewise {record.get('versions', {}).get('stagewise', 'another version')}"
         raise ValueError(f"the recipe in {folder} was written by {writer} ({reason}): use that one") from reason
-    if not isinstance(recipe, Recipe):
+    if not isinstance(recipe, stagewise.Recipe):
         raise ValueError(f"{folder} records no recipe of a run: restore it, or train again in a new folder")
     return changed(recipe, _fields_of(changes), classes)
 

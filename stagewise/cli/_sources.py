@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
+import stagewise
+from stagewise import checkpoints, reporting
 from stagewise.cli._commands import one_thread
 from stagewise.cli._names import is_run, only_task, task_classes
 from stagewise.cli._options import DataOptions, Measurement
@@ -53,33 +55,25 @@ def _person_is_there() -> bool:
 
 def each_run(sources: Sequence[str], out: Path | None = None, steps: str | None = None) -> list[str]:
     """Return the sources, files of curves as the folders of their runs; those of the only source in `out`."""
-    from stagewise.checkpoints.openers import is_log
-    from stagewise.reporting import logged_folders
-
+    is_log = checkpoints.is_log
     if steps is not None and not any(map(is_log, sources)):
         raise ValueError(f"--step-column names a column of a file of logged curves; {', '.join(sources)} holds none")
     folder = out if len(sources) == 1 else None
-    runs = ([*map(str, logged_folders(each, folder, steps))] if is_log(each) else [each] for each in sources)
+    runs = ([*map(str, reporting.logged_folders(each, folder, steps))] if is_log(each) else [each] for each in sources)
     return [run for of_source in runs for run in of_source]
 
 
 def print_report(folder: Path) -> None:
     """Write the report of a folder that is measured, and print where it is."""
-    from stagewise.checkpoints.run_folder import TABLE
-    from stagewise.reporting.page import report
-
-    if (folder / TABLE).exists():
-        print(f"report: {report(folder, workers=cores())}")
+    if (folder / checkpoints.TABLE).exists():
+        print(f"report: {stagewise.report(folder, workers=cores())}")
 
 
 def name_causes_of(folders: Sequence[Path], causes: Mapping[str, int | tuple[int, int]]) -> None:
     """Write the causes of the command line beside the tables of measured runs."""
-    from stagewise.checkpoints import name_causes
-    from stagewise.checkpoints.run_folder import table_file
-
     for folder in folders if causes else ():
-        table_file(folder)  # else nothing is measured there
-        name_causes(folder, causes)
+        checkpoints.table_file(folder)  # else nothing is measured there
+        checkpoints.name_causes(folder, causes)
 
 
 def measured_first(
@@ -102,9 +96,7 @@ def measured_first(
 
 def _has_table(source: str, measurement: Measurement) -> bool:
     """Whether a source was measured; then what is chosen of its probes is no choice."""
-    from stagewise.checkpoints.run_folder import TABLE
-
-    there = Path(source, TABLE).exists()
+    there = Path(source, checkpoints.TABLE).exists()
     if there and (measurement.only or measurement.without):
         why = "was measured before, and all of that is shown: --only and --without choose for `stagewise measure`"
         print(f"{source} {why}", file=sys.stderr)
@@ -113,14 +105,10 @@ def _has_table(source: str, measurement: Measurement) -> bool:
 
 def measured_folder(source: str) -> Path:
     """Return where a source's table lies, or will be written; the curves of a file become a table first."""
-    from stagewise.checkpoints.openers import is_log
-    from stagewise.checkpoints.run_folder import RUN, TABLE
-    from stagewise.reporting import logged_folder
-
-    if is_log(source):
-        return logged_folder(source)
-    folder = Path(source)
-    if (folder / TABLE).exists() or (folder.exists() and not any(folder.glob("*"))):
+    if checkpoints.is_log(source):
+        return reporting.logged_folder(source)
+    folder, table = Path(source), checkpoints.TABLE
+    if (folder / table).exists() or (folder.exists() and not any(folder.glob("*"))):
         return folder
     from stagewise.checkpoints.series import ON_PAIRS, folder_of
     from stagewise.checkpoints.sources import Source
@@ -129,9 +117,9 @@ def measured_folder(source: str) -> Path:
     name = Path(os.path.abspath(folder)).name if folder.exists() else source
     named = Source(name, (), identity=os.path.realpath(folder) if folder.exists() else source)
     elsewhere = folder_of(named)
-    if (elsewhere / TABLE).exists() and not (folder / RUN).exists():
+    if (elsewhere / table).exists() and not (folder / checkpoints.RUN).exists():
         return elsewhere
-    tables = elsewhere.parent.glob(f"{glob.escape(elsewhere.name)}{ON_PAIRS}*/{TABLE}")
+    tables = elsewhere.parent.glob(f"{glob.escape(elsewhere.name)}{ON_PAIRS}*/{table}")
     on_pairs = [each.parents[1] for each in sorted(tables, key=lambda each: each.stat().st_mtime_ns)]
     if len(on_pairs) > 1:
         print(f"{source}: {on_pairs[-1]} is the last measured of {', '.join(map(str, on_pairs))}", file=sys.stderr)
@@ -149,16 +137,16 @@ class OpenedSource(NamedTuple):
     @property
     def batch(self) -> "Batch":
         """The probe batch that `measure` measures it on."""
-        from stagewise.measurement.probe_batch import load_batch, series_batch
+        from stagewise.measurement.probe_batch import series_batch
 
-        return series_batch(self.series, self.task) if self.recipe is None else load_batch(self.recipe, self.folder)
+        if self.recipe is None:
+            return series_batch(self.series, self.task)
+        return stagewise.load_batch(self.recipe, self.folder)
 
     def claim(self) -> None:
         """Claim the folder, before the first thing is written; a run has its own."""
-        from stagewise.checkpoints.run_folder import claim_for
-
         if self.recipe is None:
-            claim_for(self.folder, _identity(self.series))
+            checkpoints.claim_for(self.folder, _identity(self.series))
 
 
 def _identity(series: "CheckpointSeries") -> str:
@@ -174,8 +162,7 @@ def opened_source(
     agree: bool = True,
 ) -> OpenedSource:
     """Open a run on its own task, or others on the given data; somebody agrees where a download takes much."""
-    from stagewise.checkpoints.run_folder import check_claim
-    from stagewise.checkpoints.series import folder_of, open_series
+    from stagewise.checkpoints.series import folder_of
     from stagewise.tasks.tokens import own_task
 
     if not data.given and is_run(source):
@@ -183,15 +170,15 @@ def opened_source(
         if out is not None:
             print(f"--out is not used: the tables of a run lie in its own folder, {folder}", file=sys.stderr)
         recipe = recipe_in(folder, tasks=data.own_task or ())
-        series = open_series(folder, classes=[type(recipe.architecture.init)], steps=data.choice)
+        series = stagewise.open_series(folder, classes=[type(recipe.architecture.init)], steps=data.choice)
         return OpenedSource(series, folder, recipe, None)
     task_classes(data.own_task or ())  # which the record of a run may name
-    series = open_series(source, **data.opening())
+    series = stagewise.open_series(source, **data.opening())
     trained_on = recipe_in(Path(source), tasks=data.own_task or ()).task if is_run(source) else None
     files = data.tokens, data.relation or (), data.text, data.tokenizer, data.pairs
     task = own_task(series, *files, trained_on, data.whole_answers) or only_task(data.own_task) or trained_on
     folder = out or folder_of(series, data.pairs)
-    check_claim(folder, _identity(series))
+    checkpoints.check_claim(folder, _identity(series))
     if agree:
         agree_to_cost([series.source], data.yes)
     return OpenedSource(series, folder, None, task)
@@ -199,11 +186,9 @@ def opened_source(
 
 def cost_of_pairs(source: str, data: DataOptions) -> str:
     """Say how many passes a checkpoint takes on a file of prompts."""
-    from stagewise.probes.default_probes import default_probes
-
     opened = opened_source(source, data, agree=False)
     batch, architecture = opened.batch, opened.series.architecture
-    edits = {edit for probe in default_probes(architecture, batch) for edit in probe.edits(architecture)}
+    edits = {edit for probe in stagewise.default_probes(architecture, batch) for edit in probe.edits(architecture)}
     clean = 1 + len(getattr(batch, "others", ()))
     most = f"up to {len(edits) * min(clean, 2)} with a head replaced"
     return f"{data.pairs}: {len(batch)} prompts; a checkpoint takes {clean} clean passes, and {most}"
@@ -212,12 +197,11 @@ def cost_of_pairs(source: str, data: DataOptions) -> str:
 def _concluded(opened: OpenedSource, audit: "Audit | None", measurement: Measurement) -> "tuple[Path, Analysis | None]":
     """Return the folder of a measured source, and but for a run what is concluded of it."""
     from stagewise.analysis import conclude
-    from stagewise.checkpoints.run_folder import table_file
 
     if audit is None:
         return opened.folder, None
     series, folder, _, task = opened
-    table = table_file(folder).read()
+    table = checkpoints.table_file(folder).read()
     with readers(cores(), len(table)) as pool:
         return folder, conclude(series, folder, audit, table, task, device=measurement.device, executor=pool)
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import stagewise
+from stagewise import checkpoints
 from stagewise.cli import _options as options
 from stagewise.cli._recipes import read_axes, recipe_of
 
@@ -45,9 +47,7 @@ def sweep(
     passes: SweepOptions,
 ) -> None:
     """Run a task for every combination of values, as in --set plan.seeds.init=0,1,2 --set task.importance=1.0,1.5."""
-    from stagewise.checkpoints.run_folder import write
     from stagewise.sweeping import RunsFailed, parameter_grid
-    from stagewise.sweeping import sweep as sweep_settings
 
     folder = folder or Path("runs", f"sweep-{task.replace(':', '-')}")
     cells = parameter_grid(**read_axes(changes.settings or []))
@@ -59,12 +59,12 @@ def sweep(
     how: Any = {"workers": passes.workers, "results": RESULTS, "name": itemgetter("folder")}
     how["progress"] = not passes.quiet
     try:
-        table = _by_axes(sweep_settings(run_one, runs, folder, **how), cells)
+        table = _by_axes(stagewise.sweep(run_one, runs, folder, **how), cells)
     except RunsFailed as failed:
         if len(failed.finished):
             print(_by_axes(failed.finished, cells).to_string(index=False))
         raise ValueError(str(failed)) from failed
-    write(folder / SUMMARY, lambda partial: table.to_csv(partial, index=False))
+    checkpoints.write(folder / SUMMARY, lambda partial: table.to_csv(partial, index=False))
     print(table.to_string(index=False))
     print(f"table: {folder / SUMMARY}")
 
@@ -96,12 +96,10 @@ def run_one(
     dtype: "Dtype" = "float32",
 ) -> Mapping[str, Any]:
     """Run one recipe into its folder; return its number of stages, its final loss and its boundaries."""
-    from stagewise.analysis import run
-    from stagewise.table import select
-
-    analysis = run(recipe, folder, restricted=restricted, device=device, dtype=dtype, memory=memory, progress=False)
+    how: Any = {"device": device, "dtype": dtype, "memory": memory, "progress": False}
+    analysis = stagewise.run(recipe, folder, restricted=restricted, **how)
     quantity = "squared_error" if recipe.task.sample(1, 0).is_regression else "cross_entropy"
-    losses = select(analysis.table, "Loss", quantity).sort_values("step")["value"]
+    losses = stagewise.table.select(analysis.table, "Loss", quantity).sort_values("step")["value"]
     stages = analysis.stages
     return {
         "stages": 0 if stages is None else len(stages),

@@ -7,6 +7,8 @@ from typing import Annotated, Any, cast
 
 import typer
 
+import stagewise
+from stagewise import checkpoints, reporting, words
 from stagewise.cli import _options as options
 from stagewise.cli import _sources
 from stagewise.cli._commands import command
@@ -16,6 +18,7 @@ from stagewise.cli._names import TASKS, run_folder_named, task_classes
 from stagewise.cli._options import AsJson, DataOptions, Origin, OwnTask, SeriesOptions
 from stagewise.cli._recipes import recipe_in, recipe_of
 from stagewise.plain_text import file_part
+from stagewise.processes import cores
 
 ANY = "TASK"
 """The command that stands for every name that is not a command itself."""
@@ -40,8 +43,6 @@ def train(
     quiet: options.Quiet = False,
 ) -> None:
     """Train a preset of a task, resume a run, or repeat a record."""
-    from stagewise.training import train as train_recipe
-
     if (record := Path(task)).is_file():
         recipe = recipe_in(record, changes, own_task or ())
         folder = folder or Path("runs", f"{file_part(record.absolute().parent.name)}-again")
@@ -49,7 +50,7 @@ def train(
         recipe, folder = recipe_in(run, changes, own_task or ()), run
     else:
         recipe, folder = recipe_of(task, changes), folder or Path("runs", task.replace(":", "-"))
-    print(train_recipe(recipe, folder, progress=not quiet, device=device, dtype=cast(Any, dtype)))
+    print(stagewise.train(recipe, folder, progress=not quiet, device=device, dtype=cast(Any, dtype)))
 
 
 def measure(
@@ -60,7 +61,6 @@ def measure(
     measurement: options.Measurement,
 ) -> None:
     """Run probes on every checkpoint of a source; write the table."""
-    from stagewise.checkpoints.run_folder import TABLE, table_file
     from stagewise.saved_findings import familiarity_in
 
     opened = _sources.opened_source(source, data, out, measurement)
@@ -70,7 +70,7 @@ def measure(
         if (familiarity := familiarity_in(folder)) is not None:
             print(familiarity)
         print(faults)
-    print(f"{len(table_file(folder))} rows: {folder / TABLE}")
+    print(f"{len(checkpoints.table_file(folder))} rows: {folder / checkpoints.TABLE}")
 
 
 def report(
@@ -92,8 +92,6 @@ def report(
 
     Several sources, as seeds, give one report.
     """
-    from stagewise.reporting import report_seeds
-
     causes, runs = options.read_causes(cause), _sources.each_run(sources, out, step_column)
     measured = _sources.measured_first(runs, data, measurement, out if len(runs) == 1 else None)
     if len(runs) > 1:
@@ -101,7 +99,7 @@ def report(
         _sources.name_causes_of(folders, causes)
         place = out or Path("runs", f"{file_part(first.name)}-and-{len(runs) - 1}-more")
         place = first.parents[1] if len(sources) == 1 else place
-        seeds = report_seeds(folders, place, axis, data.tokens_per_step)
+        seeds = reporting.report_seeds(folders, place, axis, data.tokens_per_step)
         print(seeds)
     else:
         [(folder, analysis)] = measured
@@ -113,18 +111,11 @@ def report(
 
 
 def _report_of(folder: Path, axis: str, tokens_per_step: int | None) -> None:
-    from stagewise.checkpoints import unmeasured_in_words
-    from stagewise.processes import cores
-    from stagewise.reporting import axis_in
-    from stagewise.reporting.page import report as write_report
-    from stagewise.saved_findings import load_stages
-    from stagewise.words import answer, written_on
-
-    page = write_report(folder, workers=cores(), axis=axis, tokens_per_step=tokens_per_step)
-    with written_on(axis_in(folder, axis, tokens_per_step)):
-        if (stages := load_stages(folder)) is not None:
-            print(" ".join(answer(stages)))
-    if lacking := unmeasured_in_words(folder):
+    page = stagewise.report(folder, workers=cores(), axis=axis, tokens_per_step=tokens_per_step)
+    with words.written_on(reporting.axis_in(folder, axis, tokens_per_step)):
+        if (stages := stagewise.load_stages(folder)) is not None:
+            print(" ".join(words.answer(stages)))
+    if lacking := checkpoints.unmeasured_in_words(folder):
         print(lacking)
     print(f"report: {page}")
 
@@ -155,11 +146,9 @@ def run_task(
     as_json: options.AsJson = False,
 ) -> None:
     """Train a preset of the task, probe every checkpoint, find the stages, write the report."""
-    from stagewise.analysis import run
-
     task = str(ctx.info_name)
     measurement = dataclasses.replace(measurement, quiet=measurement.quiet or as_json)
-    analysis = run(
+    analysis = stagewise.run(
         recipe_of(task, changes),
         folder or Path("runs", task.replace(":", "-")),
         restricted=baselines.read(),
@@ -189,22 +178,20 @@ def audit(
 
     The exit status is 1 if something is wrong.
     """
-    from stagewise.checkpoints import only_chosen, unmeasured_in_words
-    from stagewise.checkpoints.audit import audit as audit_source
     from stagewise.checkpoints.series import find
 
     if own_task:
         task_classes(own_task)  # which the record may name
     found = find(source, **opening.finding())
-    checkpoints = only_chosen(found, opening.branch, opening.choice)
-    weights = not checkpoints.remote if weights is None else weights
+    chosen = checkpoints.only_chosen(found, opening.branch, opening.choice)
+    weights = not chosen.remote if weights is None else weights
     if weights:
-        _sources.agree_to_cost([checkpoints], opening.yes)
-    result = audit_source(checkpoints, weights=weights, architecture=opening.architecture)
+        _sources.agree_to_cost([chosen], opening.yes)
+    result = stagewise.audit(chosen, weights=weights, architecture=opening.architecture)
     print(result.to_json() if as_json else result)
     if pairs is not None and not as_json:
         print(f"  {_sources.cost_of_pairs(source, DataOptions(**dataclasses.asdict(opening), pairs=pairs))}")
-    if not as_json and (lacking := unmeasured_in_words(_sources.measured_folder(source))):
+    if not as_json and (lacking := checkpoints.unmeasured_in_words(_sources.measured_folder(source))):
         print(f"  note: {lacking}")
     if not result.clean:
         raise typer.Exit(1)

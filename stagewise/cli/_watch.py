@@ -13,10 +13,13 @@ from typing import Annotated, NamedTuple
 
 from typer import Exit, Option
 
+import stagewise
+from stagewise import checkpoints, words
 from stagewise.cli import _options as options
 from stagewise.cli._commands import one_thread
 from stagewise.cli._names import check_probes
 from stagewise.cli._sources import each_run, measure_each, opened_source
+from stagewise.processes import cores
 
 ALARM = 3
 """Status of a watch that an alarm ends."""
@@ -56,7 +59,6 @@ def watch(
     that is still being written is looked at again. An interrupted watch goes on where it was.
     """
     from stagewise.saved_findings import alarms_in
-    from stagewise.words import alarms_in_words
 
     if not alarm and (expect or stall or webhook):
         raise ValueError("--expect, --stall and --webhook are of --alarm: give it too")
@@ -81,7 +83,7 @@ def watch(
             if look.last > last:
                 last, told, since = look.last, _tell(look, told, None if ended or once else every), monotonic()
                 if alarm:
-                    _alarm(source, alarms_in_words(alarms_in(look.folder, expected)), webhook)
+                    _alarm(source, words.alarms_in_words(alarms_in(look.folder, expected)), webhook)
             if ended or once:
                 return
         if alarm and stall is not None and monotonic() - since > stall:
@@ -123,17 +125,14 @@ def _look(
     source: str, out: Path | None, step_column: str | None, data: options.DataOptions, measurement: options.Measurement
 ) -> _Look:
     """Measure the checkpoints that no earlier look has measured, or read the curves of a log again."""
-    from stagewise.checkpoints.openers import is_log
-    from stagewise.checkpoints.run_folder import is_recorded, table_file
-
     if not Path(source).exists():
         raise FileNotFoundError(f"there is no {source} yet")
-    if is_recorded(Path(source)) or is_log(source):
-        runs = [source] if is_recorded(Path(source)) else each_run([source], out, step_column)
+    if (recorded := checkpoints.is_recorded(Path(source))) or checkpoints.is_log(source):
+        runs = [source] if recorded else each_run([source], out, step_column)
         if len(runs) > 1:
             raise ValueError(f"{source} holds {len(runs)} runs: `stagewise report` shows several")
         folder = Path(runs[0])
-        return _Look(folder, int(table_file(folder).outline["step"].max()))
+        return _Look(folder, int(checkpoints.table_file(folder).outline["step"].max()))
     one_thread()
     opened = opened_source(source, data, out, measurement)
     list(measure_each([opened], measurement))
@@ -143,14 +142,9 @@ def _look(
 
 def _tell(look: _Look, told: str, refresh: float | None) -> str:
     """Write the page, and print the answer if it is another one than before; return the text that is told now."""
-    from stagewise.processes import cores
-    from stagewise.reporting.page import report
-    from stagewise.saved_findings import load_stages
-    from stagewise.words import answer as answer_of
-
-    page = report(look.folder, workers=cores(), refresh=refresh)
-    stages = load_stages(look.folder)
-    answer = "too few checkpoints to find transitions" if stages is None else " ".join(answer_of(stages))
+    page = stagewise.report(look.folder, workers=cores(), refresh=refresh)
+    stages = stagewise.load_stages(look.folder)
+    answer = "too few checkpoints to find transitions" if stages is None else " ".join(words.answer(stages))
     if not told:
         print(f"report: {page}")
     if answer != told:
