@@ -1,11 +1,8 @@
 """How much each head attends to a named relation."""
 
 import dataclasses
-from collections.abc import Sequence
 
 import torch
-from jaxtyping import Bool, Float
-from torch import Tensor
 
 from stagewise.loss import mean_scored
 from stagewise.probe import AbstractPatternProbe, Quantity, Reading, View, chosen
@@ -53,7 +50,10 @@ class AttentionTo(AbstractPatternProbe):
         axes, labels, exists = "batch layer head relation", {"relation": names}, view.having(names)
         mass = torch.stack([mean_scored(view.masses[name], batch.scored) for name in names], -1)
         along = torch.stack([mean_scored(view.masses[name], batch.relations[name].any(-1)) for name in names], -1)
-        uniform, starts = _uniform([batch.relations[name] for name in names]), None
+        up_to = torch.arange(1, batch.tokens.shape[1] + 1, device=batch.tokens.device)  # keys of each query
+        masks = [batch.relations[name] for name in names]
+        even = [mean_scored(keys.tril().sum(-1) / up_to, keys.any(-1)) for keys in masks]
+        uniform, starts = torch.stack(even, -1), None
         if exists is not None:
             starts = exists[:, 0, 0]  # of no query is no mean
             along, uniform = torch.where(exists, along, 0.0), torch.where(starts, uniform, 0.0)
@@ -62,12 +62,3 @@ class AttentionTo(AbstractPatternProbe):
             Reading(axes, along, "along", labels, exists=exists),
             Reading("batch relation", uniform, "uniform", labels, exists=starts),
         ]
-
-
-def _uniform(relations: Sequence[Bool[Tensor, "batch query key"]]) -> Float[Tensor, "batch relation"]:
-    """Return the mean mass of uniform attention on each relation, over the queries that have keys in it."""
-    masses = []
-    for keys in relations:
-        up_to = torch.arange(1, keys.shape[-2] + 1, device=keys.device)
-        masses.append(mean_scored(keys.tril().sum(-1) / up_to, keys.any(-1)))
-    return torch.stack(masses, -1)

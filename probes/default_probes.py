@@ -82,21 +82,16 @@ def default_probes(architecture: Architecture, batch: Batch, task: AbstractTask 
 
 def _of_predictions(batch: Batch) -> list[AbstractProbe]:
     """Return the probes that read the predictions, fewer for a regression and where targets are no next tokens."""
-    chosen: list[AbstractProbe] = []
-    if not batch.is_regression:
-        chosen.append(probes.Accuracy())
-    if batch.references:
-        chosen += [probes.KLToReference(), probes.LossAgainstReferences()]
-    if not batch.is_regression and _next_tokens(batch):
+    to_references = [probes.KLToReference(), probes.LossAgainstReferences()] if batch.references else []
+    if batch.is_regression:
+        return to_references
+    chosen = [probes.Accuracy(), *to_references]
+    # Where every target is the token that follows, scored or not, each position has a loss that means it.
+    if batch.tokens.shape[1] > 1 and bool((batch.targets[:, :-1] == batch.tokens[:, 1:]).all()):
         chosen += [probes.LossByPosition(), probes.InContextLearning()]
         if bool((~batch.scored).any(1).all()) and _in_context(batch):
             chosen.append(probes.Copying())
     return chosen
-
-
-def _next_tokens(batch: Batch) -> bool:
-    """Whether every target is the token that follows, scored or not: then each position has a loss that means it."""
-    return batch.tokens.shape[1] > 1 and bool((batch.targets[:, :-1] == batch.tokens[:, 1:]).all())
 
 
 def _in_context(batch: Batch) -> bool:

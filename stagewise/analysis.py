@@ -246,8 +246,12 @@ def analyse(source: Any, folder: str | Path | None = None, **choices: Unpack[_Ch
     """
     opening = {name: choices.pop(name) for name in ("architecture", "branch", "steps", "hub") if name in choices}
     series = opened(source, **opening)
-    if not isinstance(series, CheckpointSeries):
-        return _analyse_seeds(series, folder, choices)
+    if not isinstance(series, CheckpointSeries):  # seeds, each in a folder of its own in that of the report on all
+        folder = Path(f"{folder_of(series[0])}-seeds") if folder is None else Path(folder)
+        places = [folder / one.name.replace("/", "--") for one in series]
+        for one, place in zip(series, places, strict=True):
+            analyse(one, place, **choices)
+        return report_seeds(places, folder)
     folder = folder_of(series, choices.get("pairs")) if folder is None else Path(folder)
     tokens, relations = choices.pop("tokens", None), choices.pop("relations", ())
     text, tokenizer, pairs = choices.pop("text", None), choices.pop("tokenizer", None), choices.pop("pairs", None)
@@ -315,15 +319,6 @@ def _is_series(item: Any) -> bool:
         return False
     pair = isinstance(item, tuple | list) and len(item) == 2 and not isinstance(item[0], tuple | list)
     return isinstance(item, CheckpointSeries | Mapping | tuple | list) and not (pair or _is_model(item))
-
-
-def _analyse_seeds(seeds: Sequence[CheckpointSeries], folder: str | Path | None, choices: _Choices) -> SeedReport:
-    """Analyse the series of several seeds, each in a folder of its own in that of the report, which is on all."""
-    folder = Path(f"{folder_of(seeds[0])}-seeds") if folder is None else Path(folder)
-    places = [folder / one.name.replace("/", "--") for one in seeds]
-    for one, place in zip(seeds, places, strict=True):
-        analyse(one, place, **choices)
-    return report_seeds(places, folder)
 
 
 def measured(

@@ -67,15 +67,10 @@ class Architecture:
         if self.n_heads < 1:
             raise ValueError(f"a model needs a head, got d_model = {self.config['d_model']} below d_head")
         if self.init is None:
-            object.__setattr__(self, "init", GaussianInit(self._std))
-
-    @property
-    def _std(self) -> float | None:
-        """The deviation of the weights that the config asks for, None for TransformerLens's default."""
-        asked = self.config.get("initializer_range")
-        if self.huggingface is not None or not isinstance(asked, int | float) or asked <= 0:
-            return None
-        return None if math.isclose(asked, 0.8 / self.config["d_model"] ** 0.5) else float(asked)
+            asked, default = self.config.get("initializer_range"), 0.8 / self.config["d_model"] ** 0.5
+            own = self.huggingface is None and isinstance(asked, int | float) and asked > 0
+            std = float(asked) if own and not math.isclose(asked, default) else None
+            object.__setattr__(self, "init", GaussianInit(std))
 
     @property
     def n_layers(self) -> int:

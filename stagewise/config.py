@@ -142,6 +142,7 @@ def huggingface_config(config: Mapping[str, Any]) -> Any:
     """
     from transformers import AutoConfig
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+    from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
     kind = str(config["model_type"])
     if kind not in CONFIG_MAPPING:
@@ -153,7 +154,10 @@ def huggingface_config(config: Mapping[str, Any]) -> Any:
     names = config.get("architectures") or []
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
         raise ValueError(f"`architectures` of a {kind} is a list of classes' names, got {names!r:.80}")
-    if not all(name.endswith(("ForCausalLM", "LMHeadModel")) for name in names) or not _is_causal(hf):
+    # Attention of a masked language model's type is not causal, unless the config sets is_decoder.
+    masked = hf.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES and not getattr(hf, "is_decoder", False)
+    decoders = all(name.endswith(("ForCausalLM", "LMHeadModel")) for name in names)
+    if not decoders or masked or hf.is_encoder_decoder:
         raise ValueError(
             f"stagewise reads causal language models; this is {', '.join(names) or kind}. An encoder, an "
             "encoder-decoder or a model with another head has no next-token predictions to measure"
@@ -180,14 +184,6 @@ def _check_counts(fields: Mapping[Any, Any], kind: str) -> None:
             raise ValueError(
                 f"the config of a {kind} has {name} = {value:.6g}: a model has at most {MOST_LAYERS} layers"
             )
-
-
-def _is_causal(config: Any) -> bool:
-    """Whether attention is causal; in a masked language model's type it is not, unless the config sets is_decoder."""
-    from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
-
-    sees_all = config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES and not getattr(config, "is_decoder", False)
-    return not sees_all and not config.is_encoder_decoder
 
 
 @contextlib.contextmanager

@@ -23,7 +23,9 @@ Class = tuple[str, Bool[Tensor, "batch pos"]]
 def prediction_classes(batch: Batch, tokens: Iterable[int]) -> dict[str, Bool[Tensor, "batch pos"]]:
     """Return which predictions are in each class, scored or not; a regression has none by token."""
     of_tokens = {f"{_TOKEN}{token}": batch.targets == token for token in tokens}
-    by_place = {**dict(_by_position(batch)), **dict(_by_relation(batch))}
+    by_place = dict(_by_position(batch))
+    for name, keys in batch.relations.items():
+        by_place |= {f"with {name}": keys.any(-1), f"without {name}": ~keys.any(-1)}
     return by_place if batch.is_regression else {**of_tokens, **by_place, **dict(_by_n_gram(batch))}
 
 
@@ -49,12 +51,6 @@ def _by_position(batch: Batch) -> Iterator[Class]:
         name = f"at positions {first} to {last}" if last > first else f"at position {first}"
         yield name, (positions >= first) & (positions <= last)
         first = last + 1
-
-
-def _by_relation(batch: Batch) -> Iterator[Class]:
-    for name, keys in batch.relations.items():
-        yield f"with {name}", keys.any(-1)
-        yield f"without {name}", ~keys.any(-1)
 
 
 def _by_n_gram(batch: Batch) -> Iterator[Class]:

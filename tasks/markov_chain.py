@@ -84,8 +84,12 @@ class MarkovChain(AbstractTask):
                 f"importance = {self.importance:g} among {len(self.spans)} groups, temperature = {self.temperature:g}: "
                 "these logits are beyond what a float holds. Take less, or a higher temperature"
             )
-        if self.lag_weights is not None:
-            _check_lag_weights(self.lag_weights, self.spans)
+        if (weights := self.lag_weights) is not None and {len(weights)} != set(self.spans):
+            raise ValueError(
+                f"lag_weights needs a weight for every lag of a group: {len(weights)} given, spans are {self.spans}"
+            )
+        if weights is not None and (min(weights) < 0 or not sum(weights) > 0):
+            raise ValueError(f"lag_weights are normalised to sum to one: none negative, not all 0, got {weights}")
         if self.features == "frobenius" and len(self.spans) > self.d_vocab**2:
             raise ValueError(
                 f"there are at most d_vocab^2 = {self.d_vocab**2} matrices orthogonal to each other, {len(self.spans)} "
@@ -181,15 +185,6 @@ class MarkovChain(AbstractTask):
             tokens = context[:, lags.start - 1 : lags.stop - 1]
             logits.append(torch.einsum("i,nid->nd", alpha, matrix.T[tokens]))
         return torch.stack(logits)
-
-
-def _check_lag_weights(weights: tuple[int | float, ...], spans: tuple[int, ...]) -> None:
-    if {len(weights)} != set(spans):
-        raise ValueError(
-            f"lag_weights needs a weight for every lag of a group: {len(weights)} given, spans are {spans}"
-        )
-    if min(weights) < 0 or not sum(weights) > 0:
-        raise ValueError(f"lag_weights are normalised to sum to one: none negative, not all 0, got {weights}")
 
 
 @lru_cache(maxsize=32)

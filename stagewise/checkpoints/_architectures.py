@@ -29,7 +29,12 @@ def architecture_from(given: Any) -> Architecture:
     if isinstance(given, Architecture):
         return given
     if isinstance(given, str | Path):
-        return _of_text(str(given))
+        if (text := str(given)).lstrip().startswith("{"):
+            return _of_fields(_json(text))
+        path = Path(text, CONFIG) if Path(text).is_dir() else Path(text)
+        if path.is_file() or path.name == CONFIG or path.suffix == ".json":
+            return _of_fields(read_json(path, f"give {TAKEN}"))
+        raise ValueError(f"`architecture` is {TAKEN}; {text!r} is no file")
     if hasattr(given, "state_dict"):
         return models.described(given)
     if isinstance(given, Mapping) or hasattr(given, "to_dict"):
@@ -115,15 +120,6 @@ def _of_fields(given: Any) -> Architecture:
         return Architecture(given)
     except (TypeError, AttributeError) as reason:
         raise ValueError(f"the fields of this config do not make a model: {line_of(reason)}") from reason
-
-
-def _of_text(text: str) -> Architecture:
-    if text.lstrip().startswith("{"):
-        return _of_fields(_json(text))
-    path = Path(text, CONFIG) if Path(text).is_dir() else Path(text)
-    if path.is_file() or path.name == CONFIG or path.suffix == ".json":
-        return _of_fields(read_json(path, f"give {TAKEN}"))
-    raise ValueError(f"`architecture` is {TAKEN}; {text!r} is no file")
 
 
 def _json(text: str) -> Any:

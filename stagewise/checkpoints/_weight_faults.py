@@ -62,15 +62,11 @@ def _path_faults(
     paths, steps = paths_of(sketches), [entry.at.step for entry in entries]
     copies = [*_same(entries, rules.same_checkpoints(sketches, paths)), *_parts(entries, sketches, paths)]
     yield from (one for one in copies if one.steps not in known)
-    paths = [_without_copies(path, steps, copies) for path in paths]
+    for number, path in enumerate(paths):  # less the checkpoints that share its weight with another one
+        copied = {step for one in copies for step in one.steps if path.name in one.weights or not one.weights}
+        paths[number] = path.without([row for row, step in enumerate(steps) if step in copied])
     if (common := common_path(paths)) is not None:
         yield from _deviations(entries, paths, common)
-
-
-def _without_copies(path: WeightPath, steps: Sequence[int], copies: Sequence[Finding]) -> WeightPath:
-    """Leave out the checkpoints that share this weight with another one."""
-    copied = {step for one in copies for step in one.steps if path.name in one.weights or not one.weights}
-    return path.without([row for row, step in enumerate(steps) if step in copied])
 
 
 def _same(entries: Sequence[Entry], groups: Sequence[Sequence[int]]) -> Iterator[Finding]:

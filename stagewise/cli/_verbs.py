@@ -23,8 +23,6 @@ from stagewise.processes import cores
 ANY = "TASK"
 """The command that stands for every name that is not a command itself."""
 
-_HELP = f"Run a task from training to report: {', '.join(TASKS)}, or one's own as module:Class."
-
 
 def train(
     task: Annotated[
@@ -158,7 +156,9 @@ def run_task(
     print(f"report: {analysis.report}", file=sys.stderr if as_json else sys.stdout)
 
 
-run_app.command(ANY, help=_HELP)(command(run_task, models=True))
+run_app.command(ANY, help=f"Run a task from training to report: {', '.join(TASKS)}, or one's own as module:Class.")(
+    command(run_task, models=True)
+)
 
 
 def audit(
