@@ -9,6 +9,8 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from huggingface_hub import scan_cache_dir
+
 from stagewise.checkpoints._architectures import CONFIG
 from stagewise.checkpoints._choice import joined
 from stagewise.checkpoints._digest import file_sha256
@@ -223,8 +225,6 @@ class _Downloads:
 
     def _shrink(self, keep: list[str], paths: list[Path]) -> None:
         """Delete revisions but these until the cache is small enough, then files but these: of folders of one."""
-        from huggingface_hub import scan_cache_dir
-
         cached = scan_cache_dir(self._hub.cache)
         size, revisions = cached.size_on_disk, [revision for repo in cached.repos for revision in repo.revisions]
         kept = {revision.commit_hash for revision in revisions if not revision.refs.isdisjoint(keep)}

@@ -175,8 +175,10 @@ def read_separated(text: str) -> pd.DataFrame:
     separator, header, values = _head(text.splitlines())
     names = _cells(header, separator)
     named = re.compile("|".join(map(re.escape, filter(None, names))))
-    again = [at for at, line in enumerate(values) if named.search(line) and _is_another(_cells(line, separator), names)]
-    if again:
+    further = [(at, _cells(line, separator)) for at, line in enumerate(values) if named.search(line)]
+    # Headers of other columns than the first one, as where a script has written on.
+    others = [(at, cells) for at, cells in further if cells != names and len({*cells} & {*names}) > 1]
+    if again := [at for at, cells in others if not any(map(_is_number, cells))]:
         lines, edges = [header, *values], [0, *(at + 1 for at in again), len(values) + 1]
         parts = ["\n".join(lines[start:stop]) for start, stop in itertools.pairwise(edges)]
         return pd.concat(map(read_separated, parts), ignore_index=True)
@@ -220,11 +222,6 @@ def _without_torn(lines: list[str], separator: str, header: str) -> list[str]:
     for line in torn.values():
         warnings.warn(f"a line is cut off, and left out: {line[:60]!r}", stacklevel=6)
     return [line for at, line in enumerate(lines) if at not in torn]
-
-
-def _is_another(cells: list[str], names: list[str]) -> bool:
-    """Whether a line is a header of other columns than the first one, as where a script has written on."""
-    return cells != names and len({*cells} & {*names}) > 1 and not any(map(_is_number, cells))
 
 
 def _cells(line: str, separator: str) -> list[str]:

@@ -7,6 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from huggingface_hub import HfApi, hf_hub_download, try_to_load_from_cache
+from huggingface_hub.errors import HTTPError, RepositoryNotFoundError, RevisionNotFoundError
+from huggingface_hub.utils import disable_progress_bars, get_session
+
 from stagewise.config import line_of
 
 CACHE = Path(os.path.expanduser("~/.cache/stagewise/hub"))
@@ -79,16 +83,11 @@ class Hub:
 
     def is_cached(self, revision: str, name: str) -> bool:
         """Whether a file was downloaded before, and is still there."""
-        from huggingface_hub import try_to_load_from_cache
-
         cached = try_to_load_from_cache(self.repository, self._path(name), cache_dir=self.cache, revision=revision)
         return isinstance(cached, str)
 
     def fetch(self, revision: str, name: str) -> Path:
         """Download a file, unless it is in the cache."""
-        from huggingface_hub import hf_hub_download
-        from huggingface_hub.utils import disable_progress_bars
-
         disable_progress_bars()
         where = {"revision": revision, "cache_dir": self.cache, "endpoint": self.endpoint}
         with self._explained(f"download {name} of revision {revision!r} of"):
@@ -98,14 +97,10 @@ class Hub:
         return f"{self.folder}/{name}" if self.folder else name
 
     def _api(self) -> Any:
-        from huggingface_hub import HfApi
-
         return HfApi(endpoint=self.endpoint)
 
     @contextlib.contextmanager
     def _explained(self, what: str) -> Iterator[None]:
-        from huggingface_hub.errors import HTTPError, RepositoryNotFoundError, RevisionNotFoundError
-
         failure = f"could not {what} {self.repository}"
         try:
             with _answered_in_time():
@@ -125,7 +120,6 @@ class Hub:
 @contextlib.contextmanager
 def _answered_in_time() -> Iterator[None]:
     """Give requests a time limit where huggingface_hub sets none: it would wait indefinitely for a silent hub."""
-    from huggingface_hub.utils import get_session
 
     def limit(request: Any) -> None:
         given = {kind: each for kind, each in request.extensions.get("timeout", {}).items() if each is not None}
