@@ -1,5 +1,6 @@
 """What a remote series costs is told before its weights are downloaded, and much of it needs a yes."""
 
+import importlib
 import os
 import shutil
 from collections.abc import Callable
@@ -34,6 +35,7 @@ def hub(
 ) -> Any:
     served = local_hub({f"step{step}": saved("GPT2", seed) for seed, step in enumerate(STEPS)})
     here = partial(hubs.Hub, endpoint=served.endpoint, cache=tmp_path / "cache")
+    importlib.import_module("stagewise.checkpoints._hub_revisions")  # whose annotations name the class itself
     monkeypatch.setattr("stagewise.checkpoints.hub.Hub", here)
     monkeypatch.setattr("stagewise.probes.default_probes.default_probes", lambda *_: [Loss()])
     return served
