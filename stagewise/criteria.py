@@ -203,8 +203,8 @@ class OnsetVerdict(StrEnum):
     """The curve moves as fast before or after."""
 
     STEADY = "steady"
-    """Something gradual with noise explains it as well, over all curves that were followed, or it is not over at the
-    last checkpoint."""
+    """Something gradual with noise explains it as well, over all curves that were followed, or it falls, as a loss, and
+    is not over at the last checkpoint."""
 
     COINCIDES = "coincides"
     """It moves when something was done to the run, as the learning rate changed, and no head changes much."""

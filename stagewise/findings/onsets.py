@@ -133,7 +133,7 @@ def rejection(one: Transition, p_adjusted: float | None, curve: Curve) -> OnsetV
     until = curve.steps[1] if falls else 0 if curve.probe == LOGGED else curve.steps[0] + 1
     if one.times[1, 0] <= np.log1p(until) or (falls and _goes_on_from_the_start(one, curve)):
         return OnsetVerdict.EARLY
-    if one.times[2, 0] >= last or (curve.lost and one.times[1, 2] >= last):  # it is not over, or diverges
+    if (falls and one.times[2, 0] >= last) or (curve.lost and one.times[1, 2] >= last):  # it is not over, or diverges
         return OnsetVerdict.STEADY
     if one.prominence < curve.criteria.stands_out:
         return OnsetVerdict.COMMON

@@ -400,3 +400,18 @@ def test_an_accuracy_that_jumps_from_label_to_label_does_so_within_the_errors_of
     steps = np.array([0, *2 ** np.arange(10), 1000, 3000, *range(13_000, 114_000, 10_000)])
     onsets = [find_onsets(read_log({"step": steps, "acc": right / number}))["onset"].any() for number in (104, 100)]
     assert onsets == [False, True]
+
+
+def test_a_head_that_jumps_and_then_grows_to_the_end_has_its_onset_where_it_jumps() -> None:
+    steps = np.unique(np.geomspace(1, 3000, 40).astype(int))
+    jump = 0.6 / (1 + np.exp(-(np.log(steps) - np.log(430)) / 0.06))
+    growth = 0.35 * np.where(steps > 430, 1 - (steps / 430) ** -0.5, 0)
+    noise = 0.01 * np.random.default_rng(2).standard_normal(len(steps))
+    table = pd.DataFrame({"step": steps, "value": 0.03 + jump + growth + noise, "layer": 1, "head": 3}).assign(
+        run="run", probe="AttentionTo", quantity="mass", relation="induction"
+    )
+    (row,) = find_onsets(table).to_dict("records")
+    assert row["onset"]
+    assert row["t50_lo"] <= 460
+    assert row["t50"] == pytest.approx(440, rel=0.1)
+    assert row["t90"] <= steps[-1]

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stagewise.statistics import _constants as c
 from stagewise.statistics._effects._settings import EffectSettings
 
 
@@ -69,9 +70,9 @@ def _as_one(group: list[Transition], u: np.ndarray, fitted: np.ndarray, undone: 
     size, largest = sum(one.size for one in group), max(group, key=lambda one: abs(one.size))
     if abs(size) < undone * abs(largest.size):
         return None
-    (begins, first, _), (_, second, over) = (group[k].times[:, 0] for k in (0, -1))
-    ends = min(3 * begins - 2 * first, group[0].times[1, 1]), max(3 * over - 2 * second, group[-1].times[1, 2])
-    before, after = (float(level) for level in np.interp(ends, u, fitted))
+    (begins, first, _), (_, second, ends) = (group[k].times[:, 0] for k in (0, -1))
+    edges = min(3 * begins - 2 * first, group[0].times[1, 1]), max(3 * ends - 2 * second, group[-1].times[1, 2])
+    before, after = (float(level) for level in np.interp(edges, u, fitted))
     (early, late), lo, hi = (group[k].times[1, 0] for k in (0, -1)), group[0].times[1, 1], group[-1].times[1, 2]
     fine = np.linspace(min(lo, early), max(hi, late), 200)
     past = np.sign(size) * (np.interp(fine, u, fitted) - (before + after) / 2) >= 0
@@ -79,7 +80,12 @@ def _as_one(group: list[Transition], u: np.ndarray, fitted: np.ndarray, undone: 
     nearest = min(group, key=lambda one: abs(float(one.times[1, 0]) - half))
     known = nearest.times[1, 1:] if nearest.within_gap else half + nearest.times[1, 1:] - nearest.times[1, 0]
     middle = np.array([half, min(half, known[0]), max(half, known[1])])
-    times = np.stack([group[0].times[0], middle, group[-1].times[2]])
+    over = group[-1].times[2]
+    if over[0] > u[-1]:  # the level after it is that at the end of the run
+        made = (u > half) & (np.sign(size) * (fitted - before - c.PARTS[2] * (after - before)) >= 0)
+        end = u[made.argmax()] if made.any() else u[-1]
+        over = np.minimum(over, [end, end, np.inf])
+    times = np.stack([group[0].times[0], middle, over])
     bayes, p_value = max(one.bayes for one in group), min(one.p_value for one in group)
     return nearest._replace(size=size, before=before, after=after, times=times, bayes=bayes, p_value=p_value)
 
