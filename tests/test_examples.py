@@ -57,12 +57,6 @@ def test_induction_heads_are_recorded_and_drawn(tmp_path: Path) -> None:
     assert open_series(tmp_path / "run").steps == (0, 10, 20, 30)
 
 
-def test_a_behaviour_that_has_not_come_is_said_and_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    page = example("behaviour")(tmp_path / "run", steps=6)
-    assert page == tmp_path / "run-pairs" / "report.html"
-    assert "The behaviour did not come" in capsys.readouterr().out
-
-
 @pytest.mark.slow  # four to seven small runs
 @pytest.mark.parametrize("given", [False, True])
 def test_the_heads_that_stages_need_are_drawn(given: bool, tmp_path: Path) -> None:
