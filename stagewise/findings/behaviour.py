@@ -3,7 +3,7 @@
 import dataclasses
 import itertools
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -129,11 +129,14 @@ def _heads(
     effects, direct = with_role(table, Role.EFFECT), with_role(table, Role.DIRECT_EFFECT)
     if not effects:
         return []
-    carried = _carried(table, effects[0], least).loc[since:]
-    before = _predecessors(carried, _smoothed(table, effects[0])[0].loc[since:])
+    effect = _smoothed(table, effects[0])
+    carried = _carried(table, _sure(effect, least), least).loc[since:]
+    before = _predecessors(carried, effect[0].loc[since:])
     values = carried.iloc[-1].loc[lambda value: value != 0]
-    written = _smoothed(table, direct[0])[0].iloc[-1] if direct else pd.Series(dtype=float)
-    sure = _sure(table, direct[0], least).iloc[-1] if direct else written
+    written = sure = pd.Series(dtype=float)
+    if direct:
+        straight = _smoothed(table, direct[0])
+        written, sure = straight[0].iloc[-1], _sure(straight, least).iloc[-1]
     along = with_role(table, Role.ATTENTION_ALONG)[:1]
     relations = select(table, *along[0])["relation"].dropna().unique() if along else ()
     attention = {name: _smoothed(table, *along, relation=name)[0].iloc[-1] for name in relations}
@@ -151,12 +154,11 @@ def _heads(
     return found
 
 
-def _carried(table: pd.DataFrame, effect: tuple[str, str], least: pd.Series) -> pd.DataFrame:
-    """Return the effect of each head that carries the behaviour at a checkpoint, and 0 of others: [step, head]."""
-    effects = _sure(table, effect, least)
+def _carried(table: pd.DataFrame, effects: pd.DataFrame, least: pd.Series) -> pd.DataFrame:
+    """Return the sure effect of each head that carries the behaviour at a checkpoint, and 0 of others: [step, head]."""
     carries = pd.DataFrame(False, effects.index, effects.columns)
     for pair, kind in itertools.product(with_role(table, Role.ABLATED), ("mean", "zero")):
-        carries |= _sure(table, pair, least, kind=kind).reindex_like(effects) * effects > 0
+        carries |= _sure(_smoothed(table, pair, kind=kind), least).reindex_like(effects) * effects > 0
     return effects.where(carries, 0.0)
 
 
@@ -181,9 +183,9 @@ def _change(curve: pd.Series) -> tuple[int, int]:
     return int(rest.index[0]), int(rest.index[rest >= 1 - QUARTER][0])
 
 
-def _sure(table: pd.DataFrame, pair: tuple[str, str], least: pd.Series, **labels: str) -> pd.DataFrame:
+def _sure(smoothed: Sequence[pd.DataFrame], least: pd.Series) -> pd.DataFrame:
     """Return values that are large enough, with intervals that do not hold 0, and else 0: [step, head]."""
-    value, lo, hi = _smoothed(table, pair, **labels)
+    value, lo, hi = smoothed
     return value.where(value.abs().ge(least, axis=0) & ~((lo <= 0) & (hi >= 0)), 0.0)
 
 

@@ -130,8 +130,7 @@ def rejection(one: Transition, p_adjusted: float | None, curve: Curve) -> OnsetV
     if change < max(curve.criteria.smallest, LASTING * abs(one.size)):
         return OnsetVerdict.SMALL
     falls, last = curve.declared.progress == "down" and one.size < 0, np.log1p(curve.steps[-1])
-    until = curve.steps[1] if falls else 0 if curve.probe == LOGGED else curve.steps[0] + 1
-    if one.times[1, 0] <= np.log1p(until) or (falls and _goes_on_from_the_start(one, curve)):
+    if _is_early(one, curve, falls=falls):
         return OnsetVerdict.EARLY
     if (falls and one.times[2, 0] >= last) or (curve.lost and one.times[1, 2] >= last):  # it is not over, or diverges
         return OnsetVerdict.STEADY
@@ -141,10 +140,15 @@ def rejection(one: Transition, p_adjusted: float | None, curve: Curve) -> OnsetV
     return OnsetVerdict.STEADY if uncertain else None
 
 
-def _goes_on_from_the_start(one: Transition, curve: Curve) -> bool:
-    """Whether a fall may begin before the second checkpoint, up to which the curve falls by half as much."""
-    first, second = curve.values[:2]
-    return bool(one.times[0, 1] <= np.log1p(curve.steps[1]) and first - second >= HALF * abs(one.size))
+def _is_early(one: Transition, curve: Curve, *, falls: bool) -> bool:
+    """Whether no stage lies before a transition: it is half-way in the first update of a run; a fall by the second
+    checkpoint, or it may begin by then where the curve falls by half as much up to there.
+    """
+    half, second = one.times[1, 0], np.log1p(curve.steps[1])
+    if not falls:
+        return bool(half <= np.log1p(0 if curve.probe == LOGGED else curve.steps[0] + 1))
+    fallen = curve.values[0] - curve.values[1]
+    return bool(half <= second or (one.times[0, 1] <= second and fallen >= HALF * abs(one.size)))
 
 
 def _axis_types(curves: Iterable[Curve]) -> dict[str, str]:

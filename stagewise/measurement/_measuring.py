@@ -91,6 +91,7 @@ class Measurement:
     resamples: int
     device: str
     earlier: Earlier
+    _models: list[Model] = dataclasses.field(default_factory=list, init=False, repr=False)
 
     @cached_property
     def _bootstrap(self) -> np.ndarray:
@@ -125,16 +126,15 @@ class Measurement:
     def _model(self, weights: _Weights) -> Model:
         """Return the model with a checkpoint's weights: one for all checkpoints."""
         try:
-            if (model := vars(self).get("model")) is None:
-                model = models.holding(self.series.architecture, weights.state, self.device)
+            if self._models:
+                models.load(self._models[0], weights.state)
             else:
-                models.load(model, weights.state)
+                self._models.append(models.holding(self.series.architecture, weights.state, self.device))
         except ValueError as reason:
             fix = "`stagewise audit` lists what differs from checkpoint to checkpoint; `steps=` leaves one out, "
             fix += "`architecture=` gives another model"
             raise ValueError(f"step {weights.step} of {self.series.name!r}: {reason}. {fix}") from reason
-        vars(self)["model"] = model
-        return model
+        return self._models[0]
 
     def _measured(self, plan: Plan, weights: _Weights, model: Model) -> Rows:
         """Return the rows of some probes at a checkpoint."""
