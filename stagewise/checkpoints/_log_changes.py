@@ -2,6 +2,7 @@
 
 import itertools
 import re
+import statistics
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -81,7 +82,7 @@ def _jumps(name: str, rows: pd.DataFrame) -> Iterator[_Jump]:
     others = np.maximum(beside[: len(move)], beside[SIDE + 1 :])
     for i in np.flatnonzero((move > ABRUPT * others) & (steps[1:] <= NEAR * steps[:-1])).tolist():
         sides = values[i - 2 : i + 1], values[i + 1 : i + 4], values[i + 1 :][:LASTING], values[-LASTING:]
-        before, after, later, last = (float(np.median(part)) for part in sides)
+        before, after, later, last = (statistics.median(part.tolist()) for part in sides)
         if (later - before) * np.sign(after - before) >= abs(values[i + 1] - values[i]) / 2:
             yield _Jump(name, int(steps[i]), int(steps[i + 1]), before, after, last, bool(move[i] > SHARP * others[i]))
 

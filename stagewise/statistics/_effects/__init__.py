@@ -74,7 +74,7 @@ def find_transitions(
         for c, (selection, draw) in enumerate(zip(selected(problem), draws[part], strict=True)):
             model = Told(problem, selection, c, span, None if draw is None else of.means(draw)).model()
             told = (one._replace(times=of.whole(one.times)) if one.within_gap else one for one in model.transitions)
-            models.append(model._replace(transitions=tuple(told), fitted=model.fitted[of.place]))
+            models.append(model._replace(transitions=tuple(told)))
     return models
 
 

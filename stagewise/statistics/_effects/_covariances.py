@@ -13,7 +13,7 @@ from stagewise.statistics._effects._settings import EffectSettings
 NEGLIGIBLE = 1e-9
 """Eigenvalue of a smooth process below which it is left out: at the largest ratio a thousandth of the noise."""
 
-KEPT = 64
+KEPT = 96
 """Settings whose products with all shapes are kept: some megabytes each."""
 
 
@@ -72,7 +72,7 @@ class Covariances:
         """Return columns, always the same ones, times the inverse of a setting, and their squared lengths under it."""
         if setting not in self._within:
             if len(self._within) >= KEPT:
-                self._within.clear()
+                del self._within[next(iter(self._within))]
             rows = columns @ self._inverse(setting)
             self._within[setting] = rows, (rows * columns).sum(1)
         return self._within[setting]

@@ -81,7 +81,7 @@ def joined(parts: list[Fits]) -> Fits:
     return dataclasses.replace(parts[0], **arrays)
 
 
-PART = 16
+PART = 32
 """Fits that are worked on at once: what is held of them stays in the processor's cache."""
 
 

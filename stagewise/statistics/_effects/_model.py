@@ -9,26 +9,17 @@ from scipy.special import softmax
 from stagewise.statistics import _constants as c
 from stagewise.statistics._differences import running_median
 from stagewise.statistics._effects._atoms import PARTS, Kind
-from stagewise.statistics._effects._covariances import Setting
 from stagewise.statistics._effects._fits import Fits, Problem
 from stagewise.statistics._effects._selection import Selection
 from stagewise.statistics._effects._transition import Transition, prominence, told_apart
 
 
 class CurveModel(NamedTuple):
-    """The transitions of a curve in their order, and what they rest on.
-
-    `fitted` is the curve without its noise and excursions; `evidence` the log likelihood by number of transitions, all
-    else integrated over; `noise` the deviation of the noise beside given errors, under its most likely `setting`;
-    `visible` the size from which a change in the middle of the run would have been told, None where the quantity cannot
-    change by as much.
+    """The transitions of a curve in their order, and the size from which a change in the middle of the run would have
+    been told: None where the quantity cannot change by as much.
     """
 
     transitions: tuple[Transition, ...]
-    fitted: np.ndarray
-    evidence: dict[int, float]
-    noise: float
-    setting: Setting
     visible: float | None
 
 
@@ -61,10 +52,9 @@ class Told(NamedTuple):
     def model(self) -> CurveModel:
         """Return what the selection says."""
         fits, best = self.selection.fits, int(self.selection.fits.evidence.argmax())
-        setting = self.problem.covariances.settings[fits.setting[best]]
         smooth, rest = self._split(best)
-        scaled = self.problem.covariances.scaled
-        noise = self.unit * float(np.sqrt(fits.noise[best] if scaled else np.mean(np.square(rest))))
+        variance = fits.noise[best] if self.problem.covariances.scaled else np.mean(np.square(rest))
+        noise = self.unit * float(np.sqrt(variance))
         fitted = self.centre + self.unit * smooth
         weight = softmax(fits.evidence)
         each = enumerate(self.selection.bayes.tolist())
@@ -73,8 +63,7 @@ class Told(NamedTuple):
         transitions = told_apart(transitions, self.u, fitted, self.problem.settings)
         transitions = [one._replace(prominence=prominence(one, self.u, fitted)) for one in self._lasting(transitions)]
         size = _visible(self.problem, fits, best) * self.unit
-        visible = size if size <= self.span else None
-        return CurveModel(tuple(transitions), fitted, self.selection.evidence, noise, setting, visible)
+        return CurveModel(tuple(transitions), size if size <= self.span else None)
 
     @property
     def values(self) -> np.ndarray:

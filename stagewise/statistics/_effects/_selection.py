@@ -28,11 +28,10 @@ planted staircases are 19 ahead, curves without a change mostly 12 to 30 behind;
 
 
 class Selection(NamedTuple):
-    """The fits of a curve with the changes that it has; the log Bayes factor of each change; the evidence by number."""
+    """The fits of a curve with the changes that it has, and the log Bayes factor of each change."""
 
     fits: Fits
     bayes: np.ndarray
-    evidence: dict[int, float]
 
 
 def selected(problem: Problem) -> list[Selection]:
@@ -42,17 +41,16 @@ def selected(problem: Problem) -> list[Selection]:
     by_number, s, curves = _followed(problem), problem.settings, len(problem.curves)
     evidence = np.stack([evidence_of(by_number[k], by_number[k].curve, curves) for k in range(len(by_number))], axis=1)
     number = (evidence - s.threshold * (np.arange(evidence.shape[1]) > 0)).argmax(1)
-    fewer, result = list[Fits](), dict[int, tuple[Fits, np.ndarray]]()
+    fewer, result = list[Fits](), dict[int, Selection]()
     for changes in range(evidence.shape[1] - 1, -1, -1):
         followed = by_number[changes]
         fits = joined([followed.take(number[followed.curve] == changes), *fewer])
         fewer, here = [], np.unique(fits.curve)
         if not changes or not len(here):
-            result |= {c: (fits.take(fits.curve == c), np.zeros(0)) for c in here.tolist()}
+            result |= {c: Selection(fits.take(fits.curve == c), np.zeros(0)) for c in here.tolist()}
             continue
         fits = _tested(problem, fits.take(leading(fits, 1)))
         best, whole = fits.take(leading(fits, 1)), evidence_of(fits, fits.curve, curves)[here]
-        evidence[here, changes] = np.maximum(evidence[here, changes], whole)
         without = [best.without(np.full(len(here), effect)) for effect in range(changes)]
         if changes == 1:
             none = by_number[0].take(leading(by_number[0], 1))
@@ -62,11 +60,10 @@ def selected(problem: Problem) -> list[Selection]:
         bayes = whole - evidence_of(others, group, each).reshape(changes, -1)
         for i, (c, weakest) in enumerate(zip(here.tolist(), bayes.argmin(0), strict=True)):
             if bayes[weakest, i] >= s.threshold:
-                result[c] = fits.take(fits.curve == c), bayes[:, i]
+                result[c] = Selection(fits.take(fits.curve == c), bayes[:, i])
             else:
                 fewer.append(others.take(group == weakest * len(here) + i))
-    known_of = [{k: float(v) for k, v in enumerate(each) if np.isfinite(v)} for each in evidence]
-    return [Selection(*result[c], each) for c, each in enumerate(known_of)]
+    return [result[c] for c in range(curves)]
 
 
 def _followed(problem: Problem) -> dict[int, Fits]:

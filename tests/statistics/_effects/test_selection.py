@@ -21,8 +21,3 @@ def test_each_curve_has_as_many_changes_as_were_planted(selections: list) -> Non
 
 def test_each_change_that_stays_brings_the_threshold(selections: list) -> None:  # type: ignore[type-arg]
     assert all((one.bayes >= S.threshold).all() for one in selections)
-
-
-def test_the_number_of_most_evidence_less_the_threshold_for_each_is_taken(selections: list) -> None:  # type: ignore[type-arg]
-    for number, one in enumerate(selections):
-        assert max(one.evidence, key=lambda each: one.evidence[each] - S.threshold * each) == number
