@@ -28,7 +28,8 @@ from stagewise import models
 from stagewise.checkpoints.hub import Hub
 from stagewise.checkpoints.run_folder import ANALYSIS, TABLE, write, write_json
 from stagewise.cli.app import app
-from stagewise.probes import AttentionTo, Loss
+from stagewise.measurement.probe_batch import THE_BASE
+from stagewise.probes import AttentionTo, KLToReference, Loss
 from stagewise.table import Quantity, declare
 from tests.own_model import as_here, own_config, own_model
 
@@ -154,8 +155,14 @@ def hub(
 
 @pytest.fixture
 def few_probes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What takes the default probes takes two, and reports of one run are left out; the slow suite has all of it."""
-    monkeypatch.setattr("stagewise.probes.default_probes.default_probes", lambda *known: [Loss(), AttentionTo()])
+    """What takes the default probes takes two, three after a base; reports of one run are left out. The slow suite has
+    all of it.
+    """
+
+    def few(architecture: Any, batch: stagewise.Batch, *_: Any) -> list[Any]:
+        return [Loss(), AttentionTo(), *([KLToReference()] if THE_BASE in batch.references else [])]
+
+    monkeypatch.setattr("stagewise.probes.default_probes.default_probes", few)
     monkeypatch.setattr("stagewise.analysis.report", lambda folder, **_: folder / "report.html")
 
 

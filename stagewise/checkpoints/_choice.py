@@ -3,15 +3,21 @@
 import dataclasses
 import re
 from collections.abc import Collection, Iterable, Sequence
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
 
+from stagewise.checkpoints._formats import EMBEDDINGS, UNEMBEDDINGS
+from stagewise.checkpoints._weight_files import Contents
 from stagewise.checkpoints.names import Coordinates
 from stagewise.checkpoints.sources import Entry, Source
 
 Choice = Iterable[int] | int | str
 """Steps; a number of checkpoints, log-spaced; or a text, as "0:10000:1000" or "0,512,1000"."""
+
+BY_TOKEN = (*EMBEDDINGS, *UNEMBEDDINGS, "lm_head.bias")
+"""Ends of the names of weights with a row a token."""
 
 HOW = "as 0:10000:1000 (from, to, every), as 0,512,1000, or a number of checkpoints"
 
@@ -90,34 +96,41 @@ def joined(source: Source, branches: Collection[str]) -> Source:
 
 def continued(start: Source, source: Source) -> Source:
     """Return a source after the checkpoints that its training began from: its steps and tokens count on from the last
-    of these, which stands for its own step 0.
+    of these, which stands for its own step 0. Tokens that were added to the vocabulary are left out of all.
     """
     last = max(start.entries, key=lambda entry: entry.at.step)
+    known, larger = (int((one.config() or {}).get("vocab_size") or 0) for one in (last, source.entries[0]))
+    grown = 0 < known < larger
+    told = [f"{larger - known} tokens of {source.name} that {start.name} has not are left out"] if grown else []
 
     def later(entry: Entry) -> Entry:
         seen, own = last.at.tokens, entry.at.tokens
         at = Coordinates(last.at.step + entry.at.step, None if seen is None or own is None else seen + own)
-        return dataclasses.replace(entry, at=at, record=lambda: None)  # the trainer's own record counts from 0
+        read = partial(_without_new, entry, known) if grown else entry.read
+        return dataclasses.replace(entry, at=at, read=read, record=lambda: None)  # the trainer's record counts from 0
 
-    alone = len(start.entries) == 1
-    before = (
-        dataclasses.replace(
-            entry, label=entry.label if alone else f"{start.name}/{entry.label}", at=entry.at._replace(branch="")
-        )
-        for entry in start.entries
-    )
+    place = "" if len(start.entries) == 1 else f"{start.name}/"
+    before = (dataclasses.replace(one, label=place + one.label, at=one.at._replace(branch="")) for one in start.entries)
     return dataclasses.replace(
         source,
         entries=(*before, *(later(entry) for entry in source.entries if entry.at.step > 0)),
         remote=start.remote or source.remote,
         identity=f"{source.identity} after {start.identity}",
         architecture=source.architecture or start.architecture,
+        names=(*source.names, *told),
         promised=(),
         lost=(),
         planned=None,
         chosen=lambda entries: entries,
         begins=last.at.step,
     )
+
+
+def _without_new(entry: Entry, known: int) -> Contents:
+    """Read a checkpoint without the rows of the tokens that were added to a vocabulary of so many."""
+    contents = entry.read()
+    cut = {name: weight[:known] for name, weight in contents.weights.items() if name.endswith(BY_TOKEN)}
+    return contents._replace(weights={**contents.weights, **cut})
 
 
 def check_one_count(source: Source, branches: Collection[str]) -> None:

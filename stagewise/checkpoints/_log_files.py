@@ -23,7 +23,6 @@ from stagewise.fields import MEMORY
 FILES = (".csv", ".tsv", ".parquet", ".jsonl", ".json")
 """Endings of files of curves."""
 
-
 ZIP = b"PK"
 """The first bytes of an archive, cut off or whole."""
 

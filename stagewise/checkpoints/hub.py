@@ -101,10 +101,10 @@ class Hub:
 
     @contextlib.contextmanager
     def _explained(self, what: str) -> Iterator[None]:
-        failure = f"could not {what} {self.repository}"
+        failure, hooks = f"could not {what} {self.repository}", get_session().event_hooks["request"]
+        hooks.append(_limit)
         try:
-            with _answered_in_time():
-                yield
+            yield
         except RevisionNotFoundError as reason:
             raise FileNotFoundError(f"{failure}: the repository has no such revision") from reason
         except RepositoryNotFoundError as reason:
@@ -115,19 +115,11 @@ class Hub:
                 f"{failure}: {line_of(reason)}. Is there a network, and is HF_HUB_OFFLINE unset? What is in "
                 f"{self.cache} stays, and a second call resumes from there"
             ) from reason
+        finally:
+            hooks.remove(_limit)
 
 
-@contextlib.contextmanager
-def _answered_in_time() -> Iterator[None]:
-    """Give requests a time limit where huggingface_hub sets none: it would wait indefinitely for a silent hub."""
-
-    def limit(request: Any) -> None:
-        given = {kind: each for kind, each in request.extensions.get("timeout", {}).items() if each is not None}
-        request.extensions["timeout"] = dict.fromkeys(("connect", "read", "write", "pool"), ANSWER_SECONDS) | given
-
-    hooks = get_session().event_hooks["request"]
-    hooks.append(limit)
-    try:
-        yield
-    finally:
-        hooks.remove(limit)
+def _limit(request: Any) -> None:
+    """Give a request a time limit where huggingface_hub sets none: it would wait indefinitely for a silent hub."""
+    given = {kind: each for kind, each in request.extensions.get("timeout", {}).items() if each is not None}
+    request.extensions["timeout"] = dict.fromkeys(("connect", "read", "write", "pool"), ANSWER_SECONDS) | given

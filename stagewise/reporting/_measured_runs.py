@@ -52,11 +52,6 @@ class MeasuredRuns(NamedTuple):
         """The rows of all runs."""
         return pd.concat(self.tables, ignore_index=True)
 
-    @property
-    def foreign(self) -> BatchFamiliarity | None:
-        """The familiarity of the first run to which its batch is foreign; None where all know theirs."""
-        return _first_foreign(self.familiarities)
-
     def aligned(self, roles: pd.DataFrame) -> pd.DataFrame:
         """Return the rows of all runs, with each head's role in place of its index."""
         pairs = zip(self.names, self.tables, strict=True)
@@ -135,11 +130,11 @@ def seeds_in_words(
     familiarities = familiarities or (None,) * len(stages)
     pairs = zip(stages, familiarities, strict=True)
     each = "\n".join(f"{one.run}\n{warned(str(one), familiarity)}" for one, familiarity in pairs)
-    over = qualified(str(replicates), _first_foreign(familiarities))
+    over = qualified(str(replicates), first_foreign(familiarities))
     return f"{each}\nover {count(len(stages), 'seed')}:\n{over}"
 
 
-def _first_foreign(familiarities: Sequence[BatchFamiliarity | None]) -> BatchFamiliarity | None:
+def first_foreign(familiarities: Sequence[BatchFamiliarity | None]) -> BatchFamiliarity | None:
     """Return the familiarity of the first run to which its batch is foreign; None where all know theirs."""
     return next((familiarity for familiarity in familiarities if familiarity is not None and familiarity.foreign), None)
 
@@ -194,7 +189,7 @@ def _written(seeds: MeasuredRuns, out: Path) -> SeedReport:
     finding = f"{len(stages)} seeds have {spread} stages each. {capital(first)}."
     with matplotlib.style.context(LOOK):
         sections = list(_parts(stages, replicates, aligned))
-    if foreign := seeds.foreign:
+    if foreign := first_foreign(seeds.familiarities):
         headline, finding = FOREIGN, f"Of one seed: {foreign}"
         sections = [part._replace(body=f'<p class="caveat">{CAVEAT}.</p>\n{part.body}') for part in sections]
     page = page_html(

@@ -11,7 +11,7 @@ from stagewise.checkpoints.run_folder import read_record
 from stagewise.findings import paired_roles
 from stagewise.findings.batch_familiarity import BatchFamiliarity
 from stagewise.findings.delays import Comparison, compare_stages
-from stagewise.reporting._measured_runs import read_runs
+from stagewise.reporting._measured_runs import first_foreign, read_runs
 from stagewise.reporting._prose import NONE, settings_rows
 from stagewise.words import count, qualified
 
@@ -57,7 +57,8 @@ def compare(
     if places[0].resolve() == places[1].resolve():
         raise ValueError(f"a run is compared with another one, got {first} twice")
     runs, settings = read_runs(places, axis, tokens_per_step), _differences(*map(read_record, places))
-    return _Compared(settings, compare_stages(runs.stages[0], runs.stages[1], paired_roles(runs.whole)), runs.foreign)
+    compared = compare_stages(runs.stages[0], runs.stages[1], paired_roles(runs.whole))
+    return _Compared(settings, compared, first_foreign(runs.familiarities))
 
 
 def _differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> pd.DataFrame:

@@ -110,6 +110,26 @@ def test_tokens_count_on_where_both_are_known_and_the_record_of_the_trainer_whic
     assert both.name == "post"
 
 
+@pytest.mark.parametrize("tied", [False, True])
+def test_tokens_that_a_post_training_added_are_left_out_of_its_embeddings_alone(tmp_path: Path, tied: bool) -> None:
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    config = GPT2Config(vocab_size=13, n_positions=16, n_embd=16, n_layer=1, n_head=2, tie_word_embeddings=tied)
+    model = GPT2LMHeadModel(config).eval()
+    model.save_pretrained(tmp_path / "base")
+    model.resize_token_embeddings(14, pad_to_multiple_of=16)  # as wide as the model is, and as many as its positions
+    model.save_pretrained(tmp_path / "post" / "checkpoint-5")
+    series = open_series(tmp_path / "post", start=tmp_path / "base")
+    tokens = torch.arange(13)[None]
+    with torch.no_grad():
+        predicted = series.model(5)(tokens)
+        torch.testing.assert_close(predicted, model(tokens).logits[..., :13])
+    assert series.architecture.n_outputs == 13
+    assert series.source is not None
+    assert series.source.names == ("3 tokens of post that base has not are left out",)
+    assert series.weights(5)["transformer.wpe.weight"].shape == (16, 16)
+
+
 def test_the_steps_of_a_base_and_of_what_comes_after_it_are_no_one_schedule(tmp_path: Path) -> None:
     for folder, steps in (("base", (0, 1000, 2000)), ("post", (1, 2, 3))):
         for step in steps:

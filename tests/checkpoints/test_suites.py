@@ -91,6 +91,20 @@ def test_steps_and_tokens_are_those_of_the_suite(
     assert series.tokens.get(steps[-1]) == tokens
 
 
+def test_folders_that_count_tokens_are_steps_beside_those_of_megatron(
+    local_hub: Callable[..., Any], saved: Callable[..., dict[str, bytes]], tmp_path: Path
+) -> None:
+    sizes, one = ("16.78B", "33.55B", "67.11B"), saved("GPT2", 0)
+    files = {f"hf_ckpt/{size}/{name}": content for size in sizes for name, content in one.items()}
+    files |= {f"checkpoint/iter_000{n}000/mp_rank_00/model_optim_rng.pt": b"" for n in (2, 4, 8)}
+    served = local_hub({"main": {**files, "checkpoint/latest_checkpointed_iteration.txt": b"8000"}})
+    served.repository = "m-a-p/neo_scalinglaw_980M"
+    series = open_series(served.repository, hub={"cache": tmp_path, "endpoint": served.endpoint})
+    assert series.steps == (16_780_000_000, 33_550_000_000, 67_110_000_000)
+    assert series.tokens == {step: step for step in series.steps}
+    assert series.weights(series.steps[1])
+
+
 def test_seeds_of_one_repository_are_branches(opened: Opened) -> None:
     names = ("step1250-seed-default", "step2500-seed-default", "step1250-seed-large-aux-2")
     assert opened("allenai/DataDecide-c4-4M", *names, branch="seed-default").steps == (1250, 2500)

@@ -14,7 +14,7 @@ from stagewise.checkpoints.run_folder import RUN, TABLE, write, write_json
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.findings._roles import head_roles
 from stagewise.probes import Loss
-from stagewise.reporting._measured_runs import MeasuredRuns, _first_foreign, read_runs, report_seeds, stages_part
+from stagewise.reporting._measured_runs import MeasuredRuns, first_foreign, read_runs, report_seeds, stages_part
 from stagewise.reporting.comparison import compare
 from stagewise.saved_findings import REPLICATES
 from stagewise.words import CAVEAT
@@ -37,7 +37,7 @@ def runs(folders: list[Path]) -> MeasuredRuns:
 def test_runs_of_one_name_are_named_by_their_folders(folders: list[Path], runs: MeasuredRuns) -> None:
     assert runs.names == tuple(folder.as_posix() for folder in folders)
     assert [one.run for one in runs.stages] == list(runs.names)
-    assert runs.foreign is _first_foreign(runs.familiarities) is None
+    assert first_foreign(runs.familiarities) is None
 
 
 def test_aligned_rows_have_roles_in_place_of_indices(runs: MeasuredRuns) -> None:

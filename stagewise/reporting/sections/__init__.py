@@ -29,7 +29,4 @@ LAST: tuple[Section, ...] = (record.TRAINING, record.SETTINGS)
 def with_installed() -> list[Section]:
     """Return the sections on the table with those of installed packages: above them where they are not folded."""
     further = [entry.load() for entry in added("sections").values()]
-    return [section for section in further if not section.folded] + [
-        *SECTIONS,
-        *(section for section in further if section.folded),
-    ]
+    return [*(one for one in further if not one.folded), *SECTIONS, *(one for one in further if one.folded)]
