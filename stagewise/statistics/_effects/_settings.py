@@ -104,8 +104,9 @@ class EffectSettings:
     nearly: float = 0.7
     """Correlation from which noise leaves nothing to a smooth process."""
 
-    exact: float = 0.5
-    """Prior probability that given errors are all that there is of noise."""
+    exact: float = 0.8
+    """Prior probability that given errors are all that there is of noise: at a half, changes of one gap among 14
+    accuracies of 500 answers were found in .83, here in .90; no answer on public records differs."""
 
     further: tuple[float, ...] = (0.3, 1.0, 3.0, 10.0)
     """Variances of further noise, in those of given errors: what evaluation does not see, as of optimisation."""
