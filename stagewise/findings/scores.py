@@ -308,13 +308,15 @@ def _resolution(values: np.ndarray) -> float:
 
 
 def _answers(values: np.ndarray) -> int:
-    """Return of how many answers all values are shares, 0 where that is not known, as of numbers that are rounded."""
+    """Return of how many answers all values are shares, 0 where that is not known, as of numbers that are rounded, or
+    means of such ones.
+    """
     if not (np.isfinite(values).all() and values.min(initial=0) >= 0 and values.max(initial=0) <= 1):
         return 0
     grain = _grain(values)
     number = round(1 / grain) if grain else 0
     shares = number * values
-    rounded = np.isclose(values * 10**4, (values * 10**4).round(), rtol=0, atol=1e-6).all()
+    rounded = np.isclose(values * 10**4, (values * 10**4).round(), rtol=0, atol=1e-6).all() or number % 100 == 0
     return number if number > 1 and not rounded and np.allclose(shares, shares.round(), rtol=0, atol=1e-3) else 0
 
 

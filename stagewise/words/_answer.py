@@ -174,24 +174,26 @@ def _context(row: Row, found: Stages) -> str:
 def _levels(found: Stages, stage: int | None = None, *, in_gap: bool = False) -> list[str]:
     """Say from where to where curves of the whole model went, in a stage or all of the run: accuracy, loss, others.
 
-    Where all happens within a gap between checkpoints, only those with an onset there: others move at other times.
+    Those with an onset there come first. Where all happens within a gap between checkpoints there are no others, which
+    move at other times.
     """
     rows = found.levels if stage is None else found.levels[found.levels["stage"] == stage]
     of_each = [of.to_dict("records") for _, of in rows.groupby(["probe", "quantity"], sort=False)]
     curves = [{**of[0], "after": of[-1]["after"]} for of in of_each]
     named = [(found.context.quantity(row), row) for row in curves]
     moved = [(what, row) for what, row in named if _size(row) >= max(row["smallest"], TINY)]
+    began = {_name_of(row) for row in (found.onsets if stage is None else _of_stage(found, stage)).to_dict("records")}
     if stage is None:
         least = {_name_of(row): found.context.criteria.peak * row["noise"] for row in found.onsets.to_dict("records")}
         moved = [each for each in moved if _size(each[1]) >= least.get(_name_of(each[1]), 0)]
     else:
-        curves_with_onset = {_name_of(row) for row in _of_stage(found, stage).to_dict("records")}
-        moved = [
-            (what, row)
-            for what, row in moved
-            if _name_of(row) in curves_with_onset or (_is_certain(what) and not in_gap)
-        ]
-    moved.sort(key=lambda each: (each[0].role not in FIRST, each[0].range != SHARE, -_part(each[1])))
+        moved = [each for each in moved if _name_of(each[1]) in began or (_is_certain(each[0]) and not in_gap)]
+    moved.sort(
+        key=lambda each: (
+            *(each[0].role not in FIRST, _name_of(each[1]) not in began, each[0].range != SHARE),
+            -_part(each[1]),
+        )
+    )
     return [f"{what.label} from {_way(row, ' to ')}" for what, row in moved[:NAMED]]
 
 

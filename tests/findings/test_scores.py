@@ -188,6 +188,12 @@ def test_shares_tell_of_how_many_answers_they_are_unless_they_are_rounded() -> N
     assert curve.errors == pytest.approx(binomial_errors(right / 104, 104))
 
 
+@pytest.mark.parametrize(("digits", "averaged"), [(5, 1), (5, 3), (3, 3), (2, 3)])
+def test_means_of_decimals_are_no_shares_of_answers(digits: int, averaged: int) -> None:
+    rounded = np.random.default_rng(0).uniform(0, 1, (400, averaged)).round(digits)
+    assert _answers(rounded.mean(1)) == 0
+
+
 def test_one_answer_of_twenty_more_is_no_onset_where_the_shares_say_that_there_are_twenty() -> None:
     shares = np.array([12, 15, 16, 13, 13, 14, 12, 17, 14, 13] + [18] * 12 + [19] * 12 + [20] * 12) / 20
     of_shares, of_others = (

@@ -108,8 +108,9 @@ class EffectSettings:
     """Prior probability that given errors are all that there is of noise: at a half, changes of one gap among 14
     accuracies of 500 answers were found in .83, here in .90; no answer on public records differs."""
 
-    further: tuple[float, ...] = (0.3, 1.0, 3.0, 10.0)
-    """Variances of further noise, in those of given errors: what evaluation does not see, as of optimisation."""
+    further: tuple[float, ...] = (0.3, 1.0, 3.0, 10.0, 1e2, 1e3, 1e4)
+    """Variances of further noise, in those of given errors: what evaluation does not see, as of optimisation. Up
+    to 10 alone, .87 of curves of 40 checkpoints with noise of ten of their errors showed a change; so none does."""
 
     growths: tuple[float, ...] = (-1.6, 0.0, 1.6)
     """Logarithms of the ratio of the noise at the last checkpoint to that at the first: a factor of five either way."""

@@ -86,6 +86,14 @@ def test_given_errors_tell_a_change_from_noise() -> None:
     assert certain.transitions[0].times[1, 1:] == pytest.approx(np.log1p([3000, 4000]))
 
 
+def test_errors_far_below_what_the_curve_does_between_checkpoints_make_no_change_of_noise() -> None:
+    steps, curves = np.arange(40) * 500.0, 0.5 + 0.03 * np.random.default_rng(5).standard_normal((8, 40))
+    models = find_transitions(steps, curves, errors=np.repeat([[0.003], [0.001]], 4, axis=0))
+    assert [model.transitions for model in models] == [()] * 8
+    (jump,) = find_transitions(steps, curves[:1] + 0.3 * (steps > 9000), errors=np.full(40, 0.003))
+    assert [one.within_gap for one in jump.transitions] == [True]
+
+
 def test_counts_are_the_binomial_errors_of_shares() -> None:
     steps, answers = np.arange(14) * 500.0, 500
     shares = np.random.default_rng(5).binomial(answers, np.where(steps > 3000, 0.6, 0.3)) / answers
