@@ -17,7 +17,7 @@ from stagewise.loss import mean_scored
 from stagewise.measurement.probe_batch import load_batch
 from stagewise.papers.adjoint import check_reversible, sample_effects
 from stagewise.recipe import Recipe
-from stagewise.replay import Transition, own_table, transitions_after
+from stagewise.replay import Parent, Transition
 from stagewise.replay.densifying import check_bits, recipe_at
 from stagewise.table import Head, check_head, head_label, select
 from stagewise.task import Batch
@@ -89,8 +89,8 @@ def attribute_samples(
     check_head(*head, series.architecture.n_layers, series.architecture.n_heads, series.name)
     training = prepare(recipe, device, dtype)
     check_reversible(training)
-    own = own_table(folder, recipe, progress, device)
-    transition, curve = attention_of(own, head, transitions_after(folder, own, 0), event)
+    parent = Parent(folder, recipe, progress=progress, device=device)
+    transition, curve = attention_of(parent.table, head, parent.transitions_after(0), event)
     first = transition.begins if start is None else start
     last = min(step for step in series.steps if step >= transition.comes) if stop is None else stop
     if not 0 <= first < last or last not in series.steps:

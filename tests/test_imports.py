@@ -81,7 +81,7 @@ MODULES = {module_of(path): path for path in SOURCES}
 def names_at_the_doors() -> dict[str, str]:
     """What each room's door hands on -> the module that it lies in, as the stubs say."""
     return {
-        f"stagewise.{stub.parent.name}.{alias.name}": f"stagewise.{stub.parent.name}.{node.module}"
+        f"stagewise.{stub.parent.name}.{alias.name}": f"stagewise.{stub.parent.name}.{node.module or alias.name}"
         for stub in (ROOT / "stagewise").glob("*/__init__.pyi")
         for node in ast.parse(stub.read_text(encoding="utf8")).body
         if isinstance(node, ast.ImportFrom)

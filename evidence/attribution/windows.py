@@ -11,7 +11,7 @@ from stagewise.checkpoints.series import open_series
 from stagewise.papers.samples import attention_of
 from stagewise.papers.tasks import AssociativeRecall
 from stagewise.recipe import Recipe
-from stagewise.replay import Transition, own_table, transitions_after
+from stagewise.replay import Parent, Transition
 from stagewise.replay.densifying import recipe_at
 from stagewise.schedules import linear
 from stagewise.table import Head
@@ -76,12 +76,12 @@ def trained(name: str, seed: int, folder: Path) -> Path:
 
 def window_of(folder: Path, length: int) -> Window:
     """Return the window in front of the onset of the head that gains most attention in any transition of a run."""
-    recipe = recipe_at(folder)
-    own, shape = own_table(folder, recipe, False, "cpu"), recipe.architecture
-    after, found = transitions_after(folder, own, 0), list[tuple[float, Head, Transition]]()
+    parent = Parent(folder, recipe_at(folder))
+    after, found = parent.transitions_after(0), list[tuple[float, Head, Transition]]()
+    shape = parent.recipe.architecture
     for head in ((layer, number) for layer in range(shape.n_layers) for number in range(shape.n_heads)):
         with contextlib.suppress(ValueError):  # it gains none
-            transition, curve = attention_of(own, head, after, None)
+            transition, curve = attention_of(parent.table, head, after, None)
             found.append((float(curve.max() - curve[transition.begins]), head, transition))
     if not found:
         raise ValueError(f"no head of {folder} gains attention in a transition")

@@ -3,6 +3,5 @@ from ._measuring import Measurement as Measurement
 from ._provenance import analysis_record as analysis_record
 from ._provenance import made_anew as made_anew
 from ._provenance import provenance as provenance
-from ._provenance import recorded_dtype as recorded_dtype
+from ._provenance import recorded as recorded
 from ._provenance import recorded_probes as recorded_probes
-from ._provenance import recorded_sequences as recorded_sequences

@@ -83,30 +83,20 @@ def in_words(probes: Iterable[AbstractProbe]) -> dict[str, str]:
     return {type_name(type(probe)): repr(probe) for probe in probes}
 
 
+def recorded(folder: Path) -> dict[str, Any]:
+    """Return what decided the table of a run folder, as `provenance` and its probes say it; nothing without a table."""
+    file = TableFile(folder / TABLE)
+    return file.provenance if file.path.exists() else {}
+
+
 def recorded_probes(folder: Path) -> dict[str, str]:
     """Return the records of the probes in the table of a run folder; nothing where there is no table."""
-    file = TableFile(folder / TABLE)
-    if not file.path.exists():
-        return {}
-    if recorded := file.provenance.get(PROBES):
-        return dict(recorded)
-    raise ValueError(
-        f"{file.path} does not say which probes it was measured with: measure it anew, with `stagewise measure "
-        f"{folder}`"
-    )
-
-
-def recorded_sequences(folder: Path) -> int | None:
-    """Return on how many sequences the table of a run folder was measured; None where there is none that says so."""
-    file = TableFile(folder / TABLE)
-    return file.provenance.get("sequences") if file.path.exists() else None
-
-
-def recorded_dtype(folder: Path) -> Dtype:
-    """Return the type in which the products of a run folder's table were computed; float32 where none is recorded."""
-    file = TableFile(folder / TABLE)
-    dtype: Dtype = file.provenance.get("dtype", "float32") if file.path.exists() else "float32"
-    return dtype
+    if not (known := recorded(folder).get(PROBES, {})) and (folder / TABLE).exists():
+        raise ValueError(
+            f"{folder / TABLE} does not say which probes it was measured with: measure it anew, with `stagewise "
+            f"measure {folder}`"
+        )
+    return dict(known)
 
 
 def made_anew(recorded: Mapping[str, str], known: Iterable[AbstractProbe] = ()) -> list[AbstractProbe]:

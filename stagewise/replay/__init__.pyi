@@ -1,10 +1,9 @@
+from . import attributing as attributing
+from . import branching as branching
+from . import certifying as certifying
+from . import densifying as densifying
+from . import windows as windows
 from ._branches import Branch as Branch
-from ._branches import answer_of as answer_of
-from ._branches import compare as compare
-from ._branches import cost as cost
-from ._branches import own_table as own_table
-from ._branches import place_of as place_of
-from ._branches import prompts_of as prompts_of
-from ._branches import transitions_after as transitions_after
+from ._branches import Parent as Parent
 from ._changes import with_controls as with_controls
 from ._delays import Transition as Transition

@@ -4,7 +4,6 @@ import dataclasses
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from stagewise import models
@@ -16,7 +15,7 @@ from stagewise.plain_text import file_part
 from stagewise.plan import ClampHead
 from stagewise.prediction_classes import prediction_classes
 from stagewise.recipe import Recipe, describe
-from stagewise.replay._branches import Branch, check_start, opened
+from stagewise.replay._branches import Branch, Parent
 from stagewise.table import Head, check_head, head_label
 from stagewise.value_schedules import AbstractSchedule, Shuffled, Steps
 from stagewise.words import SILENT, held_in_words, left_out_in_words
@@ -71,15 +70,19 @@ def in_orders(one: Branch, paired: Sequence[str | None]) -> list[Branch]:
     return [in_order(one, order)._replace(paired=name) for order, name in enumerate(paired)]
 
 
-def named_classes(recipe: Recipe, folder: Path, classes: Sequence[str]) -> tuple[str, ...]:
-    """Return the classes with these names, or whose names begin so, that the run's probe batch has predictions of."""
-    batch = load_batch(recipe, folder)
+def named_classes(parent: Parent, classes: Sequence[str]) -> dict[str, int]:
+    """Return the classes with these names, or whose names begin so, and how many predictions of each the run's probe
+    batch has.
+    """
+    recipe, batch = parent.recipe, load_batch(parent.recipe, parent.folder)
     members = prediction_classes(batch, range(recipe.task.d_vocab))
-    known = [name for name, of in members.items() if bool((of & batch.scored).any())]
-    chosen = [name for name in known if name in classes or (name.startswith(tuple({*classes} - {*known})))]
+    known = {name: size for name, of in members.items() if (size := int((of & batch.scored).sum()))}
+    begin = tuple({*classes} - {*known})
+    chosen = {name: size for name, size in known.items() if name in classes or name.startswith(begin)}
     if len(chosen) < 2:
-        raise ValueError(f"two classes at least are told apart, {list(classes)} are {chosen}; there are {known}")
-    return tuple(chosen)
+        there = f"{list(classes)} are {list(chosen)}; there are {list(known)}"
+        raise ValueError(f"two classes at least are told apart, {there}")
+    return chosen
 
 
 def left_out(recipe: Recipe, names: tuple[str, ...], start: int, stop: int | None = None) -> Branch:
@@ -89,16 +92,16 @@ def left_out(recipe: Recipe, names: tuple[str, ...], start: int, stop: int | Non
     return one._replace(labels={**one.labels, "change": left_out_in_words(names, stop)})
 
 
-def with_controls(clamps: Sequence[ClampHead], folder: Path, recipe: Recipe, controls: bool) -> list[Branch]:
+def with_controls(parent: Parent, clamps: Sequence[ClampHead], controls: bool = True) -> list[Branch]:
     """Return the runs that some clamps take, each once: their own, and those of their controls."""
+    recipe, series = parent.recipe, parent.series
     if recipe.plan.clamps:
-        raise ValueError(f"{folder} is a run with heads held: intervene in the run that it is compared with")
-    series = opened(folder, recipe)
+        raise ValueError(f"{parent.folder} is a run with heads held: intervene in the run that it is compared with")
     targets(recipe.task, clamps)
     dataclasses.replace(recipe.plan, clamps=tuple(clamps))  # raises where one starts too late
     for clamp in clamps:
         check_head(clamp.layer, clamp.head, series.architecture.n_layers, series.architecture.n_heads, series.name)
-        check_start(series, clamp.start, "hold the head from an earlier one on")
+        parent.check_start(clamp.start, "hold the head from an earlier one on")
     runs = dict.fromkeys(clamps, "head")
     for other, control in (each for clamp in clamps for each in controls_of(clamp, series) if controls):
         runs.setdefault(other, control)  # a control that is asked for itself is one run

@@ -7,10 +7,9 @@ from typing import Any
 import pandas as pd
 
 from stagewise.recipe import Recipe
-from stagewise.replay._branches import Branch, check_start, compare, opened, own_table, rows_of, transitions_after
+from stagewise.replay._branches import Branch, Parent, rows_of
 from stagewise.replay._changes import changed_run, left_out, named_classes
 from stagewise.replay._delays import Transition
-from stagewise.replay.densifying import recipe_at
 from stagewise.training import Dtype
 from stagewise.words import at
 
@@ -57,28 +56,24 @@ def attribute(
         ValueError: no such transition after the step, fewer than two such classes, or the errors of `branch`.
         FileNotFoundError: the folder holds no run.
     """
-    folder = Path(folder)
-    recipe = recipe or recipe_at(folder)
-    noise, waiting = first_replays(folder, classes, start, stop, recipe, orders)
-    named = transition_named(transition, folder, recipe, start, progress, device)
-    how: Any = {"progress": progress, "device": device, "dtype": dtype}
-    lines = [{"classes": 0, **_delay(folder, recipe, one, named, **how), "apart": False} for one in noise]
+    parent = Parent.of(folder, recipe, progress=progress, device=device, dtype=dtype)
+    noise, waiting = first_replays(parent, classes, start, stop, orders)
+    named = transition_named(parent, transition, start)
+    lines = [{"classes": 0, **_delay(parent, one, named), "apart": False} for one in noise]
     earliest, latest = min(0.0, *(line["lo"] for line in lines)), max(0.0, *(line["hi"] for line in lines))
     while waiting:
         names, one = waiting.pop(0)
-        line = _delay(folder, recipe, one, named, **how)
+        line = _delay(parent, one, named)
         apart = line["lo"] >= latest or line["hi"] <= earliest  # intervals are half open
         lines.append({"classes": len(names), **line, "apart": apart})
         if apart and len(names) > 1:
-            waiting += _halves(recipe, names, start, stop)
+            waiting += _halves(parent.recipe, names, start, stop)
     return pd.DataFrame(lines)
 
 
-def transition_named(
-    name: str, folder: Path, recipe: Recipe, start: int, progress: bool = False, device: str = "cpu"
-) -> Transition:
+def transition_named(parent: Parent, name: str, start: int) -> Transition:
     """Return a transition that comes after a step, by its number in the answer or its label."""
-    after = transitions_after(folder, own_table(folder, recipe, progress, device), start)
+    after = parent.transitions_after(start)
     for one in after:
         if name in (str(one.event), one.label):
             return one
@@ -87,14 +82,14 @@ def transition_named(
 
 
 def first_replays(
-    folder: Path, classes: Sequence[str], start: int, stop: int | None, recipe: Recipe, orders: int
+    parent: Parent, classes: Sequence[str], start: int, stop: int | None, orders: int
 ) -> tuple[list[Branch], list[Replay]]:
     """Return the replays in other orders, and those without the halves of all classes."""
     if orders < 1:
         raise ValueError(f"the noise is that of one other order of the batches at least, got {orders}")
-    check_start(opened(folder, recipe), start, "leave classes out from an earlier one")
-    noise = [changed_run(recipe, {}, start, order, "batch order") for order in range(1, orders + 1)]
-    return noise, _halves(recipe, named_classes(recipe, folder, classes), start, stop)
+    parent.check_start(start, "leave classes out from an earlier one")
+    noise = [changed_run(parent.recipe, {}, start, order, "batch order") for order in range(1, orders + 1)]
+    return noise, _halves(parent.recipe, [*named_classes(parent, classes)], start, stop)
 
 
 def _halves(recipe: Recipe, names: Sequence[str], start: int, stop: int | None) -> list[Replay]:
@@ -102,8 +97,8 @@ def _halves(recipe: Recipe, names: Sequence[str], start: int, stop: int | None) 
     return [(half, left_out(recipe, half, start, stop)) for half in (tuple(names[:middle]), tuple(names[middle:]))]
 
 
-def _delay(folder: Path, recipe: Recipe, one: Branch, named: Transition, **how: Any) -> dict[str, Any]:
+def _delay(parent: Parent, one: Branch, named: Transition) -> dict[str, Any]:
     """Return how much later a transition comes in a branch."""
-    rows = rows_of(compare(folder, recipe, [one], **how), one)
+    rows = rows_of(parent.compare([one]), one)
     mine = rows[(rows["event"] == named.event) & (rows["transition"] == named.label)]
     return {"without": one.labels["change"], **mine[["value", "lo", "hi"]].iloc[0]}

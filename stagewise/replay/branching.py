@@ -8,9 +8,8 @@ import pandas as pd
 
 from stagewise.plan import ClampHead
 from stagewise.recipe import Recipe
-from stagewise.replay._branches import Branch, check_start, compare, opened
+from stagewise.replay._branches import Branch, Parent
 from stagewise.replay._changes import changed_run, with_controls
-from stagewise.replay.densifying import recipe_at
 from stagewise.training import Dtype
 
 
@@ -57,20 +56,19 @@ def branch(
             number of threads gives other bits up to it.
         FileNotFoundError: the folder holds no run.
     """
-    folder, changes = Path(folder), [change] if isinstance(change, Mapping) else change
-    recipe = recipe or recipe_at(folder)
-    branches = branches_of(folder, changes, start, recipe, controls=controls, seeds=seeds)
-    return compare(folder, recipe, branches, progress=progress, device=device, dtype=dtype)
+    parent = Parent.of(folder, recipe, progress=progress, device=device, dtype=dtype)
+    changes = [change] if isinstance(change, Mapping) else change
+    return parent.compare(branches_of(parent, changes, start, controls=controls, seeds=seeds))
 
 
 def branches_of(
-    folder: Path, changes: Sequence[Mapping[str, Any]], start: int, recipe: Recipe, *, controls: bool, seeds: int
+    parent: Parent, changes: Sequence[Mapping[str, Any]], start: int, *, controls: bool, seeds: int
 ) -> list[Branch]:
     """Return the runs that some changes take: the unchanged ones in other orders first, then each with its controls."""
     if not changes or seeds < 1:
         raise ValueError(f"a branch takes one change or more and at least one seed, got {changes!r} and {seeds}")
-    check_start(opened(folder, recipe), start, "branch from an earlier one")
-    orders = range(1, max(seeds, 2 if controls else 1))
+    parent.check_start(start, "branch from an earlier one")
+    recipe, orders = parent.recipe, range(1, max(seeds, 2 if controls else 1))
     branches = {one.name: one for one in (changed_run(recipe, {}, start, order, "batch order") for order in orders)}
     for change in changes:
         for order in range(seeds):
@@ -123,7 +121,5 @@ def intervene(
     listed = isinstance(clamps, Sequence) and all(isinstance(clamp, ClampHead) for clamp in clamps)
     if not (clamps and listed):
         raise ValueError(f"clamps are a list, as in [ClampHead(layer=0, head=1, start=120)], got {clamps!r}")
-    folder = Path(folder)
-    recipe = recipe or recipe_at(folder)
-    branches = with_controls(clamps, folder, recipe, controls)
-    return compare(folder, recipe, branches, progress=progress, device=device, dtype=dtype)
+    parent = Parent.of(folder, recipe, progress=progress, device=device, dtype=dtype)
+    return parent.compare(with_controls(parent, clamps, controls))

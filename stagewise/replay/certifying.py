@@ -9,24 +9,11 @@ import numpy as np
 import pandas as pd
 
 from stagewise.checkpoints.run_folder import CERTIFICATE, write
-from stagewise.measurement.probe_batch import load_batch
 from stagewise.plan import ClampHead
-from stagewise.prediction_classes import prediction_classes
 from stagewise.recipe import Recipe
-from stagewise.replay._branches import (
-    Branch,
-    check_start,
-    compare,
-    opened,
-    own_table,
-    place_of,
-    prompts_of,
-    rows_of,
-    transitions_after,
-)
+from stagewise.replay._branches import Branch, Parent, rows_of
 from stagewise.replay._changes import changed_run, controls_of, in_orders, left_out, named_classes, with_controls
 from stagewise.replay._delays import Transition
-from stagewise.replay.densifying import recipe_at
 from stagewise.table import head_label
 from stagewise.tasks.pairs import Pairs
 from stagewise.training import Dtype
@@ -85,15 +72,11 @@ def certify(
         ValueError: no transition comes after the start, fewer than two such classes, or the errors of `intervene`.
         FileNotFoundError: the folder holds no run.
     """
-    folder = Path(folder)
-    recipe = recipe or recipe_at(folder)
-    prompts = prompts_of(folder, recipe, pairs)
-    how: Any = {"pairs": prompts, "progress": progress, "device": device}
-    experiments = experiments_of(folder, recipe, classes, start, seeds, **how)
-    branches = [one for experiment in experiments for one in experiment.branches]
-    table = compare(folder, recipe, branches, dtype=dtype, **how)
+    parent = Parent.of(folder, recipe, pairs, progress=progress, device=device, dtype=dtype)
+    experiments = experiments_of(parent, classes, start, seeds)
+    table = parent.compare([one for experiment in experiments for one in experiment.branches])
     found = pd.DataFrame([line for experiment in experiments for line in _lines(experiment, table, seeds)])
-    write(place_of(folder, recipe, prompts) / CERTIFICATE, lambda partial: found.to_parquet(partial, index=False))
+    write(parent.place / CERTIFICATE, lambda partial: found.to_parquet(partial, index=False))
     return found
 
 
@@ -118,60 +101,43 @@ class _Experiment(NamedTuple):
         return [*self.orders, *(one for each in self.subjects.values() for one in (*each.own, *each.kicks))]
 
 
-def experiments_of(
-    folder: Path,
-    recipe: Recipe,
-    classes: Sequence[str],
-    start: int | None,
-    seeds: int,
-    *,
-    progress: bool,
-    device: str,
-    pairs: Pairs | None = None,
-) -> list[_Experiment]:
+def experiments_of(parent: Parent, classes: Sequence[str], start: int | None, seeds: int) -> list[_Experiment]:
     """Return the replays that certify a run, by their first step; the run itself is measured for it."""
     if seeds < 1:
         raise ValueError(f"one order of the batches at least is the run's own, got {seeds}")
-    series = opened(folder, recipe)
-    check_start(series, start or 0, "certify from an earlier step")
-    own, first = own_table(folder, recipe, progress, device, pairs), series.steps[1]
+    parent.check_start(start or 0, "certify from an earlier step")
     # At step 0 values may be zero, and a kick of their norm would move nothing.
-    after = transitions_after(folder, own, first if start is None else start)
+    first = parent.series.steps[1]
+    after = parent.transitions_after(first if start is None else start)
     coming = [each._replace(begins=max(each.begins, first) if start is None else start) for each in after]
     experiments = []
     for begins, of in groupby(sorted(coming, key=lambda each: each.begins), key=lambda each: each.begins):
-        orders = [changed_run(recipe, {}, begins, order, "batch order") for order in range(1, max(seeds, 2))]
+        orders = [changed_run(parent.recipe, {}, begins, order, "batch order") for order in range(1, max(seeds, 2))]
         names = (None, *(one.name for one in orders))
-        subjects = dict(_heads(folder, recipe, begins, names[:seeds]))
+        subjects = dict(_heads(parent, begins, names[:seeds]))
         if classes:
-            subjects |= _classes(folder, recipe, classes, begins, names[:seeds])
+            subjects |= _classes(parent, classes, begins, names[:seeds])
         experiments.append(_Experiment(list(of), orders, subjects))
     return experiments
 
 
-def _heads(folder: Path, recipe: Recipe, start: int, paired: Sequence[str | None]) -> Iterator[tuple[str, _Subject]]:
-    series = opened(folder, recipe)
-    layers, heads = range(series.architecture.n_layers), range(series.architecture.n_heads)
-    clamps = [ClampHead(layer, head, start) for layer in layers for head in heads]
-    branches = {one.recipe.plan.clamps: one for one in with_controls(clamps, folder, recipe, controls=True)}
+def _heads(parent: Parent, start: int, paired: Sequence[str | None]) -> Iterator[tuple[str, _Subject]]:
+    model = parent.series.architecture
+    clamps = [ClampHead(layer, head, start) for layer in range(model.n_layers) for head in range(model.n_heads)]
+    branches = {one.recipe.plan.clamps: one for one in with_controls(parent, clamps)}
     for clamp in clamps:
-        controls = {control: other for other, control in controls_of(clamp, series)}
+        controls = {control: other for other, control in controls_of(clamp, parent.series)}
         other, kick = controls.get("another head"), controls["random direction"]
         matched = None if other is None else head_label(other.layer, other.head)
         own, kicks = (in_orders(branches[(each,)], paired) for each in (clamp, kick))
         yield head_label(clamp.layer, clamp.head), _Subject(own, kicks, matched)
 
 
-def _classes(
-    folder: Path, recipe: Recipe, classes: Sequence[str], start: int, paired: Sequence[str | None]
-) -> dict[str, _Subject]:
-    names, batch = named_classes(recipe, folder, classes), load_batch(recipe, folder)
-    members = prediction_classes(batch, range(recipe.task.d_vocab))
-    sizes = {name: int((members[name] & batch.scored).sum()) for name in names}
-    subjects = {}
-    for name in names:
-        nearest = min((each for each in names if each != name), key=lambda each: abs(sizes[each] - sizes[name]))
-        own = in_orders(left_out(recipe, (name,), start), paired)
+def _classes(parent: Parent, classes: Sequence[str], start: int, paired: Sequence[str | None]) -> dict[str, _Subject]:
+    sizes, subjects = named_classes(parent, classes), {}
+    for name, size in sizes.items():
+        nearest = min((each for each in sizes if each != name), key=lambda each: abs(sizes[each] - size))
+        own = in_orders(left_out(parent.recipe, (name,), start), paired)
         subjects[f"predictions {name}"] = _Subject(own, (), f"predictions {nearest}")
     return subjects
 

@@ -16,7 +16,7 @@ from stagewise.checkpoints.run_folder import RUN, read_table
 from stagewise.checkpoints.series import open_series
 from stagewise.cli._replays import clamps_of
 from stagewise.cli.app import app
-from stagewise.measurement._provenance import recorded_dtype, recorded_sequences
+from stagewise.measurement._provenance import recorded
 from stagewise.plan import ClampHead
 from stagewise.probe import AbstractProbe, Reading, View
 from stagewise.probes import LogitLens, Loss, QKOffset
@@ -198,10 +198,10 @@ def test_a_table_of_so_many_sequences_stays_one_and_others_are_asked_for(run: Pa
     measure_run(small_recipe, run, probes=[Loss()], sequences=11, progress=False)
     status, printed = call_of_densify(str(run), "--between", "3", "4", "--quiet")
     assert status == 0, printed
-    assert (recorded_sequences(run), set(read_table(run)["n"])) == (11, {11})
+    assert (recorded(run)["sequences"], set(read_table(run)["n"])) == (11, {11})
     status, printed = call_of_densify(str(run), "--between", "5", "6", "--quiet", "--sequences", "13")
     assert (status, "all 6 checkpoints are measured on 13 sequences, the table has 11" in printed) == (0, True)
-    assert (recorded_sequences(run), set(read_table(run)["n"])) == (13, {13})
+    assert (recorded(run)["sequences"], set(read_table(run)["n"])) == (13, {13})
 
 
 @pytest.mark.slow
@@ -210,7 +210,7 @@ def test_a_table_in_bfloat16_stays_one(run: Path, small_recipe: Recipe) -> None:
     before = read_table(run)
     status, printed = call_of_densify(str(run), "--between", "3", "4", "--quiet")
     after = read_table(run)
-    assert (status, recorded_dtype(run)) == (0, "bfloat16"), printed
+    assert (status, recorded(run)["dtype"]) == (0, "bfloat16"), printed
     pd.testing.assert_frame_equal(after[after["step"] != 3].reset_index(drop=True), before)
 
 

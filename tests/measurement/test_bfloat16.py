@@ -14,7 +14,7 @@ from stagewise.checkpoints._table_file import TableFile, read_json
 from stagewise.checkpoints.run_folder import TABLE
 from stagewise.checkpoints.series import CheckpointSeries, open_series
 from stagewise.measurement._earlier import _SETTINGS, PASSES, parts_folder
-from stagewise.measurement._provenance import recorded_dtype
+from stagewise.measurement._provenance import recorded
 from stagewise.measurement.engine import measure
 from stagewise.models import has_hooked_transformer
 from stagewise.probe import AbstractProbe
@@ -172,7 +172,7 @@ def test_a_table_says_its_dtype(series_of: Make, batch: Batch, tmp_path: Path) -
         path = tmp_path / TABLE
         path.parent.mkdir(exist_ok=True)
         measure(series_of(), [Loss()], batch, dtype=dtype, save=path, progress=False)
-        assert recorded_dtype(tmp_path) == TableFile(path).provenance["dtype"] == dtype
+        assert recorded(tmp_path)["dtype"] == TableFile(path).provenance["dtype"] == dtype
 
 
 def test_what_nothing_is_computed_in_is_refused(series_of: Make, batch: Batch) -> None:

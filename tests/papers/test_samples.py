@@ -13,7 +13,7 @@ from stagewise.measurement.probe_batch import load_batch
 from stagewise.papers.adjoint import sample_losses
 from stagewise.papers.samples import attention_score, attribute_samples, effects_in_words, table_of
 from stagewise.probes import AttentionTo
-from stagewise.replay import own_table
+from stagewise.replay import Parent
 from stagewise.table import select
 from stagewise.training import prepare, train
 from tests.fixtures.two_lags import TWO_LAGS
@@ -70,7 +70,7 @@ def test_the_score_is_what_the_probe_reads(run: Path) -> None:
     series = open_series(run, classes=[type(TWO_LAGS.architecture.init)])
     training, batch = prepare(TWO_LAGS), load_batch(TWO_LAGS, run)
     models.load(training.model, series.weights(48))
-    table = own_table(run, TWO_LAGS, False, "cpu")
+    table = Parent(run, TWO_LAGS).table
     read = select(table, AttentionTo.__name__, "along", relation="far", layer=0, head=0)
     value = float(read[read["step"] == 48]["value"].item())
     assert attention_score(training.model, batch, (0, 0), "far").item() == pytest.approx(value, rel=1e-5)

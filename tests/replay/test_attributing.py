@@ -8,7 +8,7 @@ import pytest
 
 from stagewise.checkpoints.run_folder import INTERVENTIONS, TABLE
 from stagewise.findings.stages import find_stages
-from stagewise.replay import answer_of, own_table
+from stagewise.replay import Parent
 from stagewise.replay.attributing import attribute, transition_named
 from stagewise.saved_findings import STAGES
 from stagewise.training import train
@@ -41,7 +41,8 @@ def test_the_class_that_a_transition_depends_on_is_found_and_the_other_transitio
 
 
 def test_a_transition_is_named_by_its_number_in_the_answer_or_by_what_shows_it(run: Path) -> None:
-    names = {name: transition_named(name, run, TWO_LAGS, 0) for name in ("1", "transition 1", "attention to far")}
+    parent = Parent(run, TWO_LAGS)
+    names = {name: transition_named(parent, name, 0) for name in ("1", "transition 1", "attention to far")}
     assert {name: (one.event, one.label) for name, one in names.items()} == {
         "1": (1, "transition 1"),
         "transition 1": (1, "transition 1"),
@@ -49,14 +50,14 @@ def test_a_transition_is_named_by_its_number_in_the_answer_or_by_what_shows_it(r
     }
     for name in ("9", "loss 0.5"):
         with pytest.raises(ValueError, match=rf"no transition '{name}' .* are transition 1 \(number 1, step \d+"):
-            transition_named(name, run, TWO_LAGS, 0)
+            transition_named(parent, name, 0)
 
 
 def test_without_a_table_of_its_own_the_answer_is_found_in_that_of_its_branches_and_saved(run: Path) -> None:
-    own = own_table(run, TWO_LAGS, False, "cpu")
-    stages = answer_of(run, own)
+    parent = Parent(run, TWO_LAGS)
+    stages = parent.answer
     assert stages is not None
-    assert stages.digest == find_stages(own).digest
+    assert stages.digest == find_stages(parent.table).digest
     assert (run / STAGES).exists()
     assert not (run / TABLE).exists()
 

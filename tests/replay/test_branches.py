@@ -6,16 +6,15 @@ import pandas as pd
 import pytest
 
 from stagewise.checkpoints.run_folder import INTERVENTIONS
-from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.recipe import Recipe
-from stagewise.replay._branches import _add_to_table, check_start, cost, opened
+from stagewise.replay._branches import Parent, _add_to_table
 from stagewise.replay.branching import branches_of
 from stagewise.table import tidy
 
 
 @pytest.fixture
-def series(small_folder: Path, small_recipe: Recipe) -> CheckpointSeries:
-    return opened(small_folder, small_recipe)
+def parent(small_folder: Path, small_recipe: Recipe) -> Parent:
+    return Parent(small_folder, small_recipe)
 
 
 def rows(value: float, **labels: object) -> pd.DataFrame:
@@ -26,16 +25,16 @@ def rows(value: float, **labels: object) -> pd.DataFrame:
     return tidy([pd.DataFrame([{**axes, **known, "lo": value, "hi": value, "value": value, **labels}])])
 
 
-def test_a_branch_begins_before_the_last_checkpoint(series: CheckpointSeries) -> None:
-    check_start(series, series.steps[-1] - 1, "begin earlier")
-    for start in (series.steps[-1], -1):
+def test_a_branch_begins_before_the_last_checkpoint(parent: Parent) -> None:
+    parent.check_start(parent.series.steps[-1] - 1, "begin earlier")
+    for start in (parent.series.steps[-1], -1):
         with pytest.raises(ValueError, match=f"has come to step 6: begin earlier than 6, got {start}"):
-            check_start(series, start, "begin earlier")
+            parent.check_start(start, "begin earlier")
 
 
-def test_a_cost_counts_what_is_trained_from_the_nearest_state(small_folder: Path, small_recipe: Recipe) -> None:
-    branches = branches_of(small_folder, [{}], 2, small_recipe, controls=False, seeds=1)
-    assert str(cost(small_folder, branches)) == "1 run is trained, from the state of step 2 on: 4 updates in all"
+def test_a_cost_counts_what_is_trained_from_the_nearest_state(parent: Parent) -> None:
+    branches = branches_of(parent, [{}], 2, controls=False, seeds=1)
+    assert str(parent.cost(branches)) == "1 run is trained, from the state of step 2 on: 4 updates in all"
 
 
 def test_rows_of_heads_and_of_changes_stand_in_one_table_and_newer_ones_in_their_place(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from stagewise.findings.delays import find_delays
 from stagewise.init import GaussianInit
 from stagewise.plan import ClampHead
 from stagewise.recipe import Recipe, rebuild
-from stagewise.replay import _branches
+from stagewise.replay import Parent
 from stagewise.replay._branches import FOLDER
 from stagewise.replay._changes import with_controls
 from stagewise.replay.branching import branch, branches_of, intervene
@@ -88,7 +88,7 @@ CHANGES: dict[str, Any] = {
 def test_each_change_leaves_the_run_behind_its_step_and_is_that_of_a_training_from_the_start(
     path: str, run: Path, tmp_path: Path
 ) -> None:
-    (one,) = branches_of(run, [{path: CHANGES[path]}], 16, RECIPE, controls=False, seeds=1)
+    (one,) = branches_of(Parent(run, RECIPE), [{path: CHANGES[path]}], 16, controls=False, seeds=1)
     branch(run, {path: CHANGES[path]}, 16, controls=False, **QUIET)
     place = run / FOLDER / one.name
     assert same_until(run, place) == [step for step in SAVED if step <= 16]
@@ -212,7 +212,8 @@ NAMES = {CLAMP: "L0H1-out-16", ATTENDING: "L0H1-relation-lag-16"}
 
 
 def cost(folder: Path, clamps: list[ClampHead], recipe: Recipe, controls: bool = True) -> Any:
-    return _branches.cost(folder, with_controls(clamps, folder, recipe, controls))
+    parent = Parent(folder, recipe)
+    return parent.cost(with_controls(parent, clamps, controls))
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ import pytest
 from evidence.calibration.certificates import GainInit, certified, planted
 from stagewise.checkpoints.run_folder import CERTIFICATE, INTERVENTIONS
 from stagewise.checkpoints.series import folder_of, open_series
+from stagewise.replay import Parent
 from stagewise.replay._delays import BEHAVIOUR
 from stagewise.replay.certifying import certify, experiments_of
 
@@ -76,7 +77,7 @@ def test_classes_of_predictions_are_subjects_too_and_each_is_held_to_the_one_of_
 ) -> None:
     folder, _ = alone
     classes = ["of token 0", "of token 1", "at position"]
-    (experiment,) = experiments_of(folder, RECIPE, classes, 6, 2, progress=False, device="cpu")
+    (experiment,) = experiments_of(Parent(folder, RECIPE), classes, 6, 2)
     late = experiment.subjects["predictions at positions 3 to 6"]
     assert late.matched is not None
     assert late.matched.startswith("predictions ")
@@ -89,7 +90,7 @@ def test_classes_of_predictions_are_subjects_too_and_each_is_held_to_the_one_of_
 def test_each_transition_starts_at_the_last_checkpoint_before_it_begins(alone: tuple[Path, pd.DataFrame]) -> None:
     folder, rows = alone
     recipe = RECIPE
-    experiments = experiments_of(folder, recipe, (), None, 1, progress=False, device="cpu")
+    experiments = experiments_of(Parent(folder, recipe), (), None, 1)
     starts = {of.label: of.begins for experiment in experiments for of in experiment.transitions}
     comes = rows.groupby("transition", sort=False)["comes"].first()
     assert set(starts) == set(comes.index)

@@ -8,6 +8,7 @@ import torch
 from stagewise import models
 from stagewise.architecture import Architecture
 from stagewise.init import GaussianInit
+from stagewise.replay import Parent
 from stagewise.replay._changes import _matched_head, changed_run, in_order, in_orders, left_out, named_classes
 from stagewise.training import train
 from tests.fixtures.two_lags import TWO_LAGS
@@ -34,9 +35,12 @@ def test_another_order_has_the_same_batches_from_the_step_on() -> None:
 def test_classes_are_named_by_what_their_names_begin_with_and_come_back_at_the_stop(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     train(TWO_LAGS, folder, progress=False, until=4)
-    assert named_classes(TWO_LAGS, folder, ["of token 5", "at position"])[0] == "of token 5"
+    parent = Parent(folder, TWO_LAGS)
+    named = named_classes(parent, ["of token 5", "at position"])
+    assert next(iter(named)) == "of token 5"
+    assert named["of token 5"] == int((parent.batch.scored & (parent.batch.targets == 5)).sum()) > 0
     with pytest.raises(ValueError, match=r"two classes at least are told apart, \['of token 5'\] are \['of token 5'\]"):
-        named_classes(TWO_LAGS, folder, ["of token 5"])
+        named_classes(parent, ["of token 5"])
     one = left_out(TWO_LAGS, ("of token 5",), 20, 30)
     assert [one.recipe.at(step).plan.leave_out for step in (19, 20, 30)] == [None, ("of token 5",), None]
 
