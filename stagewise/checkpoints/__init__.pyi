@@ -1,4 +1,6 @@
 from . import run_folder as run_folder
+from . import series as series
+from . import sources as sources
 from ._causes import causes_of as causes_of
 from ._causes import name_causes as name_causes
 from ._checksums import is_intact as is_intact

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import stagewise
-from stagewise import checkpoints, reporting, words
+from stagewise import checkpoints, findings, reporting, words
 from stagewise.cli._options import AsJson, Axis, Causes, Origin, StepsColumn, TokensPerStep, read_causes
 from stagewise.cli._sources import each_run, measured_folder, name_causes_of
 from stagewise.processes import cores, readers
@@ -54,9 +54,6 @@ def stages(
 
 
 def _stages_of_seeds(sources: Sequence[str], as_json: bool, axis: str, tokens_per_step: int | None) -> None:
-    from stagewise.findings.replicates import FRAMES
-    from stagewise.words.seeds import names
-
     seeds = reporting.read_runs([measured_folder(source) for source in sources], axis, tokens_per_step)
     replicates, _ = reporting.over_seeds(seeds)
     if not as_json:
@@ -64,8 +61,8 @@ def _stages_of_seeds(sources: Sequence[str], as_json: bool, axis: str, tokens_pe
         return
     runs = zip(seeds.stages, seeds.familiarities, strict=True)
     each = [as_data(one, familiarity=familiarity) for one, familiarity in runs]
-    over: dict[str, Any] = {name: records(getattr(replicates, name)) for name in FRAMES}
-    named = zip(replicates.catalogue, names(replicates), strict=True)
+    over: dict[str, Any] = {name: records(getattr(replicates, name)) for name in findings.replicates.FRAMES}
+    named = zip(replicates.catalogue, words.seeds.names(replicates), strict=True)
     over["catalogue"] = [{**event.plain, "words": name} for event, name in named]
     print(json.dumps({"seeds": each, "over_seeds": over}, indent=2))
 
@@ -78,19 +75,13 @@ def compare(first: Origin, second: Origin, axis: Axis = "steps", tokens_per_step
 
 def show(stages: "Stages | None", as_json: bool, run: str = "", familiarity: "BatchFamiliarity | None" = None) -> None:
     """Print stages in words, or as JSON, with what is known of the probe batch; None where the table can show none."""
-    if not as_json:
-        from stagewise.words.stages import NO_STAGES
-
-        print(words.warned(NO_STAGES if stages is None else str(stages), familiarity))
-        return
-    print(json.dumps(as_data(stages, run, familiarity), indent=2))
+    told = words.stages.NO_STAGES if stages is None else str(stages)
+    print(json.dumps(as_data(stages, run, familiarity), indent=2) if as_json else words.warned(told, familiarity))
 
 
 def as_data(stages: "Stages | None", run: str = "", familiarity: "BatchFamiliarity | None" = None) -> dict[str, Any]:
     """Return stages as plain data, a list of rows a frame."""
-    from stagewise.findings.stages import FRAMES
-
-    frames = {name: [] if stages is None else records(getattr(stages, name)) for name in FRAMES}
+    frames = {name: [] if stages is None else records(getattr(stages, name)) for name in findings.stages.FRAMES}
     batch = None if familiarity is None else familiarity.plain
     told = [] if stages is None else str(stages).splitlines()
     return {"run": run if stages is None else stages.run, "probe_batch": batch, **frames, "words": told}

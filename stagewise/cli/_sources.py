@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import typer
 
 import stagewise
-from stagewise import checkpoints, reporting
+from stagewise import checkpoints, measurement, reporting
 from stagewise.cli._commands import one_thread
 from stagewise.cli._names import is_run, only_task, task_classes
 from stagewise.cli._options import DataOptions, Measurement
@@ -87,7 +87,7 @@ def measured_first(
     opened: list[OpenedSource] = []
     if missing:
         one_thread()
-        opened = [opened_source(source, data, out, measurement, agree=False) for source in missing]
+        opened = [opened_source(source, data, out, agree=False) for source in missing]
         agree_to_cost((one.series.source for one in opened), data.yes)
     audits = zip(opened, measure_each(opened, measurement), strict=True)
     for source in sources:
@@ -110,16 +110,13 @@ def measured_folder(source: str) -> Path:
     folder, table = Path(source), checkpoints.TABLE
     if (folder / table).exists() or (folder.exists() and not any(folder.glob("*"))):
         return folder
-    from stagewise.checkpoints.series import ON_PAIRS, folder_of
-    from stagewise.checkpoints.sources import Source
-
     # Where there is no folder the source is a repository. Names of checkpoints need not be read, nor the hub be asked.
     name = Path(os.path.abspath(folder)).name if folder.exists() else source
-    named = Source(name, (), identity=os.path.realpath(folder) if folder.exists() else source)
-    elsewhere = folder_of(named)
+    named = checkpoints.sources.Source(name, (), identity=os.path.realpath(folder) if folder.exists() else source)
+    elsewhere = checkpoints.series.folder_of(named)
     if (elsewhere / table).exists() and not (folder / checkpoints.RUN).exists():
         return elsewhere
-    tables = elsewhere.parent.glob(f"{glob.escape(elsewhere.name)}{ON_PAIRS}*/{table}")
+    tables = elsewhere.parent.glob(f"{glob.escape(elsewhere.name)}{checkpoints.series.ON_PAIRS}*/{table}")
     on_pairs = [each.parents[1] for each in sorted(tables, key=lambda each: each.stat().st_mtime_ns)]
     if len(on_pairs) > 1:
         print(f"{source}: {on_pairs[-1]} is the last measured of {', '.join(map(str, on_pairs))}", file=sys.stderr)
@@ -137,10 +134,8 @@ class OpenedSource(NamedTuple):
     @property
     def batch(self) -> "Batch":
         """The probe batch that `measure` measures it on."""
-        from stagewise.measurement.probe_batch import series_batch
-
         if self.recipe is None:
-            return series_batch(self.series, self.task)
+            return measurement.probe_batch.series_batch(self.series, self.task)
         return stagewise.load_batch(self.recipe, self.folder)
 
     def claim(self) -> None:
@@ -153,16 +148,8 @@ def _identity(series: "CheckpointSeries") -> str:
     return series.name if series.source is None else series.source.identity or series.name
 
 
-def opened_source(
-    source: str,
-    data: DataOptions,
-    out: Path | None = None,
-    measurement: Measurement | None = None,
-    *,
-    agree: bool = True,
-) -> OpenedSource:
+def opened_source(source: str, data: DataOptions, out: Path | None = None, *, agree: bool = True) -> OpenedSource:
     """Open a run on its own task, or others on the given data; somebody agrees where a download takes much."""
-    from stagewise.checkpoints.series import folder_of
     from stagewise.tasks.tokens import own_task
 
     if not data.given and is_run(source):
@@ -177,7 +164,7 @@ def opened_source(
     trained_on = recipe_in(Path(source), tasks=data.own_task or ()).task if is_run(source) else None
     files = data.tokens, data.relation or (), data.text, data.tokenizer, data.pairs
     task = own_task(series, *files, trained_on, data.whole_answers) or only_task(data.own_task) or trained_on
-    folder = out or folder_of(series, data.pairs)
+    folder = out or checkpoints.series.folder_of(series, data.pairs)
     checkpoints.check_claim(folder, _identity(series))
     if agree:
         agree_to_cost([series.source], data.yes)

@@ -61,7 +61,7 @@ def measure(
     """Run probes on every checkpoint of a source; write the table."""
     from stagewise.saved_findings import familiarity_in
 
-    opened = _sources.opened_source(source, data, out, measurement)
+    opened = _sources.opened_source(source, data, out)
     folder = opened.folder
     [faults] = _sources.measure_each([opened], measurement)
     if faults is not None:
@@ -178,11 +178,9 @@ def audit(
 
     The exit status is 1 if something is wrong.
     """
-    from stagewise.checkpoints.series import find
-
     if own_task:
         task_classes(own_task)  # which the record may name
-    found = find(source, **opening.finding())
+    found = checkpoints.series.find(source, **opening.finding())
     chosen = checkpoints.only_chosen(found, opening.branch, opening.choice)
     weights = not chosen.remote if weights is None else weights
     if weights:

@@ -134,7 +134,7 @@ def _look(
         folder = Path(runs[0])
         return _Look(folder, int(checkpoints.table_file(folder).outline["step"].max()))
     one_thread()
-    opened = opened_source(source, data, out, measurement)
+    opened = opened_source(source, data, out)
     list(measure_each([opened], measurement))
     end = float("inf") if opened.recipe is None else opened.recipe.plan.steps
     return _Look(opened.folder, max(opened.series.steps), end)

@@ -1,3 +1,5 @@
+from . import replicates as replicates
+from . import stages as stages
 from ._frames import digest as digest
 from ._frames import names_of as names_of
 from ._frames import resamples_of as resamples_of

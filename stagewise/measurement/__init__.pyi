@@ -1,3 +1,4 @@
+from . import probe_batch as probe_batch
 from ._earlier import parts_folder as parts_folder
 from ._measuring import Measurement as Measurement
 from ._provenance import analysis_record as analysis_record

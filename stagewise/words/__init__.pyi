@@ -1,3 +1,5 @@
+from . import seeds as seeds
+from . import stages as stages
 from ._answer import answer as answer
 from ._answer import each_transition as each_transition
 from ._answer import headline as headline
