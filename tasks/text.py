@@ -124,7 +124,7 @@ def _read(path: Path) -> str:
 
 def tokenizer_of(series: CheckpointSeries, *others: str) -> Path | None:
     """Return the tokenizer beside the checkpoints, or in their repository, or what else holds one; None for none."""
-    return None if series.source is None else next(filter(None, map(series.source.beside, (TOKENIZER, *others))), None)
+    return None if series.source is None else next(filter(None, map(series.source.file, (TOKENIZER, *others))), None)
 
 
 def text_task(series: CheckpointSeries, text: Texts, tokenizer: str | None = None) -> Text:

@@ -56,9 +56,8 @@ def on_hub(hub: Hub, parse: Parse | str | None = None) -> Source:
     if suite is not None and suite.faults:
         lines.append(f"known of {suite.repositories}: {suite.faults}")
     entries = _entries(hub, commits, {name: known[name] for name in ordered})
-    source = _source(hub, entries, lines, ordered[-1], ignored)
     source = dataclasses.replace(
-        source,
+        _source(hub, entries, lines, MAIN in commits),
         ignored=ignored,
         # Some entries are made anew: what is fetched ahead is the next one of them.
         chosen=lambda some: _entries(hub, commits, {entry.label: entry.at for entry in some}),
@@ -66,17 +65,15 @@ def on_hub(hub: Hub, parse: Parse | str | None = None) -> Source:
     return joined(source, suite.join) if suite else source
 
 
-def _source(
-    hub: Hub, entries: Sequence[Entry], lines: Sequence[str], last: str = MAIN, others: tuple[str, ...] = ()
-) -> Source:
-    """Take entries as a source; a file beside all of them is fetched from the last one's revision, or from `MAIN`."""
-    places, suite = dict.fromkeys((last, *({MAIN} & {*others}))), suite_of(hub.repository)
+def _source(hub: Hub, entries: Sequence[Entry], lines: Sequence[str], has_main: bool = True) -> Source:
+    """Take entries as a source; a file beside all of them is fetched from `MAIN`."""
+    suite = suite_of(hub.repository)
     return Source(
         hub.repository,
         tuple(entries),
         names=tuple(lines),
         remote=True,
-        beside=lambda name: next((hub.fetch(one, name) for one in places if name in hub.files(one)), None),
+        beside=lambda name: hub.fetch(MAIN, name) if has_main and name in hub.files(MAIN) else None,
         tokens_per_step=suite.tokens_per_step if suite else None,
     )
 
@@ -178,11 +175,12 @@ class _Downloads:
         return "+".join(self._files(revision)[name].hash for name in self._weights(revision)) or None
 
     def config(self, revision: str) -> Mapping[str, Any] | None:
-        for place in dict.fromkeys((self._hub, dataclasses.replace(self._hub, folder=""))):
-            if CONFIG in place.files(revision):
-                name = f"{CONFIG} of {self._named(revision)}"
-                return read_json(place.fetch(revision, CONFIG), "give `architecture`", name=name)
-        return None
+        path, name = self.file(revision, CONFIG), f"{CONFIG} of {self._named(revision)}"
+        return None if path is None else read_json(path, "give `architecture`", name=name)
+
+    def file(self, revision: str, name: str) -> Path | None:
+        places = dict.fromkeys((self._hub, dataclasses.replace(self._hub, folder="")))
+        return next((place.fetch(revision, name) for place in places if name in place.files(revision)), None)
 
     def commit(self, revision: str) -> str:
         return (self._commits or self._hub.revisions()).get(revision, "")

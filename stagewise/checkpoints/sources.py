@@ -35,6 +35,7 @@ class Entry:
         time: says when it was written, seconds since 1970, where that is known.
         within: reads the config that is saved in the file of the weights, which takes as long as the weights.
         download: says how many bytes have to be downloaded before the weights can be read.
+        file: finds a file of its own revision, None where there is none.
     """
 
     label: str
@@ -47,6 +48,7 @@ class Entry:
     within: Callable[[], Mapping[str, Any] | None] = dataclasses.field(repr=False, default=lambda: None)
     time: Callable[[], float | None] = dataclasses.field(repr=False, default=lambda: None)
     download: Callable[[], int] = dataclasses.field(repr=False, default=lambda: 0)
+    file: Callable[[str], Path | None] = dataclasses.field(repr=False, default=lambda name: None)
 
     def load(self) -> State:
         """Read the weights alone."""
@@ -117,6 +119,10 @@ class Source:
     def branches(self) -> list[str]:
         """The branches of training that the checkpoints are of, sorted; "" of those that name none."""
         return sorted({entry.at.branch for entry in self.entries})
+
+    def file(self, name: str) -> Path | None:
+        """Return a file as the tokenizer, of the last checkpoint's revision or beside all; None where there is none."""
+        return (self.entries[-1].file(name) if self.entries else None) or self.beside(name)
 
     def log(self) -> list[Mapping[str, Any]]:
         """Return the log of transformers' Trainer until the last checkpoint; empty where it cannot be read."""

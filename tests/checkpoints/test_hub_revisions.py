@@ -209,6 +209,25 @@ def test_folders_of_several_seeds_are_branches_whatever_steps_they_have(
     assert (series.steps, series.seed, series.tokens[30]) == ((10, 30), 0, 30 * 2_097_152)
 
 
+def test_a_tokenizer_is_that_of_the_last_revision_that_is_opened(
+    local_hub: Callable[..., Any], saved: Callable[..., dict[str, bytes]], tmp_path: Path
+) -> None:
+    one, names = saved("GPT2", 0), ("sft-step10", "sft-step20", "sft-step30", "dpo-step40", "main")
+    each = {name: one | ({} if name == "sft-step30" else {"tokenizer.json": name.encode()}) for name in names}
+    hub = local_hub(each)
+
+    def tokenizer(**options: Any) -> bytes:
+        source = opened(hub, tmp_path, **options).source
+        assert source is not None
+        path = source.file("tokenizer.json")
+        assert path is not None
+        return path.read_bytes()
+
+    assert tokenizer(branch="dpo") == b"dpo-step40"
+    assert tokenizer(branch="sft", steps=[10, 20]) == b"sft-step20"
+    assert tokenizer(branch="sft") == b"main"
+
+
 def test_commits_that_a_trainer_pushed_are_a_series(
     local_hub: Callable[..., Any], saved: Callable[..., dict[str, bytes]], tmp_path: Path
 ) -> None:
