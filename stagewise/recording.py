@@ -43,7 +43,7 @@ _SHARE = 0.02
 """Largest part of the time that goes into writing the table anew while it grows."""
 
 _LONG = 2.0
-"""Seconds of a measured step from which on they are said."""
+"""Seconds of the second measured step from which on they are said."""
 
 _COMPILED = (
     "the model is compiled: hooks that were added afterwards do not run in it. It is recorded by its weights, in a "
@@ -168,7 +168,7 @@ class Recorder:
             part = self._measurement.rows_of(weights)
         if self.weights:
             save_checkpoint(self.model, self.folder, step)
-        if self._last is None and (part.seconds or 0.0) > _LONG:
+        if len(self._parts) == 1 and (part.seconds or 0.0) > _LONG:  # the first one builds the second model
             fewer = "fewer probes, as [Loss(), AttentionTo()], take less"
             print(f"{self.folder}: {part.seconds:.0f} s for each step that is recorded; {fewer}", file=sys.stderr)
         self._parts[step], self._last = part.path, step

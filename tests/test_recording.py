@@ -174,6 +174,17 @@ def test_a_resumed_training_goes_on_and_another_one_is_refused(tmp_path: Path, c
         other(0)
 
 
+def test_seconds_of_a_step_are_said_once_the_second_model_is_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.setattr("stagewise.recording._LONG", 0.0)
+    recorder, said = record(own(), [Loss()], 1, tmp_path / "run", batch=BATCH, resamples=0), list[int]()
+    for step in range(4):
+        recorder(step)
+        said.append(capsys.readouterr().err.count("for each step that is recorded; fewer probes"))
+    assert said == [0, 1, 0, 0]
+
+
 def test_schedules_are_steps_a_number_or_a_twentieth_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     steps = range(0, 100)
