@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pandas as pd
+from scipy.optimize import linear_sum_assignment
 from scipy.stats import false_discovery_control
 
 from evidence.calibration.cases import LAST, NOISES, PLANTED, SMOOTH, Planted, checkpoints, correlated
@@ -149,16 +150,19 @@ def _planted(name: str, noise: str, spacing: str, number: int) -> Job:
 def compared(
     title: str, steps: np.ndarray, planted: list[Planted], onsets: list[pd.DataFrame], goal: float
 ) -> list[Row]:
-    """Return how often planted transitions are found, how often more are, and how often their times are covered."""
+    """Return how often planted transitions are found, each by an onset of its own, how often more are, and how often
+    their times are covered.
+    """
     u = np.log1p(steps)
     found, covered, bias = [], [], []
     for truth, frame in zip(planted, onsets, strict=True):
-        for times in truth.times:
+        away = np.abs(np.log1p(truth.times[:, 1])[:, None] - np.log1p(frame["t50"].to_numpy(float)))
+        assigned = dict(zip(*(each.tolist() for each in linear_sum_assignment(away)), strict=True))
+        for i, times in enumerate(truth.times):
             spacing = float(np.interp(np.log1p(times[1]), (u[1:] + u[:-1]) / 2, np.diff(u)))
-            away = np.abs(np.log1p(frame["t50"].to_numpy(float)) - np.log1p(times[1]))
-            found.append(bool(len(away) and away.min() < max(0.4, 2 * spacing)))
+            found.append(i in assigned and bool(away[i, assigned[i]] < max(0.4, 2 * spacing)))
             if found[-1]:
-                row = frame.iloc[int(away.argmin())]
+                row = frame.iloc[int(assigned[i])]
                 bias.append((np.log1p(row["t50"]) - np.log1p(times[1])) / spacing)
                 covered.append(
                     [

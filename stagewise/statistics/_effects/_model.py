@@ -61,7 +61,10 @@ class Told(NamedTuple):
         transitions = [self._transition(weight, e, bayes, fitted, noise) for e, bayes in each]
         transitions.sort(key=lambda each: float(each.times[1, 0]))
         transitions = told_apart(transitions, self.u, fitted, self.problem.settings)
-        transitions = [one._replace(prominence=prominence(one, self.u, fitted)) for one in self._lasting(transitions)]
+        lasting, as_fast = self._lasting(transitions), self.problem.settings.as_fast
+        overs, begins = [0.0, *(one.times[2, 0] for one in lasting)], [*(one.times[0, 0] for one in lasting), np.inf]
+        around = zip(lasting, overs[:-1], begins[1:], strict=True)
+        transitions = [one._replace(prominence=prominence(one, self.u, fitted, near, as_fast)) for one, *near in around]
         size = _visible(self.problem, fits, best) * self.unit
         return CurveModel(tuple(transitions), size if size <= self.span else None)
 

@@ -55,6 +55,10 @@ class EffectSettings:
     """Part of the mean speed between two changes of one direction, and of the speed of the later one, below which the
     curve pauses between them, and that of the size of one end of an excursion which the other one has at least."""
 
+    as_fast: float = 0.75
+    """Part of the speed of a transition next to it from which on one is as fast: neighbours in planted staircases have
+    .94 of one another's, a slow begin of a fast change half or less."""
+
     undone: float = 0.25
     """Part of the larger of two changes that is left of both, at most, where they undo one another."""
 

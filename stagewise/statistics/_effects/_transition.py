@@ -1,5 +1,6 @@
 """Transitions of one curve: which of its changes can be told apart, and how they stand out from what is around them."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -90,9 +91,13 @@ def _as_one(group: list[Transition], u: np.ndarray, fitted: np.ndarray, undone: 
     return nearest._replace(size=size, before=before, after=after, times=times, bayes=bayes, p_value=p_value)
 
 
-def prominence(one: Transition, u: np.ndarray, fitted: np.ndarray) -> float:
+def prominence(
+    one: Transition, u: np.ndarray, fitted: np.ndarray, near: Sequence[float] = (0, np.inf), as_fast: float = 1.0
+) -> float:
     """Return the largest speed of the fitted curve in a transition over that before and after it, each for half as long
-    as it takes, and at least from one checkpoint to the next.
+    as it takes, and at least from one checkpoint to the next. Where that is at least `as_fast`, as between steps of a
+    staircase, it is not taken from within the transitions next to it, but from where the one before is over to where
+    the one after it begins, which `near` says.
     """
     t, end, begins, over = np.expm1(u), len(u) - 1, one.times[0, 1], one.times[2, 0]
     first, last = int(np.searchsorted(u, begins, side="right")) - 1, int(np.searchsorted(u, over))
@@ -100,7 +105,12 @@ def prominence(one: Transition, u: np.ndarray, fitted: np.ndarray) -> float:
     inside, way = np.diff(fitted[first : last + 1]) / np.diff(t[first : last + 1]), (t[last] - t[first]) / 2
     before = min(int(np.searchsorted(t, t[first] - way, side="right")) - 1, first - 1)
     after = max(int(np.searchsorted(t, t[last] + way)), last + 1)
-    ways = [(max(before, 0), first), (last, min(after, end))]
-    sign = np.sign(one.size)
-    around = max(0.0, *(sign * (fitted[k] - fitted[i]) / (t[k] - t[i]) if k > i else 0.0 for i, k in ways))
-    return float((sign * inside).max() / around) if around > 0 else float("inf")
+    sign, (since, until) = np.sign(one.size), (np.searchsorted(u, near) - [0, 1]).tolist()
+
+    def over_that(before: int, after: int) -> float:
+        ways = [(max(before, 0), first), (last, min(after, end))]
+        around = max(0.0, *(sign * (fitted[k] - fitted[i]) / (t[k] - t[i]) if k > i else 0.0 for i, k in ways))
+        return float((sign * inside).max() / around) if around > 0 else float("inf")
+
+    whole = over_that(before, after)
+    return over_that(max(before, since), min(after, until)) if whole >= as_fast else whole

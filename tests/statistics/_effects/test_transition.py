@@ -43,3 +43,14 @@ def test_a_straight_line_stands_out_nowhere_and_a_step_does() -> None:
     assert prominence(one, U, STEPS / 3000) == pytest.approx(1.0, abs=0.01)
     assert prominence(one, U, ramp(1300, 1700)) == float("inf")
     assert prominence(one, U, STEPS / 6000 + ramp(1300, 1700) / 2) > 3
+
+
+@pytest.mark.parametrize(("height", "stands_out"), [(1.0, True), (4.0, False)])
+def test_a_step_stands_out_beside_one_as_fast_and_not_as_the_slow_begin_of_a_faster_one(
+    height: float, stands_out: bool
+) -> None:
+    one, later = change(1.0, 1000, 100), change(height, 1200, 100, 1.0)
+    fitted = np.interp(STEPS, [0, 900, 1100, 1100, 1300, 3000], [0, 0, 1, 1, 1 + height, 1 + height])
+    near = (0.0, float(later.times[0, 0]))
+    assert prominence(one, U, fitted) < 1.3
+    assert (prominence(one, U, fitted, near, S.as_fast) > 1.3) is stands_out
