@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from stagewise import models
@@ -45,6 +45,15 @@ THE_BASE = "the base"
 
 _FEWEST = 8
 """Sequences that a relation starts in at least, or half of all: the interval of a mean over fewer says little."""
+
+_BY_TOKENS = ("duplicate token", "induction")
+"""Relations whose distance the tokens decide."""
+
+_NEARLY = 0.9
+"""Part of a relation's queries that have a key at one offset, from which on a head of this offset scores alike."""
+
+_FEW = 4
+"""A relation of fewer than every fourth position is of single tokens, not of a stretch that is repeated."""
 
 _MORE = "`stagewise measure --sequences N`, or sequences=N in Python, takes more"
 
@@ -168,7 +177,20 @@ def parted(batch: Batch) -> ProbeBatch:
         if len(names) > 1
     )
     relations = {" or ".join(names): batch.relations[names[0]] for names in agreeing.values()}
-    return ProbeBatch(dataclasses.replace(batch, relations=relations) if notes else batch, notes)
+    alike = tuple(
+        f"{name!r} is {offset} tokens back nearly everywhere: a head that attends so far back has the same score; "
+        "sequences in which the distance differs would part them"
+        for name in _BY_TOKENS
+        if name in batch.relations and (offset := _one_offset(batch.relations[name]))
+    )
+    return ProbeBatch(dataclasses.replace(batch, relations=relations) if notes else batch, (*notes, *alike))
+
+
+def _one_offset(keys: Bool[Tensor, "batch query key"]) -> int:
+    """Return the offset at which nearly all queries of a relation have a key; 0 where there is none, or few queries."""
+    queries = max(int(keys.any(-1).sum()), keys[..., 0].numel() // _FEW)
+    at = [int(keys.diagonal(-offset, 1, 2).sum()) for offset in range(keys.shape[-1])]
+    return max(range(len(at)), key=at.__getitem__) if max(at) >= _NEARLY * queries else 0
 
 
 def usable(batch: Batch) -> Batch:

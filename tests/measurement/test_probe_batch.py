@@ -173,3 +173,13 @@ def test_what_a_post_training_began_from_is_a_reference_of_its_batch(tmp_path: P
     assert 1e-6 < second < third
     later = series_batch(series[1:])
     assert torch.equal(later.references[THE_BASE], batch.references[THE_BASE])
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_a_repetition_at_one_distance_is_said_to_be_no_test_of_induction(apart: bool) -> None:
+    generator = torch.Generator().manual_seed(0)
+    orders = [torch.randperm(64, generator=generator) for _ in range(16)]
+    gaps = [2 * (row % 4) if apart else 0 for row in range(16)]
+    tokens = [torch.cat([order[: 8 + gap], order[: 16 - gap]]) for order, gap in zip(orders, gaps, strict=True)]
+    _, notes = parted(Batch.from_tokens(torch.stack(tokens)[:, :16], ["previous token", "induction"]))
+    assert [note.partition(" nearly")[0] for note in notes] == ([] if apart else ["'induction' is 7 tokens back"])
