@@ -9,7 +9,7 @@ from stagewise.criteria import DEFAULT
 from stagewise.findings.crossings import Crossing, crossings
 from stagewise.papers.wikitext.text_figures import N_GRAMS, head_curves, n_gram_curves
 from stagewise.papers.wikitext.text_heads import head_onsets, head_rows, heads
-from stagewise.reporting import Blocks, Measured, Plot, Section, html_table, never_missing
+from stagewise.reporting import Blocks, Measured, Plot, Section, html_table
 from stagewise.table import select
 from stagewise.words import at, span
 
@@ -119,6 +119,6 @@ SECTION = Section(
     "What it learned of the text",
     _text_section,
     ("KLToReference.kl", "LossAgainstReferences"),
-    applies=never_missing,
+    applies=False,
     folded=False,
 )

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import scipy
 from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection
+from matplotlib.collections import LineCollection, QuadMesh
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 
@@ -33,6 +33,12 @@ Item = TypeVar("Item")
 
 _SHADES = ("#eceef4", "#f9f9fb")
 """Odd and even stages."""
+
+SCALE = "BuPu"
+"""From almost white for nothing to dark: its lightness falls all the way."""
+
+VECTOR_CELLS = 3000
+"""Matrices of more cells are embedded as an image."""
 
 ALONE = "_all"
 """Label, which matplotlib hides, of the only curve of its axes: what the axis says names it."""
@@ -254,3 +260,20 @@ def cell_edges(steps: Sequence[int] | np.ndarray) -> np.ndarray:
     logs = np.log1p(np.asarray(steps, dtype=float))
     edges: np.ndarray = np.expm1(np.concatenate([logs[:1], (logs[1:] + logs[:-1]) / 2, logs[-1:]]))
     return edges
+
+
+def cells(ax: Axes, wide: pd.DataFrame, values: np.ndarray | None = None, **colours: Any) -> QuadMesh:
+    """Draw a frame of rows over steps as cells, an image where they are many; `values` in place of the frame's own."""
+    return ax.pcolormesh(
+        cell_edges(wide.columns.to_numpy()), np.arange(len(wide) + 1) - 0.5,
+        wide.to_numpy(float) if values is None else values, rasterized=wide.size > VECTOR_CELLS, edgecolor="face",
+        linewidth=0.2, **colours,
+    )  # fmt: skip
+
+
+def over_cells(ax: Axes, steps: np.ndarray, stages: Stages | None) -> None:
+    """Give cells over training their step axis, and draw the boundaries of stages over them."""
+    set_step_axis(ax, steps)
+    shade_stages(ax, stages, numbers_only=True)
+    for line in ax.get_lines():
+        line.set(zorder=3, color="#222222", linestyle=(0, (3, 2)))

@@ -12,8 +12,8 @@ from matplotlib.ticker import MaxNLocator
 
 from stagewise.findings import Stages
 from stagewise.plot import axes as step_axis
+from stagewise.plot.axes import SCALE, cells, over_cells
 from stagewise.plot.curves import BLACK, axes_of, escaped, labels_in_words, prepared, quantity_of, set_value_axis
-from stagewise.plot.strips import SCALE, cells, over_cells
 from stagewise.table import Quantity, heads_in, maps_in, select
 from stagewise.words import at
 

@@ -3,27 +3,19 @@
 import itertools
 import math
 import textwrap
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.collections import QuadMesh
 from matplotlib.colors import ListedColormap, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from stagewise.findings import Stages
 from stagewise.plot import axes as step_axis
-from stagewise.plot.axes import head_colours, ink, ordered_colours
+from stagewise.plot.axes import SCALE, cells, head_colours, ink, ordered_colours, over_cells
 from stagewise.plot.curves import quantity_of
 from stagewise.table import head_label, select
-
-SCALE = "BuPu"
-"""From almost white for nothing to dark: its lightness falls all the way."""
-
-VECTOR_CELLS = 3000
-"""Matrices of more cells are embedded as an image."""
 
 _LABELLED = 36
 """Heads whose names fit beside a matrix."""
@@ -151,23 +143,6 @@ def centroids(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
     ax.set_xlabel("offset (positions back), then relations")
     ax.figure.colorbar(mesh, ax=ax, pad=0.02, label=quantity_of(table, "PatternClusters", "centroid").axis)
     return ax
-
-
-def cells(ax: Axes, wide: pd.DataFrame, values: np.ndarray | None = None, **colours: Any) -> QuadMesh:
-    """Draw a frame of rows over steps as cells, an image where they are many; `values` in place of the frame's own."""
-    return ax.pcolormesh(
-        step_axis.cell_edges(wide.columns.to_numpy()), np.arange(len(wide) + 1) - 0.5,
-        wide.to_numpy(float) if values is None else values, rasterized=wide.size > VECTOR_CELLS, edgecolor="face",
-        linewidth=0.2, **colours,
-    )  # fmt: skip
-
-
-def over_cells(ax: Axes, steps: np.ndarray, stages: Stages | None) -> None:
-    """Give cells over training their step axis, and draw the boundaries of stages over them."""
-    step_axis.set_step_axis(ax, steps)
-    step_axis.shade_stages(ax, stages, numbers_only=True)
-    for line in ax.get_lines():
-        line.set(zorder=3, color="#222222", linestyle=(0, (3, 2)))
 
 
 def _rows_height(heads: int) -> float:

@@ -14,5 +14,4 @@ from ._prose import html_table as html_table
 from ._results import Analysis as Analysis
 from ._section import Blocks as Blocks
 from ._section import Section as Section
-from ._section import never_missing as never_missing
 from ._section import section as section

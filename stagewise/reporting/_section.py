@@ -20,33 +20,28 @@ Blocks = list[str | Plot]
 """Paragraphs and figures, from top to bottom; none where there is nothing to say."""
 
 
-def _always(measured: Measured) -> bool:
-    """Say that a section can be made of every run."""
-    return True
-
-
-def never_missing(measured: Measured) -> bool:
-    """Never list the section as missing."""
-    return False
-
-
 @dataclasses.dataclass(frozen=True)
 class Section:
     """A section of the report.
 
     It shows the probes, as in "Loss", or quantities, as in "AttentionTo.mass", that it `needs`, and no other section
     does; it is given the rows of those that it `reads`, where these are others. `applies` says whether it could be made
-    of this run at all: if not, it is not listed as missing. If it is `of_batch`, a foreign batch is reported in it.
+    of any run, or of this one, at all: if not, it is not listed as missing. If it is `of_batch`, a foreign batch is
+    reported in it.
     """
 
     identifier: str
     title: str
     make: Callable[[Measured], Blocks]
     needs: tuple[str, ...] = ()
-    applies: Callable[[Measured], bool] = _always
+    applies: bool | Callable[[Measured], bool] = True
     reads: tuple[str, ...] = ()
     of_batch: bool = True
     folded: bool = True
+
+    def applies_to(self, measured: Measured) -> bool:
+        """Whether it could be made of a run."""
+        return self.applies(measured) if callable(self.applies) else self.applies
 
     def blocks(self, measured: Measured) -> Blocks:
         """Return the section of a run; nothing where its needs were not measured."""
@@ -83,7 +78,7 @@ def section(title: str, caption: str, needs: Sequence[str], draw: Draw) -> Secti
     'My loss (Loss)'
     """
     name = f"own-{identifier(title).lower()}"
-    return Section(name, title, functools.partial(_own, name, caption, draw), tuple(needs), applies=never_missing)
+    return Section(name, title, functools.partial(_own, name, caption, draw), tuple(needs), applies=False)
 
 
 def _own(name: str, caption: str, draw: Draw, measured: Measured) -> Blocks:

@@ -4,6 +4,7 @@ import concurrent.futures
 import functools
 import html
 import string
+from bisect import bisect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,7 +14,6 @@ import matplotlib.style
 from stagewise.bars import bar
 from stagewise.checkpoints import unmeasured_in_words
 from stagewise.checkpoints.run_folder import REPORT
-from stagewise.findings import Stages
 from stagewise.plain_text import plain_name, shortened, visible, visible_lines
 from stagewise.processes import readers
 from stagewise.reporting._figure import LOOK, drawings_in, figure_html
@@ -186,14 +186,15 @@ def _page(measured: Measured, bodies: dict[Section, str], refresh: float | None)
 
 
 def _checkpoints(measured: Measured) -> dict[str, list[Any]]:
-    """Return the checkpoints, what each is called, the tokens before it, and the stage that it lies in."""
+    """Return the checkpoints, what each is called, the tokens before it, and, of several, the stage that it lies in."""
     table = measured.table.drop_duplicates("step").sort_values("step")
     steps = [int(step) for step in table["step"]]
+    starts = [] if measured.stages is None else measured.stages.table["start"].tolist()
     counted = "tokens" in table and bool(table["tokens"].notna().all()) and axis_in_force() is None
     return {
         **cursor_over(steps),
         "tokens": [int(tokens) for tokens in table["tokens"]] if counted else [],
-        "stages": [_stage_of(step, measured.stages) for step in steps],
+        "stages": [f"stage {bisect(starts, step)}" if len(starts) > 1 else "" for step in steps],
     }
 
 
@@ -202,17 +203,11 @@ def cursor_over(steps: Sequence[int]) -> dict[str, list[Any]]:
     return {"steps": [*steps], "names": [at(step) for step in steps]}
 
 
-def _stage_of(step: int, stages: Stages | None) -> str:
-    """Name the stage that a step lies in, as "stage 2"; nothing where there is one only."""
-    if stages is None or len(stages.table) < 2:
-        return ""
-    number = int(stages.table.loc[stages.table["start"] <= step, "stage"].max())
-    return f"stage {number}"
-
-
 def _missing(measured: Measured, bodies: Iterable[Section]) -> str:
     present = set(bodies)
-    absent = [section.missing for section in (*SECTIONS, *LAST) if section not in present and section.applies(measured)]
+    absent = [
+        section.missing for section in (*SECTIONS, *LAST) if section not in present and section.applies_to(measured)
+    ]
     if set(measured.table["probe"]) == {LOGGED}:  # a log has no model to measure
         return ""
     told = [f"Not measured in this run: {'; '.join(absent)}"] if absent else []

@@ -8,7 +8,7 @@ from stagewise.plot.strips import effects
 from stagewise.reporting._figure import Plot
 from stagewise.reporting._html import wording
 from stagewise.reporting._measured import Measured
-from stagewise.reporting._section import Blocks, Section, never_missing
+from stagewise.reporting._section import Blocks, Section
 from stagewise.table import Role, select, with_role
 from stagewise.words.behaviour import behaviour as in_words
 
@@ -43,7 +43,7 @@ BEHAVIOUR = Section(
         "BehaviourHeads.effect",
         "BehaviourHeads.direct",
     ),
-    applies=never_missing,
+    applies=False,
     reads=("BehaviourCurve", "BehaviourHeads", "AttentionTo"),
     folded=False,
 )

@@ -15,7 +15,7 @@ from stagewise.reporting._figure import Plot, identifier
 from stagewise.reporting._html import texts, wording
 from stagewise.reporting._measured import Measured
 from stagewise.reporting._prose import in_words
-from stagewise.reporting._section import Blocks, Section, never_missing
+from stagewise.reporting._section import Blocks, Section
 from stagewise.table import LOGGED, Quantity, select
 from stagewise.words import capital
 
@@ -120,4 +120,4 @@ def _delays(measured: Measured) -> Blocks:
     return [Plot("interventions", {"": plot.interventions(rows)}, rows, wording("further", "delays"))]
 
 
-INTERVENTIONS: Section = Section("interventions", "What a stage needs", _delays, applies=never_missing)
+INTERVENTIONS: Section = Section("interventions", "What a stage needs", _delays, applies=False)

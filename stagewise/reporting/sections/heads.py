@@ -11,7 +11,7 @@ from stagewise.reporting._figure import Plot
 from stagewise.reporting._html import wording
 from stagewise.reporting._measured import Measured
 from stagewise.reporting._prose import LISTED, NONE, between, html_table
-from stagewise.reporting._section import PANELS, Blocks, Section, never_missing
+from stagewise.reporting._section import PANELS, Blocks, Section
 from stagewise.table import head_label, heads_in, select
 from stagewise.words import written
 from stagewise.words.stages import each_event
@@ -119,5 +119,5 @@ def _clusters(measured: Measured) -> Blocks:
     return [Plot("clusters", panels, rows, wording("kinds", "clusters") + quality)]
 
 
-LINEAGE = Section("lineage", "Where the kinds of attention come from", _lineage, applies=never_missing)
+LINEAGE = Section("lineage", "Where the kinds of attention come from", _lineage, applies=False)
 CLUSTERS = Section("clusters", "Kinds of attention", _clusters, ("PatternClusters",), reads=OF_CLUSTERS)

@@ -10,7 +10,7 @@ from stagewise.plot.maps import patterns
 from stagewise.reporting._figure import Plot
 from stagewise.reporting._html import wording
 from stagewise.reporting._measured import Measured
-from stagewise.reporting._section import PANELS, Blocks, Section, never_missing
+from stagewise.reporting._section import PANELS, Blocks, Section
 from stagewise.reporting._viewer import MAPS as SHOWN
 from stagewise.reporting._viewer import viewer
 from stagewise.table import head_label, heads_in, select
@@ -55,9 +55,7 @@ def _viewer(measured: Measured) -> Blocks:
 
 
 MAPS = Section("maps", "Attention maps", _maps, SHOWN, folded=False)
-CHECKPOINTS = Section(
-    "checkpoints", "Attention at every checkpoint", _viewer, SHOWN, applies=never_missing, folded=False
-)
+CHECKPOINTS = Section("checkpoints", "Attention at every checkpoint", _viewer, SHOWN, applies=False, folded=False)
 
 
 def _restricted(measured: Measured) -> Blocks:
@@ -77,5 +75,5 @@ def _trained(measured: Measured) -> Blocks:
 
 CONTEXT = Section("context", "How much context is used", _restricted, ("RestrictedContextKL.kl",))
 TRAINED_CONTEXT = Section(
-    "trained-context", "Beside models trained on less context", _trained, ("KLToReference.kl",), applies=never_missing
+    "trained-context", "Beside models trained on less context", _trained, ("KLToReference.kl",), applies=False
 )

@@ -7,7 +7,7 @@ from stagewise.reporting._figure import Plot
 from stagewise.reporting._html import wording
 from stagewise.reporting._measured import RECORDED, Measured
 from stagewise.reporting._prose import html_table, settings_rows
-from stagewise.reporting._section import Blocks, Section, never_missing
+from stagewise.reporting._section import Blocks, Section
 from stagewise.words import count, written
 
 DRAWN = 1500
@@ -55,8 +55,6 @@ def _settings(measured: Measured) -> Blocks:
     return [html_table(["setting", "value"], rows, "settings")]
 
 
-AUDIT = Section(
-    "audit", "What is wrong with the checkpoints", _audit, applies=never_missing, of_batch=False, folded=False
-)
+AUDIT = Section("audit", "What is wrong with the checkpoints", _audit, applies=False, of_batch=False, folded=False)
 TRAINING = Section("training", "Training loss", _training, applies=_was_trained_here)
 SETTINGS = Section("settings", "Settings, versions, seeds", _settings, of_batch=False)

@@ -18,7 +18,7 @@ from stagewise.reporting._figure import Plot
 from stagewise.reporting._html import wording
 from stagewise.reporting._measured import Measured
 from stagewise.reporting._prose import html_table, number, stage_rows, time
-from stagewise.reporting._section import Blocks, Section, never_missing
+from stagewise.reporting._section import Blocks, Section
 from stagewise.words import capital, interval, without_onset
 from stagewise.words import onsets as in_words
 from stagewise.words.stages import stages as stage_lines
@@ -157,4 +157,4 @@ def _onset_rows(stages: Stages) -> list[list[object]]:
     ]
 
 
-ONSETS = Section("onsets", "What began when", _began, applies=never_missing)
+ONSETS = Section("onsets", "What began when", _began, applies=False)

@@ -36,8 +36,8 @@ def test_without_changes_there_are_the_curves_alone(measured: Measured, table: p
 
 
 def test_it_is_missing_only_where_the_task_has_relations(measured: Measured, table: pd.DataFrame) -> None:
-    assert HEADS.applies(measured)
-    assert not HEADS.applies(measured._replace(table=table[table["relation"].isna()]))
+    assert HEADS.applies_to(measured)
+    assert not HEADS.applies_to(measured._replace(table=table[table["relation"].isna()]))
 
 
 def test_every_kind_of_ablation_has_a_figure_of_its_own_rows(

@@ -66,7 +66,7 @@ def test_without_maps_there_is_no_viewer_and_it_is_not_missing(
     table: pd.DataFrame, bare: Callable[..., Measured]
 ) -> None:
     without = bare(table[table["probe"] != "MeanPattern"])
-    assert (CHECKPOINTS.blocks(without), CHECKPOINTS.applies(without)) == ([], False)
+    assert (CHECKPOINTS.blocks(without), CHECKPOINTS.applies_to(without)) == ([], False)
 
 
 def test_every_context_has_its_curve(table: pd.DataFrame, measured: Measured) -> None:
@@ -99,4 +99,4 @@ def test_without_trained_models_it_is_neither_shown_nor_missing(
     table: pd.DataFrame, bare: Callable[..., Measured]
 ) -> None:
     without = bare(table[table["reference"].isin(["A*_1", "A*_1:2"])])
-    assert (TRAINED_CONTEXT.blocks(without), TRAINED_CONTEXT.applies(without)) == ([], False)
+    assert (TRAINED_CONTEXT.blocks(without), TRAINED_CONTEXT.applies_to(without)) == ([], False)

@@ -57,8 +57,8 @@ def test_without_metrics_it_is_missing_only_for_what_was_trained_here(
 ) -> None:
     elsewhere = measured._replace(metrics=metrics)
     assert TRAINING.blocks(elsewhere) == []
-    assert not TRAINING.applies(elsewhere)
-    assert TRAINING.applies(elsewhere._replace(run={"recipe": {"plan": {}}}))
+    assert not TRAINING.applies_to(elsewhere)
+    assert TRAINING.applies_to(elsewhere._replace(run={"recipe": {"plan": {}}}))
 
 
 def cells_of(text: str) -> list[str]:
