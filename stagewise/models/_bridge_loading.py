@@ -140,8 +140,7 @@ def load_bridge(bridge: Bridge, state: Mapping[str, Tensor]) -> None:
     hf, (shapes, known) = bridge.original_model, _KNOWN.get(bridge, ({}, {}))
     known = known if shapes == _shapes(state) else {}
     names = (name for module in (bridge, hf) for name, _ in module.named_parameters())
-    if wrong := huggingface.not_real(state, {source.name for source in known.values()} or {*names}):
-        raise huggingface.unfit(wrong)
+    huggingface.check_fit(state, {source.name for source in known.values()} or {*names})
     if known:
         _put(bridge, hf, known, state)
         return

@@ -73,7 +73,7 @@ class Clamps:
             if clamp.kind == "kick" and step == clamp.start:
                 self._kick(clamp)
             elif clamp.start <= step and clamp not in self.held:
-                self.held[clamp] = [self._hold(clamp, name) for name in self._names(clamp)]
+                self.held[clamp] = self._held_by(clamp)
                 if clamp.relation is not None:
                     self._attend(clamp, self.relations[clamp.relation])
         self.restore()
@@ -93,16 +93,15 @@ class Clamps:
     def _all(self) -> list[_HeldWeights]:
         return [one for several in self.held.values() for one in several]
 
-    def _names(self, clamp: ClampHead) -> list[str]:
+    def _held_by(self, clamp: ClampHead) -> list[_HeldWeights]:
         """Return the weights that a clamp holds; keys and values that heads share train on."""
-        named = parameters(self.model)
-        names = [f"blocks.{clamp.layer}.attn.{part}" for part in _HELD[clamp.kind]]
-        return [name for name in names if name in named]
-
-    def _hold(self, clamp: ClampHead, name: str) -> _HeldWeights:
-        value = in_hooked_layout(self.model, name, parameters(self.model)[name].data)[clamp.head].clone()
-        is_zero = name.rpartition(".")[2] in _ZERO.get(clamp.kind, ())
-        return _HeldWeights(name, clamp.head, torch.zeros_like(value) if is_zero else value)
+        named, held = parameters(self.model), list[_HeldWeights]()
+        for part in _HELD[clamp.kind]:
+            if (name := f"blocks.{clamp.layer}.attn.{part}") in named:
+                value = in_hooked_layout(self.model, name, named[name].data)[clamp.head].clone()
+                is_zero = part in _ZERO.get(clamp.kind, ())
+                held.append(_HeldWeights(name, clamp.head, torch.zeros_like(value) if is_zero else value))
+        return held
 
     def _attend(self, clamp: ClampHead, target: Bool[Tensor, "query key"]) -> None:
         """Hold the head at a relation; positions of the model beyond those of the task are free."""

@@ -1,7 +1,7 @@
 """Hugging Face causal language models as plain torch modules: from a config, and from saved weights."""
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import metadata
 from typing import Any
 
@@ -19,9 +19,7 @@ from stagewise.fields import MEMORY
 _CONSTANTS = (".attention.bias", ".attention.masked_bias", ".attn.bias", ".attn.masked_bias", "rotary_emb.inv_freq")
 """Buffers that older checkpoints hold beside the weights; the library computes them itself."""
 
-MISSING, UNKNOWN = ": missing", ": not a parameter of the model"
-_KINDS = (MISSING, UNKNOWN)
-"""Kinds of weights that do not fit, beside those of another shape or type."""
+_MISSING, _UNKNOWN = ": missing", ": not a parameter of the model"
 
 _MOST_MODULES = 200_000
 """Modules that a model has at most: no published one has half as many."""
@@ -104,12 +102,8 @@ def loaded(kind: type[Any], config: Any, state: Mapping[str, Tensor]) -> nn.Modu
             )
         except RuntimeError as reason:
             raise ValueError(f"the weights do not fit the model: {reason}") from reason
-    wrong = [f"{name}{MISSING}" for name in report["missing_keys"]]
-    wrong += [f"{name}{UNKNOWN}" for name in report["unexpected_keys"]]
-    wrong += [f"{name}: {tuple(a)} saved, {tuple(b)} in the model" for name, a, b in report["mismatched_keys"]]
-    wrong += not_real(state, [name for name, _ in model.named_parameters()])
-    if wrong:
-        raise unfit(wrong)
+    names = [name for name, _ in model.named_parameters()]
+    check_fit(state, names, *(report[f"{which}_keys"] for which in ("missing", "unexpected", "mismatched")))
     held = model.state_dict()
     check_held(((name, state[name]) for name in held if name in state), held)
     return _eager(model)
@@ -133,21 +127,30 @@ def same(held: Tensor, read: Tensor) -> bool:
     return torch.equal(held, read) or torch.allclose(held, read, 0.0, 0.0, equal_nan=True)
 
 
-def unfit(wrong: Iterable[str]) -> ValueError:
-    """Return the error for weights that do not fit, with the first of each kind of fault and the number of others."""
+def check_fit(
+    state: Mapping[str, Tensor],
+    names: Iterable[str],
+    missing: Iterable[str] = (),
+    unknown: Iterable[str] = (),
+    unlike: Iterable[tuple[str, Sequence[int], Sequence[int]]] = (),
+) -> None:
+    """Refuse weights that do not fit, with the first of each kind of fault and the number of others.
+
+    Whole or complex numbers do not: copied as they are into the named parameters they would be other weights.
+    """
+    wrong = [*(f"{name}{_MISSING}" for name in missing), *(f"{name}{_UNKNOWN}" for name in unknown)]
+    wrong += [f"{name}: {tuple(saved)} saved, {tuple(own)} in the model" for name, saved, own in unlike]
+    given = {name: state[name] for name in names if name in state}
+    wrong += [f"{name}: {each.dtype}, no real numbers" for name, each in given.items() if not each.is_floating_point()]
+    if not wrong:
+        return
     kinds: dict[str, list[str]] = {}
     for one in sorted(wrong):
-        kinds.setdefault(next((kind for kind in _KINDS if one.endswith(kind)), ""), []).append(one)
+        kinds.setdefault(next((kind for kind in (_MISSING, _UNKNOWN) if one.endswith(kind)), ""), []).append(one)
     shown = [one for of_kind in kinds.values() for one in of_kind[:_SHOWN]]
     more = sum(map(len, kinds.values())) - len(shown)
     listed = "; ".join([*shown, *([f"and {more} more"] if more else [])])
-    return ValueError(f"the weights do not fit the model: {listed}")
-
-
-def not_real(state: Mapping[str, Tensor], names: Iterable[str]) -> list[str]:
-    """Say which of the named weights are whole or complex numbers: copied as they are they would be other weights."""
-    given = {name: state[name] for name in names if name in state}
-    return [f"{name}: {each.dtype}, no real numbers" for name, each in given.items() if not each.is_floating_point()]
+    raise ValueError(f"the weights do not fit the model: {listed}")
 
 
 def _eager(model: Any) -> nn.Module:

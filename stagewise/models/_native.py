@@ -113,13 +113,10 @@ def weights(model: Model) -> dict[str, Tensor]:
     return _with_biases(views(parameters(model), model.cfg))
 
 
-def is_native_state(state: Mapping[str, Tensor]) -> bool:
-    """Whether weights go by the names that transformer-lens 4 saves them under."""
-    return {"embed.weight", "unembed.weight", "blocks.0.attn.q.weight"} <= state.keys()
-
-
-def hooked_state(state: Mapping[str, Tensor], cfg: Config) -> dict[str, Tensor]:
-    """Return weights as transformer-lens 4 names and shapes them, as a HookedTransformer does."""
+def hooked_state(state: Mapping[str, Tensor], cfg: Config) -> Mapping[str, Tensor]:
+    """Return weights that transformer-lens 4 saved as a HookedTransformer names and shapes them; others as they are."""
+    if not {"embed.weight", "unembed.weight", "blocks.0.attn.q.weight"} <= state.keys():
+        return state
     return _with_biases(views({_hooked_name(name, cfg): weight for name, weight in state.items()}, cfg))
 
 

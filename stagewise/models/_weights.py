@@ -1,6 +1,7 @@
 """A model's parameters by TransformerLens's names: reading them, copying them, and loading saved ones."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -45,25 +46,20 @@ def in_own_layout(model: Model, name: str, weight: Tensor) -> Tensor:
 
 def average_over_heads(model: Model, names: Iterable[str], parted: Collection[Head] = ()) -> None:
     """Replace the gradients of the named parameters [head ...] by their mean over heads, but for those `parted`."""
-    _make_alike(model, names, parted, lambda parameter: parameter.grad, lambda heads: heads.mean(0))
+    named = parameters(model)
+    _make_alike(model, {name: named[name].grad for name in names}, parted, lambda heads: heads.mean(0))
 
 
 def keep_heads_alike(model: Model, names: Iterable[str], parted: Collection[Head] = ()) -> None:
     """Set the parameters of all heads but parted ones to the first one's: optimisers round the last ones otherwise."""
-    _make_alike(model, names, parted, lambda parameter: parameter.data, lambda heads: heads[0].clone())
+    named = parameters(model)
+    _make_alike(model, {name: named[name].data for name in names}, parted, lambda heads: heads[0].clone())
 
 
 def _make_alike(
-    model: Model,
-    names: Iterable[str],
-    parted: Collection[Head],
-    part: Callable[[nn.Parameter], Tensor | None],
-    of_heads: Callable[[Tensor], Tensor],
+    model: Model, named: Mapping[str, Any], parted: Collection[Head], of_heads: Callable[[Tensor], Tensor]
 ) -> None:
-    named = parameters(model)
-    for name in names:
-        values = part(named[name])
-        assert values is not None
+    for name, values in named.items():
         by_head = in_hooked_layout(model, name, values)
         layer = int(name.split(".")[1])
         alike = [head for head in range(len(by_head)) if (layer, head) not in parted]
@@ -110,20 +106,11 @@ def load(model: Model, state: Mapping[str, Tensor]) -> None:
     if is_bridge(model) and not native.is_native(model):
         load_bridge(model, state)
         return
-    held, state = held_attention.read(state, model), without_constants(state)
-    if native.is_native_state(state):
-        state = native.hooked_state(state, model.cfg)
-    expected = shapes(model)
-    wrong = [f"{name}{huggingface.MISSING}" for name in expected.keys() - state.keys()]
-    wrong += [f"{name}{huggingface.UNKNOWN}" for name in state.keys() - expected.keys()]
-    wrong += huggingface.not_real(state, expected)
-    wrong += [
-        f"{name}: {tuple(state[name].shape)} saved, {tuple(shape)} in the model"
-        for name, shape in expected.items()
-        if name in state and state[name].shape != shape
-    ]
-    if wrong:
-        raise huggingface.unfit(wrong)
+    held = held_attention.read(state, model)
+    state, expected = native.hooked_state(without_constants(state), model.cfg), shapes(model)
+    both = [(name, state[name].shape, shape) for name, shape in expected.items() if name in state]
+    unlike = [each for each in both if each[1] != each[2]]
+    huggingface.check_fit(state, expected, expected.keys() - state.keys(), state.keys() - expected.keys(), unlike)
     put(model, state)
     loaded = {name: in_hooked_layout(model, name, each) for name, each in parameters(model).items()}
     huggingface.check_held(((name, state[name]) for name in loaded), loaded)

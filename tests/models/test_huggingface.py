@@ -8,7 +8,7 @@ import torch
 
 from stagewise import models as model
 from stagewise.architecture import Architecture
-from stagewise.models._huggingface import unfit
+from stagewise.models._huggingface import check_fit
 
 
 @pytest.mark.parametrize("kind", ["GPT2", "GPTNeoX", "Llama", "Gemma2", "GPTJ"])
@@ -94,6 +94,7 @@ def test_heads_may_be_wider_in_some_layers() -> None:
 
 
 def test_weights_that_do_not_fit_are_named_by_the_first_of_each_fault() -> None:
-    wrong = [*(f"W_{number}: missing" for number in range(5)), "net.W: not a parameter of the model"]
-    _, faults = str(unfit(wrong)).split(": ", 1)
+    with pytest.raises(ValueError, match="the weights do not fit") as refused:
+        check_fit({}, (), [f"W_{number}" for number in range(5)], ["net.W"])
+    _, faults = str(refused.value).split(": ", 1)
     assert faults == "W_0: missing; W_1: missing; W_2: missing; net.W: not a parameter of the model; and 2 more"
