@@ -4,11 +4,10 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-import torch
-
 from stagewise import probes
 from stagewise.architecture import Architecture
 from stagewise.batch import Prompts
+from stagewise.prediction_classes import prediction_classes
 from stagewise.probe import AbstractProbe
 from stagewise.task import AbstractTask, Batch
 
@@ -89,17 +88,10 @@ def _of_predictions(batch: Batch) -> list[AbstractProbe]:
     # Where every target is the token that follows, scored or not, each position has a loss that means it.
     if batch.tokens.shape[1] > 1 and bool((batch.targets[:, :-1] == batch.tokens[:, 1:]).all()):
         chosen += [probes.LossByPosition(), probes.InContextLearning()]
-        if bool((~batch.scored).any(1).all()) and _in_context(batch):
+        some = bool((~batch.scored).any(1).all())
+        if some and not bool((prediction_classes(batch, ())["of new tokens"] & batch.scored).any()):
             chosen.append(probes.Copying())
     return chosen
-
-
-def _in_context(batch: Batch) -> bool:
-    """Whether every scored target came in its sequence before."""
-    length = batch.tokens.shape[1]
-    earlier = torch.ones(length, length, dtype=torch.bool, device=batch.tokens.device).tril()
-    equal = (batch.targets[:, :, None] == batch.tokens[:, None]) & earlier
-    return bool((equal.any(-1) | ~batch.scored).all())
 
 
 def _contexts(batch: Batch, task: AbstractTask | None) -> tuple[int, ...]:

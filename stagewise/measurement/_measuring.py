@@ -36,7 +36,6 @@ from stagewise.models.process import threads
 from stagewise.probe import AbstractProbe, Reading
 from stagewise.processes import cores, map_elsewhere, worker_pool
 from stagewise.table import Columns, in_order, tidy
-from stagewise.task import Batch
 
 _WORTH_SAYING = 60.0
 """Seconds of work left from which on it is said."""
@@ -158,9 +157,18 @@ class Measurement:
         return Rows(tidy_columns([*itertools.chain(*blocks.values())]), of)
 
     def _block(self, probe: AbstractProbe, reading: Reading) -> Columns:
-        """Return the rows of a reading, of references with their rank and their context."""
-        block = columns(reading, self._bootstrap, probe.quantities.get(reading.quantity))
-        return {**block, **_of_references(block, self.plan.batch), "probe": type(probe).__name__}
+        """Return the rows of a reading.
+
+        Those of references have `nested`, which partial solution each is (0 for none), and the `context` it was
+        trained on.
+        """
+        rows, batch = columns(reading, self._bootstrap, probe.quantities.get(reading.quantity)), self.plan.batch
+        block = {**rows, "probe": type(probe).__name__}
+        if (names := block.get("reference")) is not None:
+            order = {name: index for index, name in enumerate(batch.nested_references, start=1)}
+            block["nested"] = [order.get(name, 0) for name in names]
+            block |= {"context": [batch.contexts.get(name) for name in names]} if batch.contexts else {}
+        return block
 
     def __getstate__(self) -> dict[str, Any]:
         # Each process builds the model, and draws the resamples, anew.
@@ -172,16 +180,6 @@ def write_part(path: Path, frame: pd.DataFrame, origin: Mapping[str, object] = M
     table = pa.Table.from_pandas(frame, preserve_index=False)
     table = table.replace_schema_metadata({**table.schema.metadata, PROVENANCE: json.dumps(dict(origin))})
     return write(path, lambda partial: pq.write_table(table, partial))
-
-
-def _of_references(block: Columns, batch: Batch) -> Columns:
-    """Return `nested`, which partial solution each reference is (0 for none), and the `context` it was trained on."""
-    if "reference" not in block:
-        return {}
-    order = {name: index for index, name in enumerate(batch.nested_references, start=1)}
-    nested = [order.get(name, 0) for name in block["reference"]]
-    contexts = [batch.contexts.get(name) for name in block["reference"]]
-    return {"nested": nested, "context": contexts} if batch.contexts else {"nested": nested}
 
 
 def measure_steps(

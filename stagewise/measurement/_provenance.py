@@ -1,6 +1,7 @@
 """Where numbers come from, as records: series, batch, device, threads; and the probes of a table, made anew."""
 
 import ast
+import contextlib
 import dataclasses
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -117,19 +118,13 @@ def _made(name: str, text: str) -> AbstractProbe:
     needed = [each for each in dataclasses.fields(cls) if each.default is each.default_factory is dataclasses.MISSING]
     if not needed and repr(cls()) == text:
         return cls()  # type: ignore[no-any-return]  # of the catalogue
-    try:
+    with contextlib.suppress(SyntaxError, ValueError, TypeError):
         call = ast.parse(text, mode="eval").body
         given = {str(each.arg): ast.literal_eval(each.value) for each in getattr(call, "keywords", ())}
         probe: AbstractProbe = cls(**given)
-    except (SyntaxError, ValueError, TypeError) as reason:
-        raise ValueError(_unreadable(name, text)) from reason
-    if repr(probe) != text:
-        raise ValueError(_unreadable(name, text))
-    return probe
-
-
-def _unreadable(name: str, text: str) -> str:
-    return (
+        if repr(probe) == text:
+            return probe
+    raise ValueError(
         f"the table was measured with {text}, whose parameters cannot be read from these words: give a subclass "
         f"with them as its defaults, by --probe module:{name}, or leave its rows out with --without {name}"
     )

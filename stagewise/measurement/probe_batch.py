@@ -73,13 +73,6 @@ def _restricted_log_probs(series: CheckpointSeries, batch: Batch) -> Float[Tenso
     return log_probs
 
 
-def _trained_baselines(folder: Path) -> dict[int, Path]:
-    """Return, by context, a run folder's baselines that are trained to the end: its own, and the shared ones."""
-    unshared = {int(path.name): path for path in (folder / RESTRICTED).glob("[0-9]*")}
-    every = sorted({**_linked_baselines(folder), **unshared}.items())
-    return {c: path for c, path in every if run_folder.is_finished(path)}
-
-
 def _linked_baselines(folder: Path) -> dict[int, Path]:
     """Return the shared baselines that a run folder refers to, by context; none where it refers to none."""
     if not (folder / SHARED).exists():
@@ -114,8 +107,9 @@ def batch_of_run(recipe: Recipe, folder: Path, sequences: int | None = None) -> 
     """Return the batch of `load_batch`, or of so many sequences, and its notes."""
     usual = _sequences(recipe.architecture, recipe.task.n_ctx, _RUN_SEQUENCES, _RUN_NUMBERS)
     batch, notes = _sampled_batch(recipe.task, sequences, usual, recipe.plan.seeds.evaluation)
-    folders = _trained_baselines(folder)
-    contexts = {f"trained c={c}": c for c in folders}
+    own = {int(path.name): path for path in (folder / RESTRICTED).glob("[0-9]*")}
+    folders = {**_linked_baselines(folder), **own}
+    contexts = {f"trained c={c}": c for c in sorted(folders) if run_folder.is_finished(folders[c])}
     trained = {name: _restricted_log_probs(open_series(folders[c]), batch) for name, c in contexts.items()}
     return ProbeBatch(batch.with_references(trained, contexts), notes)
 
