@@ -204,7 +204,7 @@ def _with_transition(words: list[str]) -> list[str]:
     """A command on causes, of a short run with a transition in the place of the page's, whose relation is `lag`."""
     shutil.rmtree(words[2], ignore_errors=True)
     shutil.copytree(LATE, words[2])
-    return [word.replace("I(2)", "lag") for word in words]
+    return [word.replace("I(2)", "lag").replace("L1H0", "L0H0") for word in words]
 
 
 def read(page: Path) -> None:

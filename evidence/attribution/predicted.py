@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from evidence.attribution import ekfac
 from evidence.attribution.windows import Window, at_start
 from stagewise import models
 from stagewise.measurement.probe_batch import load_batch
@@ -57,6 +58,7 @@ METHODS: Mapping[str, Callable[[Window], Effects]] = {
     "exact": exact,
     "TracIn": tracin,
     "gradient similarity": similarity,
+    **({"EK-FAC": ekfac.influence} if ekfac.is_installed() else {}),
     "random": at_random,
 }
 

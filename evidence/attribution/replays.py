@@ -22,10 +22,7 @@ from stagewise.papers.adjoint import sample_losses
 from stagewise.processes import several, take_one_thread
 from stagewise.task import Batch
 
-SEQUENCES = 128
-"""Of the probe batch, on which attention is read."""
-
-EVERY = 10
+EVERY = 5
 """Updates from one reading to the next."""
 
 NUDGE = 1e-7
@@ -53,11 +50,12 @@ class Replayer:
         """Go to the window's first update."""
         self.window = window
         recipe, self.training = at_start(window)
-        self.batch = load_batch(recipe, window.folder)[:SEQUENCES]
+        self.batch = load_batch(recipe, window.folder)
         self.shares = torch.stack([_shares(self.batch, relation) for relation in self.batch.relations])
         self.names = hooks_of("attn.hook_pattern", recipe.architecture.n_layers)
         self.start = models.weights(self.training.model), copy.deepcopy(self.training.optimiser.state_dict())
-        self.size = len(self.training.batch_at(window.start))
+        self.batches = [self.training.batch_at(step) for step in range(window.start, window.stop + window.after)]
+        self.size = len(self.batches[0])
         shape = recipe.architecture
         heads = [(layer, head) for layer in range(shape.n_layers) for head in range(shape.n_heads)]
         self.scores = [Score(*head, relation) for head in heads for relation in self.batch.relations]
@@ -69,9 +67,10 @@ class Replayer:
 
     @property
     def steps(self) -> range:
-        """The steps at which attention is read; the window's end is one."""
+        """The steps at which attention is read, on both sides of the window's end."""
         window = self.window
-        return range(window.stop - window.length // EVERY * EVERY, window.stop + window.after + 1, EVERY)
+        before = min(window.length, window.after) // EVERY * EVERY
+        return range(window.stop - before, window.stop + window.after + 1, EVERY)
 
     def curves(
         self, weights: Float[Tensor, "step sample"], nudge: int | None = None
@@ -86,8 +85,10 @@ class Replayer:
                 noise = torch.randn(parameter.shape, generator=g)
                 parameter.data *= 1 + NUDGE * noise
 
+        parameters = models.parameters(training.model)
+
         def loss_at(step: int) -> Tensor:
-            losses = sample_losses(training, models.parameters(training.model), training.batch_at(step))
+            losses = sample_losses(training, parameters, self.batches[step - window.start])
             return losses @ weights[step - window.start] if step < window.stop else losses.sum()
 
         readings = []
@@ -116,11 +117,11 @@ def _shares(batch: Batch, relation: str) -> Float[Tensor, "batch query key"]:
 
 
 def weights_of(shape: tuple[int, int], number: int, size: float) -> Float[Tensor, "step sample"]:
-    """Return weights 1 + size or 1 - size of every sample, at random; those of an odd number are the complement's.
-
-    A size of 1 leaves a random half out and counts the other one twice.
+    """Return weights 1 + size of a random half of each update's samples and 1 - size of the other half, so that their
+    sum is unchanged; those of an odd number are the complement's. A size of 1 leaves a half out.
     """
-    signs = np.random.default_rng(number // 2).choice([-1.0, 1.0], shape) * (-1) ** number
+    order = np.random.default_rng(number // 2).random(shape).argsort(1).argsort(1)
+    signs = np.where(order < shape[1] // 2, 1.0, -1.0) * (-1) ** number
     return torch.from_numpy(1 + size * signs).float()
 
 

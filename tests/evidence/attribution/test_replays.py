@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from evidence.attribution import predicted, replays
+from evidence.attribution import predicted
 from evidence.attribution.replays import Draw, Replayer, place_of, replay_all, weights_of
 from evidence.attribution.windows import Window
 from stagewise import models
@@ -32,8 +32,8 @@ def own_recipe(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_weights_of_one_give_the_run(window: Window) -> None:
     replayer = Replayer(window)
     curves = replayer.curves(torch.ones(window.length, replayer.size))
-    assert curves.shape == (2, len(replayer.steps)) == (2, 5)
-    model, batch = replayer.training.model, load_batch(TWO_LAGS, window.folder)[: replays.SEQUENCES]
+    assert curves.shape == (2, len(replayer.steps)) == (2, 9)
+    model, batch = replayer.training.model, load_batch(TWO_LAGS, window.folder)
     series = open_series(window.folder, classes=[type(TWO_LAGS.architecture.init)])
     for column, step in enumerate(replayer.steps):
         if step in series.steps:
