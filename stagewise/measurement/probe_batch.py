@@ -49,11 +49,11 @@ _FEWEST = 8
 _BY_TOKENS = ("duplicate token", "induction")
 """Relations whose distance the tokens decide."""
 
-_NEARLY = 0.9
-"""Part of a relation's queries that have a key at one offset, from which on a head of this offset scores alike."""
+_MOSTLY = 0.5
+"""Part of a relation's queries that have a key at one offset, from which on a head of this offset is taken for one."""
 
-_FEW = 4
-"""A relation of fewer than every fourth position is of single tokens, not of a stretch that is repeated."""
+_FEW = 2
+"""A relation of fewer than every second position is taken for one of so many: single tokens are no repeated stretch."""
 
 _MORE = "`stagewise measure --sequences N`, or sequences=N in Python, takes more"
 
@@ -172,7 +172,7 @@ def parted(batch: Batch) -> ProbeBatch:
     )
     relations = {" or ".join(names): batch.relations[names[0]] for names in agreeing.values()}
     alike = tuple(
-        f"{name!r} is {offset} tokens back nearly everywhere: a head that attends so far back has the same score; "
+        f"{name!r} is mostly {offset} tokens back: a head that attends so far back would be taken for one of it; "
         "sequences in which the distance differs would part them"
         for name in _BY_TOKENS
         if name in batch.relations and (offset := _one_offset(batch.relations[name]))
@@ -181,10 +181,10 @@ def parted(batch: Batch) -> ProbeBatch:
 
 
 def _one_offset(keys: Bool[Tensor, "batch query key"]) -> int:
-    """Return the offset at which nearly all queries of a relation have a key; 0 where there is none, or few queries."""
+    """Return the offset at which most queries of a relation have a key; 0 where there is none, or few queries."""
     queries = max(int(keys.any(-1).sum()), keys[..., 0].numel() // _FEW)
     at = [int(keys.diagonal(-offset, 1, 2).sum()) for offset in range(keys.shape[-1])]
-    return max(range(len(at)), key=at.__getitem__) if max(at) >= _NEARLY * queries else 0
+    return max(range(len(at)), key=at.__getitem__) if max(at) >= _MOSTLY * queries else 0
 
 
 def usable(batch: Batch) -> Batch:
