@@ -155,11 +155,16 @@ def test_the_cost_is_said_and_then_a_verdict_a_head_and_a_sentence_a_transition(
     assert (run / "tables" / "certificate.parquet").exists()
 
 
-@pytest.fixture
-def run(small_folder: Path, small_recipe: Recipe, tmp_path: Path) -> Path:
-    folder = Path(shutil.copytree(small_folder, tmp_path / "run"))
+@pytest.fixture(scope="module")
+def measured(small_folder: Path, small_recipe: Recipe, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = Path(shutil.copytree(small_folder, tmp_path_factory.mktemp("measured") / "run"))
     measure_run(small_recipe, folder, probes=[Loss()], progress=False)
     return folder
+
+
+@pytest.fixture
+def run(measured: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(measured, tmp_path / "run"))
 
 
 def call_of_densify(*arguments: str) -> tuple[int, str]:
