@@ -188,13 +188,12 @@ def _levels(found: Stages, stage: int | None = None, *, in_gap: bool = False) ->
         moved = [each for each in moved if _size(each[1]) >= least.get(_name_of(each[1]), 0)]
     else:
         moved = [each for each in moved if _name_of(each[1]) in began or (_is_certain(each[0]) and not in_gap)]
-    moved.sort(
-        key=lambda each: (
-            *(each[0].role not in FIRST, _name_of(each[1]) not in began, each[0].range != SHARE),
-            -_part(each[1]),
-        )
-    )
-    return [f"{what.label} from {_way(row, ' to ')}" for what, row in moved[:NAMED]]
+
+    def order(each: tuple[Quantity, Row]) -> tuple[bool, bool, bool, float]:
+        what, row = each
+        return what.role not in FIRST, _name_of(row) not in began, what.range != SHARE, -_part(row)
+
+    return [f"{what.label} from {_way(row, ' to ')}" for what, row in sorted(moved, key=order)[:NAMED]]
 
 
 def _is_certain(what: Quantity) -> bool:
