@@ -43,7 +43,7 @@ class Linears(nn.Module):
         cfg: Any = training.model.cfg
         if not cfg.attn_only or cfg.normalization_type is not None:
             raise ValueError(f"EK-FAC is of attention-only models without norms, got {cfg.normalization_type} norms")
-        named = {name: each.detach().clone() for name, each in models.parameters(training.model).items()}
+        named = models.weights(training.model)
         trained = trained_parameters(training).keys()
         self.heads, self.layers, self.d_head = int(cfg.n_heads), int(cfg.n_layers), int(cfg.d_head)
         self.d_vocab = int(cfg.d_vocab)
