@@ -38,15 +38,21 @@ QUIET: dict[str, Any] = {"recipe": RECIPE, "progress": False}
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("trained") / "run"
-    train(RECIPE, folder, progress=False)
+def trained(late_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return Path(shutil.copytree(late_folder, tmp_path_factory.mktemp("trained") / "run"))
+
+
+@pytest.fixture(scope="module")
+def measured(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run with its own rows and its answer, which branches are compared with."""
+    folder = Path(shutil.copytree(trained, tmp_path_factory.mktemp("measured") / "run"))
+    assert Parent(folder, RECIPE).answer is not None
     return folder
 
 
 @pytest.fixture
-def run(trained: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(trained, tmp_path / "run"))
+def run(measured: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(measured, tmp_path / "run"))
 
 
 def same_until(one: Path, other: Path) -> list[int]:
@@ -143,8 +149,8 @@ def test_a_lower_rate_delays_what_comes_after_it(run: Path) -> None:
     assert (half["lo"] >= 0).all()
 
 
-def test_a_killed_branch_resumes_with_the_same_bits(run: Path, trained: Path, tmp_path: Path) -> None:
-    other = Path(shutil.copytree(trained, tmp_path / "other"))
+def test_a_killed_branch_resumes_with_the_same_bits(run: Path, measured: Path, tmp_path: Path) -> None:
+    other = Path(shutil.copytree(measured, tmp_path / "other"))
     change = {"plan.learning_rate": 0.01}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Late, "stop_at", 27)
@@ -196,8 +202,8 @@ def test_two_changes_whose_names_are_cut_alike_have_folders_of_their_own(run: Pa
     assert same_until(*places) == [step for step in SAVED if step <= 20]
 
 
-def test_a_change_of_clamps_is_the_intervention(run: Path, trained: Path, tmp_path: Path) -> None:
-    other, clamp = Path(shutil.copytree(trained, tmp_path / "other")), ClampHead(0, 1, 16)
+def test_a_change_of_clamps_is_the_intervention(run: Path, measured: Path, tmp_path: Path) -> None:
+    other, clamp = Path(shutil.copytree(measured, tmp_path / "other")), ClampHead(0, 1, 16)
     rows = branch(run, {"plan.clamps": (clamp,)}, 16, controls=False, **QUIET)
     held = intervene(other, [clamp], controls=False, recipe=RECIPE, progress=False)
     place = run / FOLDER / "plan.clamps=L0H1-out-16"
@@ -217,16 +223,9 @@ def cost(folder: Path, clamps: list[ClampHead], recipe: Recipe, controls: bool =
 
 
 @pytest.fixture(scope="module")
-def trained_of_intervening(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("trained") / "run"
-    train(RECIPE, folder, progress=False)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def intervened(trained_of_intervening: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def intervened(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The run after two interventions with their controls."""
-    folder = Path(shutil.copytree(trained_of_intervening, tmp_path_factory.mktemp("intervened") / "run"))
+    folder = Path(shutil.copytree(trained, tmp_path_factory.mktemp("intervened") / "run"))
     rows = intervene(folder, [CLAMP], progress=False)
     assert "relation" not in rows
     rows = intervene(folder, [ATTENDING], progress=False)
@@ -284,16 +283,16 @@ def test_every_intervention_has_its_controls_and_stays_in_the_table(intervened: 
     assert open_series(run).steps == PLAN.saved_steps
 
 
-def test_the_number_of_runs_and_updates_is_known_before(trained_of_intervening: Path) -> None:
-    assert cost(trained_of_intervening, [CLAMP], RECIPE) == (
+def test_the_number_of_runs_and_updates_is_known_before(trained: Path) -> None:
+    assert cost(trained, [CLAMP], RECIPE) == (
         3,
         3 * (40 - 8),
         8,
     )  # the state of step 8, and none at 16
-    assert cost(trained_of_intervening, [CLAMP], RECIPE, controls=False) == (1, 40 - 8, 8)
-    assert cost(trained_of_intervening, [dataclasses.replace(CLAMP, start=7)], RECIPE) == (3, 3 * 40, 0)
+    assert cost(trained, [CLAMP], RECIPE, controls=False) == (1, 40 - 8, 8)
+    assert cost(trained, [dataclasses.replace(CLAMP, start=7)], RECIPE) == (3, 3 * 40, 0)
     every = [dataclasses.replace(CLAMP, head=head) for head in range(3)]  # each is also the control of another
-    assert cost(trained_of_intervening, every, RECIPE) == (6, 6 * (40 - 8), 8)
+    assert cost(trained, every, RECIPE) == (6, 6 * (40 - 8), 8)
 
 
 def test_a_kick_that_would_move_nothing_is_no_control_and_refused_before_anything_is_trained(tmp_path: Path) -> None:
@@ -324,11 +323,11 @@ def test_a_paired_run_with_other_bits_before_its_head_is_held_is_refused(tmp_pat
 
 
 def test_a_relation_that_the_task_does_not_have_is_refused_before_anything_is_written(
-    trained_of_intervening: Path,
+    trained: Path,
 ) -> None:
     with pytest.raises(ValueError, match=r"no relation 'I\(3\)' to hold a head at; those that it can be are 'lag'"):
-        intervene(trained_of_intervening, [dataclasses.replace(ATTENDING, relation="I(3)")], progress=False)
-    assert not (trained_of_intervening / FOLDER).exists()
+        intervene(trained, [dataclasses.replace(ATTENDING, relation="I(3)")], progress=False)
+    assert not (trained / FOLDER).exists()
 
 
 def test_a_run_with_heads_held_is_no_run_to_compare_with(intervened: Path) -> None:
@@ -362,9 +361,7 @@ def test_relations_that_differ_in_punctuation_alone_are_held_in_runs_of_their_ow
     assert str(cost(tmp_path, clamps, recipe, controls=False)) == "all runs are there already"
 
 
-def test_where_no_transition_comes_after_the_start_nothing_is_trained(
-    trained_of_intervening: Path, tmp_path: Path
-) -> None:
+def test_where_no_transition_comes_after_the_start_nothing_is_trained(tmp_path: Path) -> None:
     recipe = dataclasses.replace(RECIPE, plan=dataclasses.replace(PLAN, cooldown=1, learning_rate=0.0))
     train(recipe, tmp_path / "still", progress=False)
     with pytest.raises(ValueError, match="the answer names no transition of still after step 16 that"):
