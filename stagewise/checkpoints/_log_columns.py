@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from stagewise.checkpoints._log_layout import flat
-from stagewise.checkpoints._log_lines import KEYS
+from stagewise.checkpoints._json_shapes import frame_of, of_rows
 
 PLAIN = r"[-+]?(\d{1,3}(,\d{3})+|\d+)?(\.\d*)?([eE][-+]?\d+)?"
 WRITTEN = re.compile(
@@ -45,9 +44,6 @@ SEPARATORS = (",", "\t", ";", "|")
 
 GROUPED = r"\s*[-+]?(?:[1-9]\d{0,2}(?:\.\d{3})+|\d+)(?:,\d+)?\s*%?\s*"
 """A number with a comma for its decimals, and a point between its thousands if anything."""
-
-EVENT = ("wall time", "step", "value")
-"""The columns of TensorBoard's download as JSON, which has no names."""
 
 
 def from_text(column: pd.Series) -> pd.Series:
@@ -248,13 +244,12 @@ def _without_points(column: pd.Series) -> pd.Series:
 
 
 def read_json_log(text: str, *, lines: bool) -> pd.DataFrame:
-    """Read curves in JSON by rows, lines, columns or steps; lines may be cut off, as where a run is killed."""
-    held = _of_lines(text) if lines else _rows(json.loads(text))
-    if lines:  # as `wandb leet inspect --json` prints them
-        rows = (row for row in held if isinstance(row, Mapping) and row.get("type") == "history")
-        held = [row["history"]["item"] for row in rows] or held
-    frame = pd.DataFrame([flat(row) for row in held] if _holds(held, Mapping) else held)
-    return frame.apply(from_text)
+    """Read curves in JSON, or by lines, which may be cut off, as where a run is killed."""
+    if not lines:
+        return frame_of(json.loads(text)).apply(from_text)
+    held = _of_lines(text)  # as `wandb leet inspect --json` prints them, or a row each
+    rows = (row for row in held if isinstance(row, Mapping) and row.get("type") == "history")
+    return of_rows([row["history"]["item"] for row in rows] or held).apply(from_text)
 
 
 def _of_lines(text: str) -> list[Any]:
@@ -270,28 +265,3 @@ def _of_lines(text: str) -> list[Any]:
     for number, line in torn.items():
         warnings.warn(f"line {number} is cut off, and left out: {line[:60]!r}", stacklevel=5)
     return rows
-
-
-def _rows(held: Any) -> Any:
-    """Return the rows of a JSON object or list, or its columns."""
-    if isinstance(held, Mapping):
-        tables = [each for each in held.values() if _holds(each, Mapping)]
-        if "log_history" in held or len(tables) == 1:
-            return held.get("log_history", *tables[:1])
-        if all(str(key).isdecimal() and isinstance(row, Mapping) for key, row in held.items()):
-            rows = [(row, {"step": int(at), **row}) for at, row in held.items()]
-            return [row if {*map(str.lower, row)} & {*KEYS} else with_step for row, with_step in rows]
-        if all(isinstance(each, Mapping) and {"steps", "values"} <= each.keys() for each in held.values()):  # Sacred's
-            return [
-                {"metric": name, "step": step, "value": value}
-                for name, each in held.items()
-                for step, value in zip(each["steps"], each["values"], strict=True)
-            ]
-        return {name: column for name, column in held.items() if isinstance(column, list)} or held
-    if _holds(held, list) and all(len(row) == len(EVENT) for row in held):
-        return [dict(zip(EVENT, row, strict=True)) for row in held]
-    return held
-
-
-def _holds(held: Any, kind: type) -> bool:
-    return isinstance(held, list) and bool(held) and all(isinstance(row, kind) for row in held)

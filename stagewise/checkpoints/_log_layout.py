@@ -14,7 +14,7 @@ HEAD = re.compile(r"(?P<name>.+)/L(?P<layer>\d+)H(?P<head>\d+)|L(?P<layer_alone>
 AXES = ("layer", "head")
 """Columns that say of which head a row is, in lower case."""
 
-NAMES = ("metric", "name", "key", "tag", "variable", "quantity", "curve")
+NAMES = ("metric", "metric_name", "name", "key", "tag", "variable", "quantity", "curve")
 """Names of the column of the curves' names in a log with one value a row, in lower case."""
 
 OF_ALL = (*NAMES, "score", "measure")
@@ -89,7 +89,7 @@ def wide(frame: pd.DataFrame, at: Any, runs: Any, values: str) -> pd.DataFrame:
     if not varying or not numbers or frame.duplicated([*keys, *varying]).any():
         return frame
     nameless = all(str(name).lower() == values for name in numbers)
-    texts = any(str(name).lower() not in AXES for name in varying)
+    texts = any(not _is_axis(frame[name], str(name)) for name in varying)
     # The column that has one name for all values, where nothing else names them.
     one = [name for name in named if str(name).lower() in OF_ALL][:1] if nameless and not texts else []
     labels = frame[[*one, *varying]].apply(lambda row: _label(row.to_dict()), axis=1)
@@ -104,10 +104,21 @@ def _tells_curves(column: pd.Series, name: str) -> bool:
     return name.lower() in AXES or not (pd.api.types.is_numeric_dtype(column) or column.isna().all())
 
 
+def _is_axis(column: pd.Series, name: str) -> bool:
+    """Whether a column has numbers of layers or heads; a layer may also have a name, as its weights."""
+    return name.lower() in AXES and pd.api.types.is_numeric_dtype(column)
+
+
 def _label(row: Mapping[Any, Any]) -> tuple[str, str]:
     """Return the names that a row's columns of text give its curve, and its head."""
-    axes = {str(name).lower(): value for name, value in row.items() if str(name).lower() in AXES}
-    texts = [str(value) for name, value in row.items() if str(name).lower() not in AXES]
+    # What is of the whole model has no layer, and what is of a whole layer no head.
+    told = {name: value for name, value in row.items() if not pd.isna(value)}
+    axes = {
+        str(name).lower(): value
+        for name, value in told.items()
+        if str(name).lower() in AXES and not isinstance(value, str)
+    }
+    texts = [str(value) for name, value in told.items() if str(name).lower() not in axes]
     if {*axes} == {*AXES}:
         return "/".join(texts), f"L{int(axes['layer'])}H{int(axes['head'])}"
     return "/".join([*texts, *(f"{name} {int(value)}" for name, value in axes.items())]), ""

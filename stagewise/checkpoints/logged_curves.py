@@ -203,6 +203,8 @@ def _is_complete(way: Mapping[str, tuple[str, str, str]]) -> bool:
 
 def _curves(frame: pd.DataFrame, at: Any, run: str) -> Iterator[tuple[str, pd.DataFrame]]:
     """Yield the name of each curve and its `step`, `value` and `run`, the given one if there is but one."""
+    if not {VALUE} & {*frame.columns}:
+        frame = frame.rename(columns={"metric_value": VALUE})
     lower = {str(name).lower(): name for name in frame.columns}
     runs = next((lower[name] for name in RUNS if name in lower and frame[lower[name]].nunique(dropna=False) > 1), None)
     if runs is not None:

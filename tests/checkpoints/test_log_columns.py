@@ -92,6 +92,10 @@ LOSS = [round(4 - 3 / (1 + np.exp(-(step - 9000) / 900)), 3) for step in LOG_TAB
 LOG_TABLES_LOG = pd.DataFrame({"step": LOG_TABLES_STEPS, "loss": LOSS})
 
 
+def as_json(held: object) -> bytes:
+    return json.dumps(held).encode()
+
+
 def csv(**how: object) -> bytes:
     """What pandas writes of the log."""
     return LOG_TABLES_LOG.to_csv(index=False, **how).encode()  # type: ignore[call-overload, no-any-return]
@@ -145,6 +149,18 @@ WRITTEN: dict[str, tuple[str, bytes]] = {
         json.dumps({**LOG_TABLES_LOG.to_dict("list"), "args": {"lr": 0.1}}).encode(),
     ),
     "rows by their steps": ("log.json", LOG_TABLES_LOG.set_index("step").to_json(orient="index").encode()),
+    "rows by names of steps": ("log.json", as_json({f"step_{int(s)}": {"loss": v} for s, v in LOG_TABLES_LOG.values})),
+    "values by their steps": ("log.json", as_json({"loss": {int(s): v for s, v in LOG_TABLES_LOG.values}, "lr": 0.1})),
+    "pandas' columns": ("log.json", LOG_TABLES_LOG.to_json().encode()),
+    "pandas' split": ("log.json", LOG_TABLES_LOG.to_json(orient="split").encode()),
+    "pandas' table": ("log.json", LOG_TABLES_LOG.set_index("step").to_json(orient="table").encode()),
+    "columns within": ("log.json", as_json({"series": LOG_TABLES_LOG.to_dict("list"), "first": {"loss": 3.0}})),
+    "columns within, steps outside": (
+        "log.json",
+        as_json({"step": LOG_TABLES_LOG["step"].tolist(), "history": {"loss": LOG_TABLES_LOG["loss"].tolist()}}),
+    ),
+    "rows deep within": ("log.json", as_json({"result": {"log": LOG_TABLES_LOG.to_dict("records"), "lags": [1, 2]}})),
+    "pairs": ("log.json", as_json({"loss": LOG_TABLES_LOG.to_numpy().tolist(), "betas": [0.9, 0.95]})),
 }
 """A file of the log -> its name, and what is in it."""
 
@@ -157,6 +173,35 @@ def test_a_log_is_read_however_it_is_written(way: str, tmp_path: Path) -> None:
     table = read_log(tmp_path / name)
     assert table["step"].tolist() == LOG_TABLES_STEPS
     np.testing.assert_allclose(table["value"], LOSS, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        {"train": {"step": [0, 10, 20, 30], "loss": [4, 3, 2, 1]}, "val": {"step": [0, 20], "loss": [5, 2]}},
+        {"train_steps": [0, 10, 20, 30], "train/loss": [4, 3, 2, 1], "val_steps": [0, 20], "val/loss": [5, 2]},
+        {"train": {"loss": {"0": 4, "10": 3, "20": 2, "30": 1}}, "val": {"loss": {"0": 5, "20": 2}}},
+        {"train/loss": [[0, 4], [10, 3], [20, 2], [30, 1]], "val/loss": [[0, 5], [20, 2]]},
+    ],
+)
+def test_curves_of_a_json_object_each_have_steps_of_their_own(held: object, tmp_path: Path) -> None:
+    (tmp_path / "log.json").write_text(json.dumps(held))
+    table = read_log(tmp_path / "log.json")
+    curves = {name: dict(zip(rows["step"], rows["value"], strict=True)) for name, rows in table.groupby("quantity")}
+    assert curves == {"train/loss": {0: 4, 10: 3, 20: 2, 30: 1}, "val/loss": {0: 5, 20: 2}}
+
+
+def test_objects_of_the_same_columns_are_runs_by_their_keys_unless_they_are_splits(tmp_path: Path) -> None:
+    columns = {"step": [0, 10, 20, 30], "loss": [4, 3, 2, 1]}
+    (tmp_path / "log.json").write_text(json.dumps({"runs": {"seed_0": columns, "seed_1": columns}}))
+    assert {*read_log(tmp_path / "log.json")["run"]} == {"seed_0", "seed_1"}
+
+
+def test_columns_without_steps_of_their_length_are_left_out_and_told(tmp_path: Path) -> None:
+    held = {"steps": [0, 10, 20, 30, 40], "loss": [4, 3, 2, 1, 0], "val_loss": [5, 4, 3, 2], "betas": [0.9, 0.95]}
+    (tmp_path / "log.json").write_text(json.dumps(held))
+    with pytest.warns(UserWarning, match=r"no column of steps has as many values as val_loss \(4\): left out"):
+        assert {*read_log(tmp_path / "log.json")["quantity"]} == {"loss"}
 
 
 @pytest.mark.parametrize(

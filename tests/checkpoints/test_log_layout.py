@@ -44,6 +44,21 @@ def test_a_long_table_of_heads_is_curves_of_heads(columns: str) -> None:
     check_heads(read_log(frame.sample(frac=1, random_state=0).sort_values("step", kind="stable")), "prefix")
 
 
+def test_a_long_table_may_name_its_layers_and_leave_out_what_is_of_the_whole_model() -> None:
+    rows = [
+        (f"checkpoint_{step}.pt", step, layer, name, step / 100)
+        for step in STEPS
+        for layer, name in (("embed.weight", "norm"), ("head.weight", "norm"), ("head.weight", "rank"))
+    ]
+    table = read_log(pd.DataFrame(rows, columns=["path", "step", "layer", "metric_name", "metric_value"]))
+    assert table["quantity"].unique().tolist() == ["embed.weight/norm", "head.weight/norm", "head.weight/rank"]
+    of = ((None, None, "loss"), (1, None, "norm"), (1, 0, "ind"))
+    numbers = [(step, *one, step / 100) for step in STEPS for one in of]
+    table = read_log(pd.DataFrame(numbers, columns=["step", "layer", "head", "metric", "value"]))
+    assert table["quantity"].unique().tolist() == ["loss", "norm", "ind"]
+    assert table.loc[table["quantity"] == "ind", ["layer", "head"]].drop_duplicates().to_numpy().tolist() == [[1, 0]]
+
+
 def test_a_row_a_task_is_a_column_a_task_and_what_is_absent_did_not_end() -> None:
     rows = [(step, task, step / 100, 50) for step in STEPS for task in ("copy", "add") if (task, step) != ("add", 50)]
     table = read_log(pd.DataFrame(rows, columns=["step", "task", "accuracy", "n"]))
