@@ -84,12 +84,15 @@ def wide(frame: pd.DataFrame, at: Any, runs: Any, values: str) -> pd.DataFrame:
     if not (frame.groupby(keys, sort=False).size() > 1).mean() > MOSTLY:  # a resumed run repeats few steps
         return frame
     named = [name for name in frame.columns.drop(keys) if _tells_curves(frame[name], str(name))]
-    varying = [name for name in named if (frame.groupby(keys, sort=False)[name].nunique() > 1).any()]
+    axes = {name for name in named if _is_axis(frame[name], str(name))}
+    several = {name for name in named if (frame.groupby(keys, sort=False)[name].nunique(dropna=False) > 1).any()}
+    # A head of the only layer has that layer's number too.
+    varying = [name for name in named if name in (several | axes if several & axes else several)]
     numbers = [name for name in frame.columns.drop([*keys, *named]) if pd.api.types.is_numeric_dtype(frame[name])]
     if not varying or not numbers or frame.duplicated([*keys, *varying]).any():
         return frame
     nameless = all(str(name).lower() == values for name in numbers)
-    texts = any(not _is_axis(frame[name], str(name)) for name in varying)
+    texts = not {*varying} <= axes
     # The column that has one name for all values, where nothing else names them.
     one = [name for name in named if str(name).lower() in OF_ALL][:1] if nameless and not texts else []
     labels = frame[[*one, *varying]].apply(lambda row: _label(row.to_dict()), axis=1)
@@ -112,13 +115,9 @@ def _is_axis(column: pd.Series, name: str) -> bool:
 def _label(row: Mapping[Any, Any]) -> tuple[str, str]:
     """Return the names that a row's columns of text give its curve, and its head."""
     # What is of the whole model has no layer, and what is of a whole layer no head.
-    told = {name: value for name, value in row.items() if not pd.isna(value)}
-    axes = {
-        str(name).lower(): value
-        for name, value in told.items()
-        if str(name).lower() in AXES and not isinstance(value, str)
-    }
-    texts = [str(value) for name, value in told.items() if str(name).lower() not in axes]
+    told = {str(name).lower(): value for name, value in row.items() if not pd.isna(value)}
+    axes = {name: value for name, value in told.items() if name in AXES and not isinstance(value, str)}
+    texts = [str(value) for name, value in told.items() if name not in axes]
     if {*axes} == {*AXES}:
         return "/".join(texts), f"L{int(axes['layer'])}H{int(axes['head'])}"
     return "/".join([*texts, *(f"{name} {int(value)}" for name, value in axes.items())]), ""

@@ -55,7 +55,7 @@ def test_a_long_table_may_name_its_layers_and_leave_out_what_is_of_the_whole_mod
     of = ((None, None, "loss"), (1, None, "norm"), (1, 0, "ind"))
     numbers = [(step, *one, step / 100) for step in STEPS for one in of]
     table = read_log(pd.DataFrame(numbers, columns=["step", "layer", "head", "metric", "value"]))
-    assert table["quantity"].unique().tolist() == ["loss", "norm", "ind"]
+    assert table["quantity"].unique().tolist() == ["loss", "norm/layer 1", "ind"]
     assert table.loc[table["quantity"] == "ind", ["layer", "head"]].drop_duplicates().to_numpy().tolist() == [[1, 0]]
 
 
