@@ -13,7 +13,7 @@ from stagewise.papers.commands import COMMANDS, app
 from stagewise.papers.emergence import figures as emergence
 from stagewise.papers.emergence.figures import FIGURES as EMERGENCE
 from stagewise.papers.incremental import command as incremental
-from stagewise.papers.incremental.command import FLOWS, REGRESSION
+from stagewise.papers.incremental.command import FLOWS, OTHERS
 from stagewise.papers.incremental.recipes import FIGURES as INCREMENTAL
 from stagewise.papers.rows import NUMBERS, ROOT, Entry, entries
 from stagewise.papers.scan_and_snap import figures as scan_and_snap
@@ -22,7 +22,7 @@ from stagewise.papers.verdict import Verdict
 
 KNOWN = {
     "emergence": {str(figure) for figure in EMERGENCE},
-    "incremental": {*INCREMENTAL, *FLOWS, REGRESSION},
+    "incremental": {*INCREMENTAL, *FLOWS, *OTHERS},
     "scan-and-snap": set(SCAN_AND_SNAP),
 }
 COMMAND = re.compile(r"stagewise run ([\w-]+)((?: --[\w-]+(?: [^-\s]\S*)?)*)")
