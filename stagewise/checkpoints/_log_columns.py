@@ -12,6 +12,8 @@ import numpy as np
 import pandas as pd
 
 from stagewise.checkpoints._json_shapes import frame_of, of_rows
+from stagewise.checkpoints._log_lines import STEPS
+from stagewise.checkpoints.names import read_names
 
 PLAIN = r"[-+]?(\d{1,3}(,\d{3})+|\d+)?(\.\d*)?([eE][-+]?\d+)?"
 WRITTEN = re.compile(
@@ -23,6 +25,25 @@ WRITTEN = re.compile(
 THOUSANDS = r"^\s*(?P<number>\d[\d,_]*(?:\.\d+)?)\s*(?P<unit>[kKmMbB])?\s*$"
 UNITS = {"k": 1e3, "m": 1e6, "b": 1e9}
 """Steps as people write them."""
+
+CHECKPOINTS = (
+    "checkpoint",
+    "ckpt",
+    "checkpoint_name",
+    "checkpoint_path",
+    "revision",
+    "model_revision",
+    "model",
+    "path",
+)
+"""Names of the column with the names of checkpoints, in lower case."""
+
+TOKENS = re.compile(
+    r"(?:n_|num_|train(?:ing)?_|consumed_)?tokens?(?:_seen|_consumed)?[\s_]*(?:in[\s_])?[\[(]?"
+    r"(?P<unit>[kmbt]|million|billion|trillion)s?[\])]?",
+    re.IGNORECASE,
+)
+"""Names of a column of tokens in thousands, millions, billions or trillions, as "tokens_b" or "Tokens (B)"."""
 
 PLUS_MINUS = r"^\s*([-+.\deE]+)\s*(?:±|\+/-|\+-)\s*([.\deE-]+)\s*$"
 """A value with its error in one cell."""
@@ -87,6 +108,37 @@ def in_thousands(column: pd.Series) -> pd.Series:
         return column
     numbers = parts["number"].str.replace(r"[,_]", "", regex=True).astype(float)
     return numbers * parts["unit"].str.lower().map(UNITS).fillna(1)
+
+
+def with_steps(frame: pd.DataFrame) -> pd.DataFrame:
+    """Add a column of steps, where there is none, by the names of checkpoints, or of tokens that are told in billions.
+
+    >>> frame = pd.DataFrame({"checkpoint": ["step0", "step1000"], "acc": [0.1, 0.9]})
+    >>> with warnings.catch_warnings(action="ignore"):
+    ...     with_steps(frame)["step"].tolist()
+    [0, 1000]
+    >>> with_steps(pd.DataFrame({"Tokens (B)": [0.5, 2], "acc": [0.1, 0.9]}))["tokens"].tolist()
+    [500000000.0, 2000000000.0]
+    """
+    lower = {str(name).lower(): name for name in frame.columns}
+    if {*lower} & {*STEPS}:
+        return frame
+    for column in (lower[name] for name in CHECKPOINTS if name in lower):
+        names = frame[column].astype(str)
+        at = dict(zip(unique := [*names.unique()], (each.at for each in read_names(unique)), strict=True))
+        if pd.api.types.is_numeric_dtype(frame[column]) or None in at.values():
+            continue
+        steps, branches = {one.step for one in at.values() if one}, {one.branch for one in at.values() if one}
+        if len(steps) == len(at) > len(branches) == 1:
+            warnings.warn(f"there is no column of steps: they are read from the names in {column!r}", stacklevel=3)
+            return frame.drop(columns=column).assign(
+                step=names.map({name: one.step for name, one in at.items() if one})
+            )
+    for name, match in ((name, TOKENS.fullmatch(str(name))) for name in frame.columns):
+        if match and pd.api.types.is_numeric_dtype(frame[name]):
+            tokens = (frame[name] * (UNITS | {"t": 1e12})[match["unit"][0].lower()]).round()
+            return frame.drop(columns=name).assign(tokens=tokens)
+    return frame
 
 
 def as_numbers(column: pd.Series) -> pd.Series:

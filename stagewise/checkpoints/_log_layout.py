@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-HEAD = re.compile(r"(?P<name>.+)/L(?P<layer>\d+)H(?P<head>\d+)|L(?P<layer_alone>\d+)H(?P<head_alone>\d+) (?P<of>.+)")
-"""The name of the curve of a head, as "prefix matching/L1H6" and "L1H6 prefix matching"."""
+HEAD = re.compile(
+    r"(?P<name>.+)[/_.]L(?P<layer>\d+)[_.]?H(?P<head>\d+)"
+    r"|L(?P<layer_alone>\d+)[_.]?H(?P<head_alone>\d+)[/_. ](?P<of>.+)"
+)
+"""The name of the curve of a head, as "prefix matching/L1H6", "sink_L1H6" and "L1H6 prefix matching"."""
 
 AXES = ("layer", "head")
 """Columns that say of which head a row is, in lower case."""
@@ -66,8 +69,8 @@ def place(at: Sequence[int]) -> str:
 def head_of(name: str) -> tuple[str, dict[str, int]]:
     """Return the name of a curve without its head, and the head's layer and number; of another curve, its name alone.
 
-    >>> head_of("prefix matching/L1H6"), head_of("L1H6 score"), head_of("loss")
-    (('prefix matching', {'layer': 1, 'head': 6}), ('score', {'layer': 1, 'head': 6}), ('loss', {}))
+    >>> head_of("prefix matching/L1H6"), head_of("L1H6 score"), head_of("sink_L1H6")[0], head_of("loss")
+    (('prefix matching', {'layer': 1, 'head': 6}), ('score', {'layer': 1, 'head': 6}), 'sink', ('loss', {}))
     """
     match = HEAD.fullmatch(name)
     if match is None:

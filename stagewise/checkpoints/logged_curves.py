@@ -105,6 +105,7 @@ def read_log(
     frame = frame.reset_index(drop=frame.index.name is None)
     if isinstance(steps, str) and steps == ROWS and ROWS not in frame:
         frame[ROWS] = range(len(frame))
+    frame = _log_columns.with_steps(frame) if steps is None else frame
     at = _steps(frame, steps)
     frame = frame.assign(**{at: _log_columns.in_thousands(frame[at])}) if isinstance(at, str) else frame
     _check_epochs(frame, at)

@@ -404,3 +404,24 @@ def test_a_length_of_completions_of_which_none_ended_is_none() -> None:
     names = "completions/mean_terminated_length", "completions/mean_length"
     table = read_log({"step": range(5), **dict.fromkeys(names, lengths)})
     assert [len(rows) for _, rows in table.groupby("quantity")] == [5, 4]
+
+
+@pytest.mark.parametrize("column", ["checkpoint", "Revision"])
+def test_steps_are_read_from_the_names_of_checkpoints(column: str) -> None:
+    with pytest.warns(UserWarning, match=rf"no column of steps: they are read from the names in '{column}'"):
+        table = read_log({column: ["step1000", "step2000", "step10000"], "acc": [0.1, 0.2, 0.9]})
+    assert table["step"].tolist() == [1000, 2000, 10000]
+
+
+def test_names_of_several_models_are_no_steps() -> None:
+    with pytest.raises(ValueError, match="there is no column of steps"):
+        read_log({"model": ["small", "medium", "small-2"], "acc": [0.1, 0.2, 0.9]})
+    with pytest.raises(ValueError, match="there is no column of steps"):
+        read_log({"checkpoint": ["stage1-step100", "stage2-step100", "stage2-step200"], "acc": [0.1, 0.2, 0.9]})
+
+
+@pytest.mark.parametrize("column", ["tokens_b", "Tokens (B)", "tokens_in_billions", "train_tokens_B"])
+def test_tokens_in_billions_are_tokens(column: str) -> None:
+    with pytest.warns(UserWarning, match="no column of steps: 'tokens' is taken for it"):
+        table = read_log({column: [0.5, 1, 20], "acc": [0.1, 0.2, 0.9]})
+    assert table["step"].tolist() == [500_000_000, 1_000_000_000, 20_000_000_000]

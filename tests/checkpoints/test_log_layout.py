@@ -59,6 +59,12 @@ def test_a_long_table_may_name_its_layers_and_leave_out_what_is_of_the_whole_mod
     assert table.loc[table["quantity"] == "ind", ["layer", "head"]].drop_duplicates().to_numpy().tolist() == [[1, 0]]
 
 
+@pytest.mark.parametrize("name", ["ind_L{}H{}", "ind/L{}H{}", "L{}H{}_ind", "L{}.H{}.ind", "ind.L{}_H{}"])
+def test_a_column_a_head_is_a_curve_of_that_head(name: str) -> None:
+    columns = {name.format(layer, head): [scores(step)[layer][head] for step in STEPS] for layer, head in HEADS}
+    check_heads(read_log({"step": STEPS, **columns}), "ind")
+
+
 def test_a_row_a_task_is_a_column_a_task_and_what_is_absent_did_not_end() -> None:
     rows = [(step, task, step / 100, 50) for step in STEPS for task in ("copy", "add") if (task, step) != ("add", 50)]
     table = read_log(pd.DataFrame(rows, columns=["step", "task", "accuracy", "n"]))

@@ -117,21 +117,31 @@ class Told(NamedTuple):
         return float(levels[0]), float(levels[1])
 
     def _lasting(self, transitions: list[Transition]) -> list[Transition]:
-        """Return those that are no part of an excursion: what the curve soon comes back from, or the way back."""
-        smooth, pause = running_median(self.values), self.problem.settings.pause
-        comes_back = [self._is_undone(one, 1, smooth) for one in transitions]
-        came_back = [self._is_undone(one, -1, smooth) for one in transitions]
-        for k, (one, later) in enumerate(itertools.pairwise(transitions)):
-            if -1 / pause < later.size / one.size < -pause and (comes_back[k] or came_back[k + 1]):
-                comes_back[k] = came_back[k + 1] = True
-        return [one for one, *way in zip(transitions, comes_back, came_back, strict=True) if not any(way)]
+        """Return those that are no part of an excursion: what the curve soon comes back from, or the way back. The
+        shortest excursion is left out first, and then what it hid: a collapse soon after a rise does not undo that.
+        """
+        left, smooth, pause = list(transitions), running_median(self.values), self.problem.settings.pause
+        there = np.ones(len(self.u), bool)
+        while True:
+            opposite = (k for k, (a, b) in enumerate(itertools.pairwise(left)) if -1 / pause < b.size / a.size < -pause)
+            back = [
+                k for k in opposite
+                if self._is_undone(left[k], 1, smooth, there) or self._is_undone(left[k + 1], -1, smooth, there)
+            ]  # fmt: skip
+            if not back:
+                break
+            ways = [np.searchsorted(self.u, [left[k].times[0, 0], left[k + 1].times[2, 0]], side="right") for k in back]
+            shortest = int(np.argmin([there[slice(*way)].sum() for way in ways]))
+            there[slice(*ways[shortest])] = False
+            del left[back[shortest] : back[shortest] + 2]
+        return [one for one in left if not any(self._is_undone(one, way, smooth, there) for way in (1, -1))]
 
-    def _is_undone(self, one: Transition, way: int, smooth: np.ndarray) -> bool:
+    def _is_undone(self, one: Transition, way: int, smooth: np.ndarray, there: np.ndarray) -> bool:
         """Whether a curve is soon after a transition where it was before, or was soon before where it is after."""
         s = self.problem.settings
         brief = max(s.brief + 1, round(s.soon * len(self.u)))
         begins, ends = np.searchsorted(self.u, one.times[[0, 2], 0], side="right")
-        after, before = smooth[ends : ends + brief], smooth[max(begins - brief, 0) : begins]
+        after, before = smooth[ends:][there[ends:]][:brief], smooth[:begins][there[:begins]][-brief:]
         near = after - one.before if way > 0 else before - one.after
         return bool(np.abs(near).min(initial=np.inf) < s.undone * abs(one.size))
 

@@ -39,5 +39,11 @@ def test_a_curve_that_comes_back_soon_has_no_change() -> None:
     assert told(0.5 * ((STEPS > 1500) & (STEPS < 1700))) == ()
 
 
+def test_a_collapse_soon_after_a_rise_does_not_undo_it() -> None:
+    (one,) = told((STEPS > 100) - 0.95 * (STEPS[5] == STEPS) - 0.9 * (STEPS[40] == STEPS))
+    assert one.within_gap
+    assert one.times[1, 1:] == pytest.approx(np.log1p(STEPS[1:3]))
+
+
 def test_a_plateau_that_lasts_is_left_and_returned_to() -> None:
     assert [one.size > 0 for one in told(0.5 * ((STEPS > 1000) & (STEPS < 2200)))] == [True, False]
