@@ -66,36 +66,6 @@ class AblateMLP(_AbstractRequest):
 
 
 @dataclasses.dataclass(frozen=True)
-class PatchEdge(_AbstractRequest):
-    """One head reads, by its queries, keys or values alone, an earlier head as an ablation leaves it: path patching.
-
-    Only this input of this head is changed, by the difference of what the source writes; all that follows is computed
-    anew. Several edges of one edit are patched together, each with the source of the clean pass.
-
-    Args:
-        layer: of the head that reads.
-        head: that reads.
-        by: "Q", "K" or "V".
-        source: the head that is read, of an earlier layer, and what replaces its output.
-
-    Raises:
-        ValueError: a negative layer or head, an unknown way to read, or a source that is not of an earlier layer.
-
-    Source: Goldowsky-Dill et al. (2023), Localizing Model Behavior with Path Patching, arXiv:2304.05969.
-    """
-
-    layer: Natural
-    head: Natural
-    by: Literal["Q", "K", "V"]
-    source: AblateHead
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.source.layer >= self.layer:
-            raise ValueError(f"a head of layer {self.layer} reads earlier layers, not layer {self.source.layer}")
-
-
-@dataclasses.dataclass(frozen=True)
 class AttributeHeads(_AbstractRequest):
     """The change of the loss when each head's output z is replaced, estimated for all heads from gradients.
 
@@ -142,7 +112,7 @@ class AttributePatches(_AbstractRequest):
 Ablation = AblateHead | AblateMLP
 """Interventions that replace an activation."""
 
-Intervention = RestrictContext | Ablation | PatchEdge
+Intervention = RestrictContext | Ablation
 Attribution = AttributeHeads | AttributeEdges | AttributePatches
 """Interventions that are estimated from gradients."""
 
@@ -151,13 +121,12 @@ Edit = tuple[Intervention, ...]
 
 
 def ablations(edit: Edit) -> list[Ablation]:
-    """List the heads and MLPs that an edit replaces, or reads as replaced.
+    """List the heads and MLPs that an edit replaces.
 
-    >>> ablations((RestrictContext(2), AblateHead(0, 1), PatchEdge(1, 0, "K", AblateHead(0, 2))))
-    [AblateHead(layer=0, head=1, kind='zero'), AblateHead(layer=0, head=2, kind='zero')]
+    >>> ablations((RestrictContext(2), AblateHead(0, 1)))
+    [AblateHead(layer=0, head=1, kind='zero')]
     """
-    parts = (part.source if isinstance(part, PatchEdge) else part for part in edit)
-    return [part for part in parts if not isinstance(part, RestrictContext)]
+    return [part for part in edit if not isinstance(part, RestrictContext)]
 
 
 def first_layer(edit: Edit) -> int:

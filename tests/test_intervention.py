@@ -7,7 +7,6 @@ from stagewise.intervention import (
     AblateMLP,
     AttributeEdges,
     AttributeHeads,
-    PatchEdge,
     RestrictContext,
     first_layer,
 )
@@ -24,12 +23,6 @@ def test_a_context_keeps_at_least_the_query(context: int) -> None:
 def test_layers_and_heads_count_from_zero(layer: int, head: int) -> None:
     with pytest.raises(ValueError, match=r"AblateHead\.(layer|head): expected a whole number of at least 0, got -1"):
         AblateHead(layer, head)
-
-
-@pytest.mark.parametrize("head", [(-1, 0), (1, -1)])
-def test_heads_that_read_edges_count_from_zero(head: tuple[int, int]) -> None:
-    with pytest.raises(ValueError, match=r"PatchEdge\.(layer|head): expected a whole number of at least 0, got -1"):
-        PatchEdge(*head, "Q", AblateHead(0, 0))
 
 
 @pytest.mark.parametrize("kind", [AttributeHeads, AttributeEdges])

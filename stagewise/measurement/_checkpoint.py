@@ -16,7 +16,7 @@ from stagewise import models
 from stagewise.architecture import Architecture
 from stagewise.attention import z_hook
 from stagewise.batch import Prompts
-from stagewise.intervention import AblateHead, Ablation, Attribution, Edit, PatchEdge, RestrictContext, ablations
+from stagewise.intervention import AblateHead, Ablation, Attribution, Edit, RestrictContext, ablations
 from stagewise.loss import Effect
 from stagewise.measurement._passes import (
     OnDemand,
@@ -320,7 +320,7 @@ class _Slices:
             self.lean = lean.agreeing_weights(self.model, activations, log_probs, regression=regression)
         self.way = HOOKS if self.lean is None else LEAN
         if self.lean is None:
-            parts = [part for edit in self.edits for part in edit if not isinstance(part, PatchEdge)]
+            parts = (part for edit in self.edits for part in edit)
             kinds = {AblateHead if isinstance(part, AblateHead) else type(part) for part in parts}
             models.check_edits(self.model, kinds | ({AblateHead} if self.attributions else set()), batch.tokens)
 

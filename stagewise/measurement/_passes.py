@@ -25,7 +25,6 @@ from stagewise.intervention import (
     Attribution,
     Edit,
     Patch,
-    PatchEdge,
     PatchHead,
     first_layer,
 )
@@ -252,14 +251,6 @@ class SlicePasses:
 
     def _blocks(self, edit: Edit) -> Iterator[Float[Tensor, "row token"]]:
         """Return the predictions of the edited pass at the scored positions, a block of rows at a time."""
-        patches = [part for part in edit if isinstance(part, PatchEdge)]
-        if patches and len(patches) < len(edit):
-            raise ValueError("edges are patched by themselves: an edit with a `PatchEdge` holds nothing else")
-        if patches:
-            weights = gradients.check(self.weights, self.model)
-            with models.products_in(self.dtype, self.batch.scored.device):
-                residual = gradients.patched(weights, self.activations, self.replacement, patches, self.batch.scored)
-            return self._unembedded(weights, residual)
         if (lean_pass := self._lean_pass) is not None:
             with models.products_in(self.dtype, self.batch.scored.device):
                 residual = lean_pass.residual(edit)

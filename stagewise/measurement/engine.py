@@ -11,7 +11,7 @@ import pandas as pd
 from stagewise.batch import Prompts
 from stagewise.checkpoints.run_folder import write
 from stagewise.checkpoints.series import CheckpointSeries
-from stagewise.intervention import AttributeEdges, PatchEdge
+from stagewise.intervention import AttributeEdges
 from stagewise.measurement._checkpoint import Plan
 from stagewise.measurement._earlier import PASSES, Earlier, join, join_into, parts_folder, passes_of, rows_of
 from stagewise.measurement._measuring import Measurement, measure_steps, write_part
@@ -173,8 +173,7 @@ def check(
         edits = [edit for probe in probes for edit in probe.edits(one.architecture)]
         attributions = [each for probe in probes for each in probe.attributions(one.architecture)]
         check_batch(batch, one.architecture, edits, f"the series {one.name}", attributions)
-        edges = [part for edit in edits for part in edit if isinstance(part, PatchEdge)]
-        if by_hooks and (edges or any(isinstance(each, AttributeEdges) for each in attributions)):
+        if by_hooks and any(isinstance(each, AttributeEdges) for each in attributions):
             raise ValueError("by_hooks: edges between heads are computed from the weights alone: leave one of both out")
 
 

@@ -3,7 +3,7 @@
 from torch import Tensor
 
 from stagewise.attention import z_hook
-from stagewise.intervention import AblateHead, AblateMLP, Edit, Intervention, RestrictContext, first_layer
+from stagewise.intervention import AblateMLP, Edit, Intervention, RestrictContext, first_layer
 from stagewise.models._edits import Replacement, ablate, mlp_hook, restrict_scores
 from stagewise.models._model import Activations, Hook, Logits, Model
 
@@ -35,5 +35,4 @@ def edit_hooks(model: Model, part: Intervention, replacement: Replacement) -> li
         ]
     if isinstance(part, AblateMLP):
         return [(mlp_hook(part.layer), lambda written, hook: replacement(part).expand_as(written).contiguous())]
-    assert isinstance(part, AblateHead), "edges are patched by `gradients.patched`"
     return [(z_hook(part.layer), lambda z, hook: ablate(z, part.head, replacement(part), model.cfg.n_heads))]

@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from stagewise.attention import Circuits, circuits_of, z_hook
-from stagewise.intervention import AblateMLP, Edit, Intervention, PatchEdge, RestrictContext, ablations, first_layer
+from stagewise.intervention import AblateMLP, Edit, Intervention, RestrictContext, ablations, first_layer
 from stagewise.models import _bridge_edits as bridge_edits
 from stagewise.models import _hooked_edits as hooked_edits
 from stagewise.models._bridge_loading import is_bridge, name_of, named_in_errors
@@ -100,8 +100,6 @@ def edited_pass(
     """Run the model with the edit, from the first layer that it touches; return predictions as `clean_pass` does."""
     for part in edit:
         _check(model, part)
-        if isinstance(part, PatchEdge):
-            raise ValueError("an edge is patched by the model's own parameters alone: `models._gradients.patched`")
     replacement = replacement or partial(clean_replacement, clean=clean)
     start = clean[f"blocks.{first_layer(edit)}.hook_resid_pre"]
     with torch.inference_mode(), products_in(dtype, start.device):
@@ -116,8 +114,6 @@ def edited_pass(
 def _check(model: Model, part: Intervention) -> None:
     if isinstance(part, RestrictContext):
         return
-    if isinstance(part, PatchEdge):
-        _check(model, part.source)
     if isinstance(part, AblateMLP):
         if not has_mlp(model, part.layer):
             raise ValueError(f"layer {part.layer} of {name_of(model)} has no MLP whose output could be replaced")

@@ -19,7 +19,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from stagewise.attention import z_hook
-from stagewise.intervention import AblateHead, AttributeEdges, AttributeHeads, PatchEdge
+from stagewise.intervention import AblateHead, AttributeEdges, AttributeHeads
 from stagewise.models._edits import Replacement, by_head
 from stagewise.models._lean_reading import not_covered, rotary_hooks
 from stagewise.models._lean_weights import Layer, LeanWeights
@@ -35,9 +35,6 @@ _ByLayer = list[Float[Tensor, "batch pos head d_head"]]
 
 _Copies = Float[Tensor, "batch copy head pos model"]
 """Inputs of the heads of a layer: copy 0 for queries, 1 for keys, 2 for values."""
-
-_COPIES = "QKV"
-"""The reader of each copy."""
 
 _Patches = Mapping[int, Sequence[tuple[int, int, Residual]]]
 """By layer: a copy and a head, and what is added to what the head reads there."""
@@ -195,7 +192,7 @@ def edges(
 
     def loss(x: Tensor, patches: _Patches = MappingProxyType({}), copies: list[Tensor] | None = None) -> Tensor:
         with products_in(dtype, x.device):
-            logits = weights.unembedded(_last(weights, x, 0, patches, copies)[scored])
+            logits = weights.unembedded(_last(weights, x, patches, copies)[scored])
         return objective(logits)
 
     def gradients(x: Tensor) -> list[_Copies]:
@@ -219,23 +216,6 @@ def edges(
     return found
 
 
-def patched(
-    weights: LeanWeights,
-    activations: Mapping[str, Tensor],
-    replacement: Replacement,
-    edit: Sequence[PatchEdge],
-    scored: Bool[Tensor, "batch pos"],
-) -> Float[Tensor, "scored model"]:
-    """Return the last residual stream at the scored positions, where heads read others as ablations leave them."""
-    start, patches = min(edge.layer for edge in edit), dict[int, list[tuple[int, int, Tensor]]]()
-    for edge in edit:
-        source = edge.source
-        z = activations[z_hook(source.layer)][:, :, source.head]
-        change = (replacement(source) - z) @ weights.layers[source.layer].W_O[source.head]
-        patches.setdefault(edge.layer, []).append((_COPIES.index(edge.by), edge.head, change))
-    return _last(weights, activations[f"blocks.{start}.hook_resid_pre"], start, patches)[scored]
-
-
 def _patch_each(
     found: _Edges, changes: Mapping[tuple[int, int], Residual], loss: Callable[..., Tensor], x: Residual
 ) -> None:
@@ -249,10 +229,8 @@ def _patch_each(
                     found[:, layer, head, source_layer, source, copy] = loss(x, patch) - clean
 
 
-def _last(
-    weights: LeanWeights, x: Residual, start: int, patches: _Patches, copies: list[Tensor] | None = None
-) -> Residual:
-    """Return the last layer's output, from the residual stream in front of a layer."""
+def _last(weights: LeanWeights, x: Residual, patches: _Patches, copies: list[Tensor] | None = None) -> Residual:
+    """Return the last layer's output, from the residual stream in front of the first layer."""
 
     def attention(number: int, x: Tensor) -> tuple[Tensor, Tensor]:
         # One stream for every head and use: equal until one of them is patched, or asked for a gradient of its own.
@@ -267,7 +245,7 @@ def _last(
             copies.append(read)
         return x, layer.behind_attention(x, layer.write(attend(layer, _heads(weights, layer, read), None, None)))
 
-    return weights.through_layers(x, attention, start=start)
+    return weights.through_layers(x, attention)
 
 
 def _heads(weights: LeanWeights, layer: Layer, read: _Copies) -> Heads:

@@ -1,7 +1,7 @@
 """One checkpoint's readings: the same from lean passes as from hooks, and from slices as from the whole batch."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import pandas as pd
@@ -13,11 +13,10 @@ from stagewise import models, probes
 from stagewise.architecture import Architecture
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.init import GaussianInit
-from stagewise.intervention import AblateHead, Edit, PatchEdge
 from stagewise.measurement.engine import measure
 from stagewise.papers.scan_and_snap.attention_freezing import AttentionFreezing
 from stagewise.papers.scan_and_snap.growth_factor import GrowthFactor
-from stagewise.probe import AbstractPatternProbe, AbstractProbe, Quantity, Reading, View
+from stagewise.probe import AbstractPatternProbe, AbstractProbe, Reading, View
 from stagewise.probes import HeadAblation, MLPAblation, RestrictedContextKL
 from stagewise.probes.default_probes import default_probes
 from stagewise.tasks import RepeatedTokens
@@ -253,34 +252,6 @@ def test_a_slice_without_a_key_to_follow_does_not_stop_a_growth_factor() -> None
     assert_same(*tables)
 
 
-@dataclasses.dataclass(frozen=True)
-class Patched(AbstractProbe):
-    """The effect of edges, as a probe of one's own asks for it."""
-
-    quantities: ClassVar[Mapping[str, Quantity]] = {"kl": Quantity("KL", "nats")}
-
-    def edits(self, architecture: Architecture) -> list[Edit]:
-        return [(PatchEdge(1, 0, by, AblateHead(0, 1, kind)),) for by in ("Q", "V") for kind in ("mean", "resample")]
-
-    def read(self, view: View) -> list[Reading]:
-        kl = torch.stack([one.kl for one in view.edited.values()], 1)
-        return [Reading("batch edit", kl, "kl", {"edit": range(4)})]
-
-
-@pytest.mark.one_of(5)
-def test_a_probe_may_patch_edges_in_slices_too(series: CheckpointSeries) -> None:
-    whole = measured(series, [Patched()])
-    assert (whole["value"] > 0).all()
-    assert_same(measured(series, [Patched()], memory=1), whole)
-
-
-def test_edges_are_patched_by_the_models_own_parameters_and_by_themselves(series: CheckpointSeries) -> None:
+def test_edges_are_of_the_models_own_parameters_alone(series: CheckpointSeries) -> None:
     with pytest.raises(ValueError, match="edges between heads are computed from the weights alone: leave one of both"):
-        measured(series, [Patched()], by_hooks=True)
-
-    class Mixed(Patched):
-        def edits(self, architecture: Architecture) -> list[Edit]:
-            return [(*edit, AblateHead(0, 0)) for edit in super().edits(architecture)]
-
-    with pytest.raises(ValueError, match="holds nothing else"):
-        measured(series, [Mixed()])
+        measured(series, [probes.EdgeAttribution()], by_hooks=True)

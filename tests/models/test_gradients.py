@@ -1,6 +1,5 @@
 """Estimates from gradients: those of finite differences, from the lean pass and from the model itself alike."""
 
-import itertools
 import re
 from collections.abc import Callable
 from functools import partial
@@ -13,7 +12,7 @@ from torch import Tensor
 from stagewise import models
 from stagewise.architecture import Architecture
 from stagewise.init import GaussianInit
-from stagewise.intervention import AblateHead, Ablation, AttributeEdges, AttributeHeads, PatchEdge
+from stagewise.intervention import AblateHead, Ablation, AttributeEdges, AttributeHeads
 from stagewise.loss import ScoredPredictions
 from stagewise.models import gradients as gradients
 from stagewise.models import lean as lean
@@ -112,18 +111,6 @@ class RunOfEdges:
         rest = self.clean, mean, partly, self.predictions.loss, self.scored
         return gradients.edges(request, self.model, self.weights, *rest)
 
-    def patched(self, *edit: PatchEdge) -> Tensor:
-        with torch.no_grad():
-            replaced = partial(replacement, clean=self.clean)
-            return gradients.patched(self.weights, self.clean, replaced, edit, self.scored)
-
-    @property
-    def clean_end(self) -> Tensor:
-        """What comes out of the last layer in the clean pass."""
-        with torch.no_grad():
-            _, activations = models.clean_pass(self.model, self.tokens, ["blocks.2.hook_resid_post"])
-        return activations["blocks.2.hook_resid_post"][self.scored]
-
 
 @pytest.mark.one_of(3)
 @pytest.mark.parametrize("kind", KINDS)
@@ -192,28 +179,3 @@ def test_a_model_whose_heads_get_no_inputs_of_their_own_is_refused_for_what_it_h
     log_probs, clean = models.clean_pass(one.built, one.tokens, names)
     with pytest.raises(ValueError, match=re.escape(named)):
         gradients.check(lean.agreeing_weights(one.built, clean, log_probs), one.built)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_patched_edge_changes_the_loss_by_the_exact_effect_of_the_edge(kind: str) -> None:
-    run = RunOfEdges(kind)
-    exact = run.edges(AttributeEdges(exact=True))
-    clean = run.predictions.loss(run.weights.unembedded(run.clean_end))
-    for by, (layer, head), (source_layer, source) in itertools.product("QKV", [(1, 0), (2, 1)], [(0, 0), (0, 1)]):
-        edge = PatchEdge(layer, head, by, AblateHead(source_layer, source, "mean"))  # type: ignore[arg-type]
-        loss = run.predictions.loss(run.weights.unembedded(run.patched(edge)))
-        torch.testing.assert_close(
-            loss - clean, exact[:, layer, head, source_layer, source, "QKV".index(by)], atol=FLOAT32, rtol=1e-4
-        )
-
-
-def test_all_edges_from_a_head_to_the_last_layer_are_its_mean_in_what_that_layer_reads() -> None:
-    run, source = RunOfEdges("no norm"), AblateHead(1, 0, "mean")
-    every = [PatchEdge(2, head, by, source) for head in range(2) for by in ("Q", "K", "V")]
-    z = run.clean["blocks.1.attn.hook_z"][:, :, 0]
-    change = (z.mean(0) - z) @ models.weights(run.model)["blocks.1.attn.W_O"][0]
-    moved = [("blocks.2.hook_resid_pre", lambda x, hook: x + change)]
-    logits = run.model.run_with_hooks(run.tokens, fwd_hooks=moved)
-    W_U = models.weights(run.model)["unembed.W_U"]
-    expected = logits.flatten(0, 1) - change.flatten(0, 1) @ W_U  # the stream itself keeps what the head wrote
-    torch.testing.assert_close(run.weights.unembedded(run.patched(*every)), expected, atol=FLOAT32, rtol=1e-4)
