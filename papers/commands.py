@@ -61,17 +61,19 @@ def run_incremental(
 
 
 def run_scan_and_snap(
-    figure: Annotated[str, typer.Option(help="the paper's figure: 3 to 12, or theorems, tokens, orders, ratio")] = "6",
+    figure: Annotated[
+        str, typer.Option(help="the paper's figure: 3 to 12, or theorems, tokens, orders, ratio, freezing")
+    ] = "6",
     folder: Annotated[
         Path | None, typer.Option(help="where to write; runs/scan-and-snap/figure-N if not given")
     ] = None,
-    setting: Annotated[str, typer.Option(help="7, 10: small, for minutes of a core, or paper")] = "small",
-    seeds: Annotated[int | None, typer.Option(help="number of seeds of figures 5, 6, 7, 10, 11, 12, ratio")] = None,
+    setting: Annotated[str, typer.Option(help="7, 10, freezing: small, for minutes of a core, or paper")] = "small",
+    seeds: Annotated[int | None, typer.Option(help="seeds of figures 5, 6, 7, 10, 11, 12, ratio, freezing")] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="6, 11, 12 with new seeds in place of the replay")] = False,
     data: Annotated[
-        str | None, typer.Option(help="7, 10: folder of WikiText-2 or WikiText-103; the hub if not given")
+        str | None, typer.Option(help="7, 10, freezing: folder of WikiText-2 or WikiText-103; the hub if not given")
     ] = None,
-    steps: Annotated[int | None, typer.Option(help="7, 10: minibatches")] = None,
+    steps: Annotated[int | None, typer.Option(help="7, 10, freezing: minibatches")] = None,
     layers: Annotated[int | None, typer.Option(help="7: layers, 1 for its upper row, 3 for its lower one")] = None,
     checkpoints: Annotated[
         int | None,
@@ -79,7 +81,7 @@ def run_scan_and_snap(
             help="7 (of its first seed), 10: checkpoints of a run at most, 47 MB each; 12 and none if not given"
         ),
     ] = None,
-    workers: Annotated[int, typer.Option(help="7, 10: processes, of one thread each")] = 1,
+    workers: Annotated[int, typer.Option(help="7, 10, freezing: processes, of one thread each")] = 1,
     quiet: Quiet = False,
 ) -> None:
     """Make a figure of Scan and Snap, and print the published numbers beside ours."""

@@ -21,7 +21,7 @@ from stagewise.papers.scan_and_snap.yz_training import Rates
 from stagewise.papers.tasks import syn_small
 from stagewise.table import select, tidy
 
-_FREEZING_WINDOW, _FREEZING_SHARE = 10, 0.05
+_FREEZING_WINDOW, FREEZING_SHARE = 10, 0.05
 """Attention is frozen where its path over ten steps (changes added up) is below a twentieth of the longest one."""
 
 _ADAM_RATES = (0.1, 0.5, 1.0)
@@ -61,7 +61,7 @@ def frozen_at(change: pd.Series) -> int | None:
     20
     """
     window = change.rolling(_FREEZING_WINDOW // 2).sum().dropna()
-    moving = window[window >= _FREEZING_SHARE * window.max()]
+    moving = window[window >= FREEZING_SHARE * window.max()]
     after = window.index[window.index > moving.index[-1]]
     return int(after[0]) if len(after) else None
 

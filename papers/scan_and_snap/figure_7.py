@@ -20,7 +20,7 @@ from stagewise.papers.scan_and_snap._wikitext_training import COLUMNS, Setting, 
 from stagewise.papers.scan_and_snap.published import BLOCK_LOSS, PROBE_MAPS
 from stagewise.papers.scan_and_snap.wikitext_recipe import CHECKPOINTS, baseline_recipe, basic_english
 
-_RATE, _FFN_RATE, _DROPOUT = 5.0, 10.0, 0.3
+RATE, FFN_RATE, DROPOUT = 5.0, 10.0, 0.3
 
 _SEEDS = 3
 """Runs of the figure, where no other number is asked for."""
@@ -89,7 +89,7 @@ def _looked_at(
     task = basic_english(data)
     rows = columns(task.corpus().ids["train"], COLUMNS)
     looks = dict.fromkeys((steps * part // 3 for part in range(4)), lambda model: _look(model, rows))
-    setting = Setting("sgd", _RATE, _FFN_RATE, steps, _DROPOUT, n_layers, seed)
+    setting = Setting("sgd", RATE, FFN_RATE, steps, DROPOUT, n_layers, seed)
     recipe = baseline_recipe(setting, task, checkpoints if seed == 1 else 0)
     run = folder / f"seed={seed}"
     return train_baseline(setting, rows, task.d_vocab, looks, run, recipe=recipe, progress=progress).seen

@@ -12,15 +12,16 @@ from stagewise.papers.scan_and_snap._syn_medium_figures import figure_6, figure_
 from stagewise.papers.scan_and_snap._syn_small_figures import figure_4, figure_5
 from stagewise.papers.scan_and_snap._theory_figures import figure_3, figure_8, figure_9, figure_theorems
 from stagewise.papers.scan_and_snap._tokens import figure_tokens
+from stagewise.papers.scan_and_snap._wikitext_freezing import STEPS, figure_freezing
 from stagewise.papers.scan_and_snap.figure_7 import figure_7
 from stagewise.papers.scan_and_snap.figure_10 import figure_10
 
-FIGURES = ("3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "theorems", "tokens", "orders", "ratio")
+FIGURES = ("3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "theorems", "tokens", "orders", "ratio", "freezing")
 
-_SEEDED = {"5": 1, "6": 2, "7": 1, "10": 1, "11": 2, "12": 2, "ratio": 2}
+_SEEDED = {"5": 1, "6": 2, "7": 1, "10": 1, "11": 2, "12": 2, "ratio": 2, "freezing": 1}
 """The least number of seeds of the figures that take any."""
 
-_REPLAYED, _TEXT = ("6", "11", "12"), ("7", "10")
+_REPLAYED, _TEXT = ("6", "11", "12"), ("7", "10", "freezing")
 """Figures whose published seeds are replayed, and those that train on WikiText."""
 
 _STEPS = {"small": 300, "paper": 1500}
@@ -30,9 +31,9 @@ COSTS = {
     **dict.fromkeys(("3", "4", "5", "8", "9", "theorems", "orders"), "seconds"),
     **dict.fromkeys(("6", "11", "12", "tokens"), "a minute"),
     "ratio": "two minutes",
-    **dict.fromkeys(("7", "10"), "ten minutes"),
+    **dict.fromkeys(_TEXT, "ten minutes"),
 }
-"""The approximate time of a figure with its own seeds; figures 7 and 10 at the small setting."""
+"""The approximate time of a figure with its own seeds; those of text at the small setting."""
 
 
 def draw(
@@ -54,17 +55,18 @@ def draw(
     Args:
         figure: one of FIGURES: "3" to "12", or "theorems" for Theorems 1 to 4, Lemmas 1 and 2, Remark 1, or
             "tokens" for Corollaries 1 and 2, priors and the size of the data, or "orders" for the constants of Theorem
-            1 and for Assumption 2, or "ratio" for that of the rates at which attention is sparsest.
+            1 and for Assumption 2, or "ratio" for that of the rates at which attention is sparsest, or "freezing" for
+            how far attention on WikiText still moves.
         folder: where to write: `figure-N.png`, `.svg` and `.csv`, and the tables of the figure.
-        seeds: how many, for figures 5 (20 by default), 6, 11, 12, ratio (10), 7 (3), 10 (3, or 5 at the paper's
-            size).
+        seeds: how many, for figures 5 (20 by default), 6, 11, 12, ratio (10), 7, freezing (3), 10 (3, or 5 at the
+            paper's size).
         fresh: figures 6, 11 and 12 with new seeds in place of the published ones.
-        data: the folder of text of figures 7 and 10; see `WikiText`.
-        steps: minibatches of figures 7 and 10 in place of the setting's.
+        data: the folder of text of figures 7, 10 and freezing; see `WikiText`.
+        steps: minibatches of figures 7, 10 and freezing in place of the setting's.
         layers: of figure 7: 1 by default, the paper's upper row; 3 is its lower row.
         checkpoints: of figure 7's first run and each of figure 10's, 47 MB each: 12 of figure 7 by default, else none.
-        setting: of figures 7 and 10: "small" for minutes of a core, or "paper".
-        workers: processes of figures 7 and 10 that train at the same time; the others are one process.
+        setting: of figures 7, 10 and freezing: "small" for minutes of a core, or "paper".
+        workers: processes of figures 7, 10 and freezing that train at the same time; the others are one process.
         progress: show bars.
 
     Raises:
@@ -92,6 +94,7 @@ def draw(
         "tokens": figure_tokens,
         "orders": figure_orders,
         "ratio": lambda: figure_ratio(folder, seeds=chosen, progress=progress),
+        "freezing": lambda: figure_freezing(folder, setting, steps=steps or STEPS, **of_text),
     }
     result = makers[figure]()
     show(result, folder / f"figure-{figure}")
@@ -114,14 +117,14 @@ def _check(
         raise ValueError(f'the setting is "small" or "paper", got {setting!r}')
     if seeds is not None and seeds < _SEEDED.get(figure, seeds + 1):
         raise ValueError(
-            "figures 5, 7 and 10 take a seed or more, 6, 11, 12 and ratio two or more, the others none; "
+            "figures 5, 7, 10 and freezing take a seed or more, 6, 11, 12 and ratio two or more, the others none; "
             f"got {seeds} of {figure}"
         )
     if fresh and figure not in _REPLAYED:
         raise ValueError(f"only figures {', '.join(_REPLAYED)} have fresh seeds to compare with, got figure {figure}")
     if figure not in _TEXT and (data is not None or steps is not None):
-        raise ValueError(f"only figures 7 and 10 read text and take a number of steps, got figure {figure}")
-    if figure not in _TEXT and checkpoints is not None:
+        raise ValueError(f"only figures 7, 10 and freezing read text and take a number of steps, got figure {figure}")
+    if figure not in ("7", "10") and checkpoints is not None:
         raise ValueError(f"only figures 7 and 10 save checkpoints of their runs, got figure {figure}")
     if layers is not None and (figure != "7" or layers < 1):
         raise ValueError(f"only figure 7 takes a number of layers, at least 1; got {layers} of figure {figure}")
