@@ -1,7 +1,6 @@
 """Attention heads as numbers: patterns over the scored queries, one value a sequence; weights as circuits."""
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
@@ -82,18 +81,6 @@ class Circuits:
     W_E: Float[Tensor, "token model"]
     W_U: Float[Tensor, "model output"]
     W_pos: Float[Tensor, "pos model"] | None
-
-
-def circuits_of(model: Any, factored: Callable[[Tensor, Tensor], Factored]) -> Circuits:
-    """Return a model's weights as circuits, the products made by `factored`."""
-    weights = (weight.detach() for weight in (model.W_Q, model.W_K, model.W_V, model.W_O))
-    # Under grouped queries several heads share their keys and values.
-    q, k, v, o = (weight.repeat_interleave(model.cfg.n_heads // weight.shape[1], 1) for weight in weights)
-    positions = None
-    if model.cfg.positional_embedding_type == "standard":
-        table = model.W_pos if hasattr(model, "W_pos") else model.pos_embed.weight
-        positions = table.detach()[-model.cfg.n_ctx :]  # some tables have rows before position 0
-    return Circuits(factored(q, k.mT), factored(v, o), model.W_E.detach(), model.W_U.detach(), positions)
 
 
 @runtime_checkable

@@ -2,7 +2,6 @@
 
 import difflib
 import hashlib
-import io
 import os
 import re
 import unicodedata
@@ -120,7 +119,7 @@ def plain_names(frame: "pd.DataFrame", arrays: Iterable[str] = ()) -> "pd.DataFr
     return frame.rename(columns=lambda each: plain_name(str(each)))
 
 
-class PlainStream(io.TextIOBase):
+class PlainStream:
     """A stream of text to a terminal, which no text can move about in, but for the bars of a progress."""
 
     def __init__(self, stream: Any) -> None:
@@ -129,18 +128,6 @@ class PlainStream(io.TextIOBase):
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
-
-    def isatty(self) -> bool:
-        """Whether the stream is a terminal."""
-        return bool(self._stream.isatty())
-
-    def fileno(self) -> int:
-        """Return the number of the stream's file."""
-        return int(self._stream.fileno())
-
-    def flush(self) -> None:
-        """Flush the stream."""
-        self._stream.flush()
 
     def write(self, text: str) -> int:
         """Write text with its control characters written out."""

@@ -16,6 +16,7 @@ from typing import Any
 import cloudpickle
 
 from stagewise import own_code
+from stagewise.models.process import one_thread, start_method
 
 ROWS = 100_000
 """Rows of a table for each process that reads it: some ten seconds of a report, and two to start."""
@@ -40,12 +41,7 @@ def worker_pool(workers: int, *, models: bool = True) -> Iterator[concurrent.fut
             anew.
     """
     _check_script()
-    if models:
-        from stagewise.models.process import start_method  # its room imports torch
-
-        context = start_method()
-    else:
-        context = multiprocessing.get_context("spawn")
+    context = start_method() if models else multiprocessing.get_context("spawn")
     start = (dict(os.environ), models, own_code.named())
     pool = concurrent.futures.ProcessPoolExecutor(workers, context, _start_worker, start)
     try:
@@ -107,13 +103,6 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def take_one_thread() -> None:
-    """Set torch, which it imports, to one thread."""
-    from stagewise.models.process import one_thread
-
-    one_thread()
-
-
 def here() -> tuple[str, int]:
     """Return the machine and the process that this is."""
     return platform.node(), os.getpid()
@@ -125,7 +114,7 @@ def call_elsewhere(
     """Call a function, or a pickled one, for another process: with the modules that a person named, in one thread."""
     own_code.allow(modules)
     if here() != home and "OMP_NUM_THREADS" not in os.environ:
-        take_one_thread()
+        one_thread()
     called: Callable[..., Any] = pickle.loads(function) if isinstance(function, bytes) else function
     return called(*arguments)
 
@@ -154,7 +143,7 @@ def _start_worker(environment: Mapping[str, str], models: bool, named: Mapping[s
     own_code.ignore_local_look()
     os.environ.update(environment)  # which may have changed since the server started that workers are copies of
     if models:
-        take_one_thread()
+        one_thread()
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 

@@ -44,11 +44,6 @@ def save_stages(stages: Stages, folder: str | Path) -> Path:
     return write_json(Path(folder) / STAGES, {"version": VERSION, **stages.written})
 
 
-def save_lineage(lineage: Lineage, folder: str | Path) -> Path:
-    """Write a lineage beside the table of a run folder, as `tables/lineage.json`; return the path."""
-    return write_json(Path(folder) / LINEAGE, {"version": VERSION, **lineage.written})
-
-
 def save_replicates(replicates: Replicates, folder: str | Path) -> Path:
     """Write findings over seeds as `replicates.json` into a folder; return the path."""
     return write_json(Path(folder) / REPLICATES, replicates.written)
@@ -116,7 +111,7 @@ def load_lineage(source: str | Path | TableFile) -> Lineage | None:
         return saved
     lineage = find_lineage(table)
     if os.access(folder, os.W_OK):
-        save_lineage(lineage, folder)
+        write_json(folder / LINEAGE, {"version": VERSION, **lineage.written})
     return lineage
 
 

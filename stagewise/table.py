@@ -31,9 +31,9 @@ VALUES = [*NUMBERS, *ARRAYS]
 NO_AXES = {*KEYS, *VALUES, "tokens", "seed", "nested"}
 """Columns that are no axes: they do not tell the curves of one run apart."""
 
-TEXT = "str" if int(pd.__version__.split(".")[0]) > 2 else "string"
-"""Type of an axis of text, which may be missing. A mask of pandas 3's "string", as `table["kind"] == "zero"`, cannot be
-combined with that of an axis of whole numbers; "str" of pandas 2 makes text of what is missing."""
+TEXT = "str"
+"""Type of an axis of text, which may be missing. A mask of pandas' "string", as `table["kind"] == "zero"`, cannot be
+combined with that of an axis of whole numbers."""
 
 _WHOLE = {
     *("tokens", "layer", "head", "offset", "position", "query", "key", "context"),

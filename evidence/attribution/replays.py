@@ -18,8 +18,9 @@ from stagewise import models
 from stagewise.attention import hooks_of
 from stagewise.checkpoints.run_folder import write
 from stagewise.measurement.probe_batch import load_batch
+from stagewise.models.process import one_thread
 from stagewise.papers.adjoint import sample_losses
-from stagewise.processes import several, take_one_thread
+from stagewise.processes import several
 from stagewise.task import Batch
 
 EVERY = 5
@@ -133,7 +134,7 @@ def place_of(window: Window, draw: Draw) -> Path:
 
 @functools.lru_cache(maxsize=1)
 def _replayer(window: Window) -> Replayer:
-    take_one_thread()
+    one_thread()
     return Replayer(window)
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from stagewise import models
 from stagewise.architecture import Architecture
-from stagewise.attention import z_hook
+from stagewise.attention import residual_hooks_of, z_hook
 from stagewise.batch import Prompts
 from stagewise.intervention import (
     AblateHead,
@@ -138,7 +138,7 @@ class SlicePasses:
         regression, tokens = self.batch.is_regression, self.batch.tokens
         clean, predictions = self.activations, self.log_probs
         if self.dtype != "float32":  # what is read is compared to rounding
-            hooks = {models.last_residual(self.model.cfg.n_layers)} | models.rotary_hooks(self.model)
+            hooks = {residual_hooks_of(self.model.cfg.n_layers)[-1]} | models.rotary_hooks(self.model)
             predictions, clean = models.clean_pass(self.model, tokens[:1], hooks, regression=regression)
         return models.readout(self.model, clean, predictions, regression=regression, tokens=tokens)
 

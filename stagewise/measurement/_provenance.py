@@ -42,7 +42,6 @@ def analysis_record(
 ) -> dict[str, Any]:
     """Return the record of checkpoints that were trained elsewhere, in place of a run's."""
     own = {"type": "a batch of one's own", "sequences": len(batch), "positions": batch.tokens.shape[1]}
-    revisions = {} if series.source is None else _revisions(series)
     return {
         "format": FORMAT,
         "series": {
@@ -50,7 +49,7 @@ def analysis_record(
             "steps": list(series.steps),
             "tokens": list(series.tokens.values()),
             "source": identity,
-            **revisions,
+            **_revisions(series),
         },
         "recipe": {"architecture": _plain(series.architecture), "task": own if task is None else describe(task)},
         "causes": {} if series.source is None else of_log(series.source.log()),

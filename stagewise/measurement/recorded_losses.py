@@ -14,9 +14,7 @@ ABOVE = 1.0
 def above_recorded(source: Source, table: pd.DataFrame) -> Iterator[str]:
     """Say where the loss at the last checkpoint lies far above the one that its trainer recorded there."""
     last = source.entries[-1]
-    history = last.readable_record().get("log_history")
-    rows = [row for row in history if isinstance(row, dict)] if isinstance(history, list) else []
-    here = [row for row in rows if row.get("step") == last.at.step]
+    here = [row for row in source.log() if row.get("step") == last.at.step]
     recorded = [(key, row[key]) for key in ("eval_loss", "loss") for row in here if isinstance(row.get(key), float)]
     for pair in with_role(table, Role.LOSS)[:1] if recorded else []:
         (key, value), measured = recorded[0], float(select(table, *pair)["value"].iloc[-1])

@@ -29,7 +29,6 @@ from ._readout import circuits as circuits
 from ._readout import clean_pass as clean_pass
 from ._readout import edited_pass as edited_pass
 from ._readout import hooks_for as hooks_for
-from ._readout import last_residual as last_residual
 from ._readout import readout as readout
 from ._training_pass import TrainingPass as TrainingPass
 from ._training_pass import training_pass as training_pass

@@ -10,19 +10,14 @@ from stagewise.models._model import Activations, Hook, Logits, Model
 
 def edited_logits(model: Model, edit: Edit, clean: Activations, replacement: Replacement) -> Logits:
     """Run the model from the first edited layer's clean input on; return its logits."""
-    start = first_layer(edit)
+    start, is_shortformer = first_layer(edit), model.cfg.positional_embedding_type == "shortformer"
     logits: Tensor = model.run_with_hooks(
         clean[f"blocks.{start}.hook_resid_pre"],
         start_at_layer=start,
-        shortformer_pos_embed=clean["hook_pos_embed"] if is_shortformer(model) else None,
+        shortformer_pos_embed=clean["hook_pos_embed"] if is_shortformer else None,
         fwd_hooks=[hook for part in edit for hook in edit_hooks(model, part, replacement)],
     )
     return logits
-
-
-def is_shortformer(model: Model) -> bool:
-    """Whether every layer adds the positions to its queries and keys anew."""
-    return bool(model.cfg.positional_embedding_type == "shortformer")
 
 
 def edit_hooks(model: Model, part: Intervention, replacement: Replacement) -> list[Hook]:

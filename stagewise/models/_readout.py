@@ -6,12 +6,13 @@ import functools
 import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from stagewise.attention import Circuits, circuits_of, z_hook
+from stagewise.attention import Circuits, residual_hooks_of, z_hook
 from stagewise.intervention import AblateMLP, Edit, Intervention, RestrictContext, ablations, first_layer
 from stagewise.models import _bridge_edits as bridge_edits
 from stagewise.models import _hooked_edits as hooked_edits
@@ -82,7 +83,9 @@ def hooks_for(model: Model, edit: Edit) -> set[str]:
     for part in edit:
         _check(model, part)
     # Shortformer positions are not part of the residual stream: every layer receives them again.
-    positions = {"hook_pos_embed"} if hooked_edits.is_shortformer(model) and not is_bridge(model) else set()
+    positions = (
+        {"hook_pos_embed"} if model.cfg.positional_embedding_type == "shortformer" and not is_bridge(model) else set()
+    )
     replaced = {name for part in ablations(edit) for name in read_for(part)}
     return {f"blocks.{first_layer(edit)}.hook_resid_pre"} | positions | replaced
 
@@ -130,7 +133,16 @@ def circuits(model: Model) -> Circuits:
     """Return the model's weights as circuits, of every query head."""
     from transformer_lens import FactoredMatrix
 
-    return circuits_of(model, FactoredMatrix)
+    module: Any = model
+    weights = (weight.detach() for weight in (module.W_Q, module.W_K, module.W_V, module.W_O))
+    # Under grouped queries several heads share their keys and values.
+    q, k, v, o = (weight.repeat_interleave(model.cfg.n_heads // weight.shape[1], 1) for weight in weights)
+    positions = None
+    if model.cfg.positional_embedding_type == "standard":
+        table = module.W_pos if hasattr(model, "W_pos") else module.pos_embed.weight
+        positions = table.detach()[-model.cfg.n_ctx :]  # some tables have rows before position 0
+    QK, OV = FactoredMatrix(q, k.mT), FactoredMatrix(v, o)
+    return Circuits(QK, OV, module.W_E.detach(), module.W_U.detach(), positions)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -187,7 +199,7 @@ def readout(
         adds_heads = functools.partial(_adds_heads, model, weights, tokens[:1])
         found = dataclasses.replace(found, adds_heads=functools.cache(adds_heads))
     with torch.inference_mode():
-        logits = found.logits(clean[last_residual(len(weights.layers))][:1])
+        logits = found.logits(clean[residual_hooks_of(len(weights.layers))[-1]][:1])
         agree = same(logits if regression else logits.log_softmax(-1), predictions[:1])
     if not agree:
         read = f"the final norm and unembedding of {name_of(model)}, as they are read here"
@@ -215,8 +227,3 @@ def _behind_attention(model: Model, layer: int) -> tuple[str, ...]:
     if (between := f"blocks.{layer}.hook_resid_mid") in model.hook_dict:
         return (between,)
     return f"blocks.{layer}.hook_resid_post", *([mlp_hook(layer)] if has_mlp(model, layer) else [])
-
-
-def last_residual(n_layers: int) -> str:
-    """Name the residual stream behind the last layer."""
-    return f"blocks.{n_layers - 1}.hook_resid_post"
