@@ -146,7 +146,9 @@ def run_wikitext_repetition(
 def run_emergence(
     figure: Annotated[
         str,
-        typer.Option(help="1, 2, 6 to 10: the toy model; 3, 11 to 15: regression; 4, 5, 16, 17, values, heads: recall"),
+        typer.Option(
+            help="1, 2, 6 to 10, schedules: the toy model; 3, 11 to 15: regression; 4, 5, 16, 17, values, heads: recall"
+        ),
     ] = "1",
     setting: Setting = "small",
     folder: Annotated[Path, typer.Option(help="where runs and figures go; an interrupted sweep resumes")] = Path(

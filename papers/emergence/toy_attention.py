@@ -1,5 +1,6 @@
 """One run of the toy attention model by SGD: from a setting to the interval in which its plateau ends."""
 
+import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
@@ -14,6 +15,7 @@ from stagewise.papers.tasks import SparseRegression
 from stagewise.papers.theory.plateau_flow import THRESHOLD
 from stagewise.task import derive_seed
 from stagewise.training import descend
+from stagewise.value_schedules import AbstractSchedule
 
 _INIT = 3
 """Purpose of the seed of W_0, beside those of `stagewise.task`."""
@@ -27,8 +29,8 @@ _BUDGET, _EVERY = 50_000, 5
 def run_toy(
     T: int,
     d: int,
-    B: int = 1,
-    p: float = 0.0,
+    B: int | AbstractSchedule = 1,
+    p: float | AbstractSchedule = 0.0,
     seed: int = 0,
     weights: Literal["zero", "random"] = "zero",
     learning_rate: float = 1.0,
@@ -44,8 +46,8 @@ def run_toy(
     Args:
         T: number of positions.
         d: dimension of a token.
-        B: copies of the relevant token.
-        p: share of the sequences with the special token.
+        B: copies of the relevant token, or their schedule, tested with one copy.
+        p: share of the sequences with the special token, or its schedule.
         seed: of teacher, data and initial weights.
         weights: W_0 = 0 as in the theory, or N(0, 1 / d).
         learning_rate: of plain SGD.
@@ -58,8 +60,8 @@ def run_toy(
 
     Source: Zucchet et al. (2025), arXiv:2505.17863, Figure 9.
     """
-    check_toy(T, d, B, p, seed, budget, every)
-    threshold = 2 * THRESHOLD * population_loss(torch.zeros(T), torch.zeros(d, d), _task(T, d, B, p, seed).teacher(), B)
+    task = check_toy(T, d, _at(B, 0), _at(p, 0), seed, budget, every)
+    threshold = 2 * THRESHOLD * population_loss(torch.zeros(T), torch.zeros(d, d), task.teacher(), 1)
     for step, loss, _ in _descend_toy(T, d, B, p, seed, weights, learning_rate, batch_size, budget, every):
         if step and loss <= threshold:
             return {"lo": float(step - every), "hi": float(step)}
@@ -91,8 +93,8 @@ def run_toy_curve(
 def _descend_toy(
     T: int,
     d: int,
-    B: int = 1,
-    p: float = 0.0,
+    B: int | AbstractSchedule = 1,
+    p: float | AbstractSchedule = 0.0,
     seed: int = 0,
     weights: Literal["zero", "random"] = "zero",
     learning_rate: float = 1.0,
@@ -106,22 +108,24 @@ def _descend_toy(
     """
     if weights not in ("zero", "random"):
         raise ValueError(f'weights must be "zero" or "random", got {weights!r}')
-    task = _task(T, d, B, p, seed)
+    task = _task(T, d, 1, 0.0, seed)
     toy = build_toy(T, d)
     if weights == "random":
         generator = torch.Generator().manual_seed(derive_seed(seed, _INIT))
         with torch.no_grad():
             toy.W.copy_(torch.randn(d, d, generator=generator) / d**0.5)
-    stream, teacher = task.stream(seed), task.teacher()
+    teacher = task.teacher()
     optimiser = torch.optim.SGD(toy.parameters(), lr=learning_rate)
+    tested = 1 if isinstance(B, AbstractSchedule) else B
 
     def loss_at(step: int) -> Tensor:
-        batch = stream(step, batch_size)
+        now = dataclasses.replace(task, n_copies=_at(B, step), p=_at(p, step))
+        batch = now.stream(seed)(step, batch_size)
         return training_loss(toy(batch.tokens), batch.targets[:, -1])
 
     for step in descend(optimiser, loss_at, 0, budget):
         if step % every == 0:
-            yield step, population_loss(toy.logits, toy.W, teacher, B), float(toy.logits.detach().softmax(0)[-1])
+            yield step, population_loss(toy.logits, toy.W, teacher, tested), float(toy.logits.detach().softmax(0)[-1])
 
 
 def build_toy(n_positions: int, d: int) -> Any:
@@ -163,6 +167,10 @@ def check_toy(
     if not 1 <= every <= budget:
         raise ValueError(f"the budget, {budget} steps, must reach the second evaluation, after {every} (at least 1)")
     return _task(T, d, B, p, seed)
+
+
+def _at(value: Any, step: int) -> Any:
+    return value.at(step) if isinstance(value, AbstractSchedule) else value
 
 
 def _task(T: int, d: int, B: int, p: float, seed: int) -> SparseRegression:
