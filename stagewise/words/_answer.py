@@ -191,7 +191,8 @@ def _levels(found: Stages, stage: int | None = None, *, in_gap: bool = False) ->
 
     def order(each: tuple[Quantity, Row]) -> tuple[bool, bool, bool, float]:
         what, row = each
-        return what.role not in FIRST, _name_of(row) not in began, what.range != SHARE, -_part(row)
+        part = _size(row) / max(abs(float(row["before"])), abs(float(row["after"])))  # of the larger level
+        return what.role not in FIRST, _name_of(row) not in began, what.range != SHARE, -part
 
     return [f"{what.label} from {_way(row, ' to ')}" for what, row in sorted(moved, key=order)[:NAMED]]
 
@@ -225,11 +226,6 @@ def _heads(found: Stages, stage: int) -> list[str]:
 
 def _size(row: Row) -> float:
     return float(abs(row["after"] - row["before"]))
-
-
-def _part(row: Row) -> float:
-    """Return the size of a change as a part of the larger one of its levels."""
-    return _size(row) / max(abs(float(row["before"])), abs(float(row["after"])))
 
 
 def _explained(found: Stages) -> list[str]:
