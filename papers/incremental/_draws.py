@@ -34,17 +34,19 @@ def figure_draws(draws: Sequence[int] = DRAWS) -> Result:
     """
     levels = torch.stack([torch.stack([stage_levels(chain(seed), stage) for stage in (1, 2)]) for seed in draws])
     figure, axes = panels(2)
-    rows = []
+    rows, shares = [], []
     for stage, ax in zip((1, 2), axes, strict=True):
         published = LEVELS["1"][stage - 1].split(", ")
         for i, text in enumerate(published):
             of = levels[:, stage - 1, i].numpy()
             ax.plot(np.full(len(of), i), of, "o", color="#888888", markersize=3, label="a draw" if i == 0 else "_")
-            ax.plot(i, float(text.split()[0]), "x", color="black", label="published" if i == 0 else "_")
-            rows.append(_row(f"KL to {_name(i)}, {stage} of 3 groups learned, nats", text, of))
+            ax.plot(i, _value(text), "x", color="black", label="published" if i == 0 else "_")
+            what = f"KL to {_name(i)}, {stage} of 3 groups learned"
+            rows.append(_row(f"{what}, nats", text, of))
+            shares.append(share_below(what, _value(text), of))
         finish(ax, f"{stage} of 3 groups learned", "", "KL, nats")
         ax.set_xticks(range(3), [_name(i) for i in range(3)])
-    return Result(figure, table_of(rows))
+    return Result(figure, table_of([*rows, *shares]))
 
 
 def chain(seed: int) -> MarkovChain:
@@ -93,8 +95,20 @@ def _name(i: int) -> str:
     return "A*_1" if i == 0 else f"A*_1:{i + 1}"
 
 
+def share_below(what: str, published: float, values: np.ndarray) -> dict[str, str]:
+    """Return the row of the share of draws below the published value: its quantile among them.
+
+    >>> share_below("KL", 2.0, np.array([1.0, 2.0, 3.0, 0.5]))["ours"]
+    '0.50'
+    """
+    share = f"{(values < published).mean():.2f}"
+    return number(f"share of draws below the published {what}", f"{WITHIN[0]} to {WITHIN[1]}", share)
+
+
+def _value(published: str) -> float:
+    return float(published.split()[0])
+
+
 def _row(what: str, published: str, values: np.ndarray) -> dict[str, str]:
     lo, hi = np.quantile(values, WITHIN)
-    value = float(published.split()[0])
-    below = f"{(values < value).mean():.2f} of the draws below {value:g}"
-    return number(what, published, f"{values.mean():.3f}", bounds(lo, hi), f"{len(values)} draws; {below}")
+    return number(what, published, f"{values.mean():.3f}", bounds(lo, hi), f"{len(values)} draws")

@@ -38,9 +38,11 @@ def test_every_level_has_its_interval_over_draws(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(_draws, "chain", lambda seed: MarkovChain(d_vocab=6, spans=(1, 1, 1), length=4, seed=seed))
     monkeypatch.setattr(_draws, "SEQUENCES", 20)
     numbers = figure_draws((0, 1, 2)).numbers
-    assert len(numbers) == 6
-    assert numbers["remark"].str.startswith("3 draws; ").all()
-    for row in numbers.to_dict("records"):
+    levels, shares = numbers[:6], numbers[6:]
+    assert (levels["remark"] == "3 draws").all()
+    for row in levels.to_dict("records"):
         lo, hi = (float(end) for end in row["interval"].strip("[]").split(", "))
         assert lo <= float(row["ours"]) + 5e-3
         assert hi >= float(row["ours"]) - 5e-3
+    assert shares["quantity"].str.startswith("share of draws below the published KL").sum() == 6
+    assert set(shares["ours"]) <= {"0.00", "0.33", "0.67", "1.00"}
