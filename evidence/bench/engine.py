@@ -157,7 +157,8 @@ def probes_with(architecture: Architecture, batch: Batch, *effects: AbstractProb
     """Return the default probes with others in the place of those that edit, and what the plain script also reads."""
     edited = (HeadAblation, HeadAttribution, RestrictedContextKL)
     others = [each for each in default_probes(architecture, batch) if not isinstance(each, edited)]
-    return [*others, EffectiveSupport(), ParticipationRatio(), Composition(), *effects]
+    of_heads_below = [Composition()] if architecture.n_layers > 1 else []
+    return [*others, EffectiveSupport(), ParticipationRatio(), *of_heads_below, *effects]
 
 
 def ours(series: CheckpointSeries, probes: Sequence[AbstractProbe], batch: Batch) -> Work:

@@ -1,5 +1,6 @@
 """Probing as a good TransformerLens script does it: one cached pass, then a pass with hooks for each edit."""
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -77,11 +78,14 @@ def restriction(model: Any, context: int) -> list[tuple[str, Callable[..., Tenso
 def predictions(log_probs: Tensor, batch: Batch) -> dict[str, Tensor]:
     """Return losses, accuracy and the in-context learning score."""
     each = -log_probs.gather(-1, batch.targets[..., None])[..., 0]
+    # Where no token can be foretold a loss above that of an even guess counts as the guess.
+    kept = torch.where(batch.scored, each, each.clamp(max=math.log(log_probs.shape[-1])))
+    last = each.shape[1] - 1
     return {
         "loss": over_scored(each, batch),
         "accuracy": over_scored((log_probs.argmax(-1) == batch.targets).float(), batch),
         "loss by position": each.mean(0),
-        "in-context learning": (each[:, -1] - each[:, each.shape[1] // 10]).mean(),
+        "in-context learning": (kept[:, last] - kept[:, last // 10]).mean(),
     }
 
 

@@ -15,9 +15,10 @@ AGREE = 1e-4
 
 
 @pytest.mark.hooked_only("composition scores of all heads are a HookedTransformer's")
-def test_the_plain_script_gives_the_numbers_of_the_probes() -> None:
+@pytest.mark.parametrize("layers", [1, 2])
+def test_the_plain_script_gives_the_numbers_of_the_probes(layers: int) -> None:
     task = RepeatedTokens(16, length=12)
-    series = fresh_series(full(16, task.n_ctx, n_layers=2, n_heads=4, d_model=16, d_mlp=32))
+    series = fresh_series(full(16, task.n_ctx, n_layers=layers, n_heads=4, d_model=16, d_mlp=32))
     batch = task.probe_batch(6, 0)
     table = measure(series, probes_with(series.architecture, batch, *EFFECTS), batch, progress=False)
     plain = probe(models.holding(series.architecture, series.load(0)), batch, CONTEXTS)
@@ -32,6 +33,10 @@ def test_the_plain_script_gives_the_numbers_of_the_probes() -> None:
     for name, found in {
         "loss": rows("probe == 'Loss' and quantity == 'cross_entropy'"),
         "accuracy": rows("probe == 'Accuracy'"),
+        "loss by position": rows("probe == 'LossByPosition'"),
+        "in-context learning": rows("probe == 'InContextLearning'"),
+        "support": rows("probe == 'EffectiveSupport'", *heads),
+        "copying": rows("probe == 'OVCopying'", *heads),
         "participation ratio": rows("probe == 'ParticipationRatio'", *heads),
         "entropy": rows("probe == 'AttentionEntropy' and quantity == 'entropy'", *heads),
         "distance": rows("probe == 'AttentionDistance'", *heads),
