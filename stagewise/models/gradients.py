@@ -8,9 +8,8 @@ gradients, in one backward pass.
 
 import contextlib
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -36,8 +35,8 @@ _ByLayer = list[Float[Tensor, "batch pos head d_head"]]
 _Copies = Float[Tensor, "batch copy head pos model"]
 """Inputs of the heads of a layer: copy 0 for queries, 1 for keys, 2 for values."""
 
-_Patches = Mapping[int, Sequence[tuple[int, int, Residual]]]
-"""By layer: a copy and a head, and what is added to what the head reads there."""
+_Patch = tuple[int, int, int, Residual]
+"""A layer, a copy and a head, and what is added to what the head reads there."""
 
 _Edges = Float[Tensor, "batch layer head source_layer source copy"]
 """A number an edge; zero where the source is not in an earlier layer."""
@@ -190,9 +189,9 @@ def edges(
     }
     found = x.new_zeros(len(x), n_layers, n_heads, n_layers, n_heads, 3)
 
-    def loss(x: Tensor, patches: _Patches = MappingProxyType({}), copies: list[Tensor] | None = None) -> Tensor:
+    def loss(x: Tensor, patch: _Patch | None = None, copies: list[Tensor] | None = None) -> Tensor:
         with products_in(dtype, x.device):
-            logits = weights.unembedded(_last(weights, x, patches, copies)[scored])
+            logits = weights.unembedded(_last(weights, x, patch, copies)[scored])
         return objective(logits)
 
     def gradients(x: Tensor) -> list[_Copies]:
@@ -225,20 +224,20 @@ def _patch_each(
         for (source_layer, source), change in changes.items():
             for layer, head, copy in itertools.product(*map(range, (found.shape[1], found.shape[2], 3))):
                 if layer > source_layer:
-                    patch = {layer: [(copy, head, change)]}
-                    found[:, layer, head, source_layer, source, copy] = loss(x, patch) - clean
+                    patched = loss(x, (layer, copy, head, change))
+                    found[:, layer, head, source_layer, source, copy] = patched - clean
 
 
-def _last(weights: LeanWeights, x: Residual, patches: _Patches, copies: list[Tensor] | None = None) -> Residual:
+def _last(weights: LeanWeights, x: Residual, patch: _Patch | None, copies: list[Tensor] | None = None) -> Residual:
     """Return the last layer's output, from the residual stream in front of the first layer."""
 
     def attention(number: int, x: Tensor) -> tuple[Tensor, Tensor]:
         # One stream for every head and use: equal until one of them is patched, or asked for a gradient of its own.
         layer = weights.layers[number]
         read = x[:, None, None].expand(-1, 3, len(layer.W_O), -1, -1)
-        if number in patches:
+        if patch is not None and patch[0] == number:
+            _, copy, head, change = patch
             read = read.clone()
-        for copy, head, change in patches.get(number, ()):
             read[:, copy, head] += change
         if copies is not None:
             read = read.clone() if read.requires_grad else read.clone().requires_grad_()
