@@ -147,7 +147,8 @@ def run_emergence(
     figure: Annotated[
         str,
         typer.Option(
-            help="1, 2, 6 to 10, schedules: the toy model; 3, 11 to 15: regression; 4, 5, 16, 17, values, heads: recall"
+            help="1, 2, 6 to 10, schedules: the toy model; 3, 11 to 15: regression; 4, 5, 16, 17, values, heads, "
+            "fixed: recall"
         ),
     ] = "1",
     setting: Setting = "small",
@@ -158,7 +159,7 @@ def run_emergence(
         list[str] | None,
         typer.Option(
             help="other values for the runs, as in N_pairs=8,12: T, d, B, p, seed, N_pairs, N_tokens, batch, N_layers, "
-            "N_heads"
+            "N_heads, width"
         ),
     ] = None,
     budget: Annotated[int | None, typer.Option(help="steps of every run; what has not emerged is censored")] = None,

@@ -76,7 +76,7 @@ def trained_recall(runs: str, *, progress: bool = False, **parameters: Any) -> p
     folder = run_path("recall", runs, **parameters)
     large = parameters.get("setting") == "paper"
     ends = (large or "batch_size" in parameters) and not _repeats(recipe)
-    log = until_below(_LEARNED * math.log(recipe.task.d_vocab), recipe) if ends else None
+    log = until_learned(recipe) if ends else None
     return measured(recipe, folder, recall_probes(recipe), keep_weights=not large, log=log, progress=progress)
 
 
@@ -149,6 +149,11 @@ def measured(
 
 class Learned(Exception):  # noqa: N818 nothing is wrong
     """There is nothing left to learn."""
+
+
+def until_learned(recipe: Recipe) -> Log:
+    """Return a log that raises `Learned` once recall is learned in training."""
+    return until_below(_LEARNED * math.log(recipe.task.d_vocab), recipe)
 
 
 def until_below(level: float, recipe: Recipe) -> Log:
