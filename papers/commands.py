@@ -17,7 +17,7 @@ def run_incremental(
     figure: Annotated[
         str | None,
         typer.Option(
-            help="the paper's 1 to 19, 4L, 4R, B; or heads, blocks, draws, generalisation, regression, settings, "
+            help="the paper's 1 to 19, 4L, 4R, B; or heads, blocks, draws, ends, generalisation, regression, settings, "
             "theorems, widths"
         ),
     ] = None,
