@@ -14,7 +14,7 @@ from stagewise.checkpoints._log_lines import STEPS
 EVENT = ("wall time", "step", "value")
 """The columns of TensorBoard's download as JSON, which has no names."""
 
-AXIS = (*STEPS, "epoch", "epochs", "tokens")
+AXIS = (*STEPS, "epoch", "epochs", "tokens", "checkpoint", "checkpoints")
 """What columns may go by, in lower case."""
 
 AT_STEP = re.compile(

@@ -28,7 +28,7 @@ INDEX = "Unnamed: 0"
 INSTEAD = (
     *("total_timesteps", "num_timesteps", "timesteps", "env_steps", "env_step", "consumed_samples", "samples_seen"),
     *("num_input_tokens_seen", "consumed_tokens", "tokens_seen", "num_tokens", "tokens", "epochs", "epoch"),
-    INDEX.lower(),
+    *("checkpoint", "checkpoints", INDEX.lower()),
 )
 """Names of columns that count something else, in lower case: the first is taken, and told, where there are no steps."""
 
@@ -44,6 +44,9 @@ UNIT = re.compile(r"\s*[\[(][^\])]*[\])]$")
 
 PARTS = ("split", "phase", "mode", "stage", "subset", "partition")
 """Names of columns that tell on which data a row was measured, in lower case."""
+
+KINDS = ("type", "kind", "event")
+"""Names of columns that do so where they have several values, in lower case."""
 
 DENSE, ENDED = 0.9, 3
 """Part of the rows in which a curve has a value, and rows without one behind the last, from which on it has ended."""
@@ -160,7 +163,8 @@ def _check_epochs(frame: pd.DataFrame, at: Any) -> None:
 def _a_column_a_part(frame: pd.DataFrame, at: Any) -> pd.DataFrame:
     """Give values on different data, as "train" and "val" in a column "split", columns of their own."""
     lower = {str(name).lower(): name for name in frame.columns}
-    column = next((lower[name] for name in PARTS if name in lower), None)
+    kinds = (name for name in KINDS if name in lower and frame[lower[name]].nunique() > 1)
+    column = next((lower[name] for name in (*PARTS, *kinds) if name in lower), None)
     if column is None or pd.api.types.is_numeric_dtype(frame[column]):
         return frame
     labels = frame[column].map(lambda part: f"{part}/", na_action="ignore").fillna("")

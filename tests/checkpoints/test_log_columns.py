@@ -159,6 +159,10 @@ WRITTEN: dict[str, tuple[str, bytes]] = {
         "log.json",
         as_json({"step": LOG_TABLES_LOG["step"].tolist(), "history": {"loss": LOG_TABLES_LOG["loss"].tolist()}}),
     ),
+    "columns by checkpoints": (
+        "log.json",
+        as_json({"checkpoints": LOG_TABLES_LOG["step"].tolist(), "scores": {"loss": LOG_TABLES_LOG["loss"].tolist()}}),
+    ),
     "rows deep within": ("log.json", as_json({"result": {"log": LOG_TABLES_LOG.to_dict("records"), "lags": [1, 2]}})),
     "pairs": ("log.json", as_json({"loss": LOG_TABLES_LOG.to_numpy().tolist(), "betas": [0.9, 0.95]})),
 }
@@ -181,10 +185,18 @@ def test_a_log_is_read_however_it_is_written(way: str, tmp_path: Path) -> None:
         {"train": {"step": [0, 10, 20, 30], "loss": [4, 3, 2, 1]}, "val": {"step": [0, 20], "loss": [5, 2]}},
         {"train_steps": [0, 10, 20, 30], "train/loss": [4, 3, 2, 1], "val_steps": [0, 20], "val/loss": [5, 2]},
         {"train": {"loss": {"0": 4, "10": 3, "20": 2, "30": 1}}, "val": {"loss": {"0": 5, "20": 2}}},
+        [
+            {"type": "train", "step": 0, "loss": 4},
+            {"type": "val", "step": 0, "loss": 5},
+            {"type": "train", "step": 10, "loss": 3},
+            {"type": "train", "step": 20, "loss": 2},
+            {"type": "val", "step": 20, "loss": 2},
+            {"type": "train", "step": 30, "loss": 1},
+        ],
         {"train/loss": [[0, 4], [10, 3], [20, 2], [30, 1]], "val/loss": [[0, 5], [20, 2]]},
     ],
 )
-def test_curves_of_a_json_object_each_have_steps_of_their_own(held: object, tmp_path: Path) -> None:
+def test_curves_in_json_each_have_steps_of_their_own(held: object, tmp_path: Path) -> None:
     (tmp_path / "log.json").write_text(json.dumps(held))
     table = read_log(tmp_path / "log.json")
     curves = {name: dict(zip(rows["step"], rows["value"], strict=True)) for name, rows in table.groupby("quantity")}
