@@ -11,6 +11,7 @@ from stagewise.papers.incremental._flow import figure_10, figure_theorems
 from stagewise.papers.incremental._generalisation import figure_generalisation
 from stagewise.papers.incremental._later_stages import figure_regression
 from stagewise.papers.incremental._numbers import figure_numbers
+from stagewise.papers.incremental._owners import figure_owners
 from stagewise.papers.incremental._runs import run_figure
 from stagewise.papers.incremental._settings import figure_settings
 from stagewise.papers.incremental._widths import figure_widths
@@ -26,25 +27,27 @@ FLOWS: dict[str, Callable[[], Result]] = {
 }
 """The figures that train no transformer: of the theory, released settings, and levels over draws of the chain."""
 
-GENERALISATION, REGRESSION, ENDS = "generalisation", "regression", "ends"
-"""Longer sequences and other chains, the flow beside a transformer, and ends of stages by the draw of the chain."""
+GENERALISATION, REGRESSION, ENDS, OWNERS = "generalisation", "regression", "ends", "owners"
+"""Longer sequences and other chains, the flow beside a transformer, ends of stages by the draw of the chain, and in
+which order groups come to have a head."""
 
 OTHERS: dict[str, Callable[..., Result]] = {
     GENERALISATION: figure_generalisation,
     ENDS: figure_ends,
+    OWNERS: figure_owners,
     REGRESSION: lambda folder, setting, seeds, **how: figure_regression(folder, seeds, **how),
 }
 
 COSTS: dict[str, dict[str, str]] = {
     "small": {
         **dict.fromkeys(("1", "6", "7", "8", "9", "13", "14", "16", "17", "B"), "two minutes"),
-        **dict.fromkeys(("2", "5", "11", "15", REGRESSION, ENDS), "five minutes"),
+        **dict.fromkeys(("2", "5", "11", "15", REGRESSION, ENDS, OWNERS), "five minutes"),
         **dict.fromkeys(("3", "4L", "4R", "12", "18", "19", "heads", "blocks", GENERALISATION), "ten minutes"),
     },
     "paper": {
         **dict.fromkeys(("6", "7", "13", "14", "B"), "ten minutes"),
         **dict.fromkeys(("16", "17"), "a quarter of an hour"),
-        **dict.fromkeys(("1", "4L", "4R", "15", ENDS), "half an hour"),
+        **dict.fromkeys(("1", "4L", "4R", "15", ENDS, OWNERS), "half an hour"),
         REGRESSION: "five minutes",
         **dict.fromkeys(("2", "3", "5", "8", "9", "11", "blocks"), "one to two hours"),
         **dict.fromkeys(("12", "18", "19", GENERALISATION), "many hours"),
@@ -68,7 +71,7 @@ def make(
 
     Args:
         figure: one of FIGURES, or of FLOWS: "10", or "theorems", Proposition 1 and Theorems 1, 3, 4; "4l" is "4L"; or
-            "generalisation", "regression" or "ends".
+            "generalisation", "regression", "ends" or "owners".
         folder: where the runs go, which the figures of a setting share; None takes runs/incremental/SETTING.
         setting: "small" or "paper".
         seeds: of everything; None takes those of `recipes.seeds_of`.
