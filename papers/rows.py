@@ -121,6 +121,8 @@ def _mean(values: list[float]) -> Number:
     if 0 < len(came) < len(values):
         some = _mean(came)
         return replace(some, text=f"{some.text} in {len(came)} of {len(values)}", complete=False)
+    if values and not came:
+        return exactly(math.inf, "never")
     mean, *ends = mean_over(values)
     lo, hi = ends if len({*values}) > 1 else (mean, mean)
     texts = [f"{each:.0f}" if abs(each) >= 100 else f"{each:.3g}" for each in (mean, lo, hi)]

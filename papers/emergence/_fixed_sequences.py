@@ -25,6 +25,8 @@ from stagewise.table import select
 
 BUDGET, SEQUENCES, BATCH, RATE = 2000, 10_000, 128, 1e-2
 
+PUBLISHED = "below 1000 at 32 pairs"
+
 
 def figure_fixed(request: FigureRequest) -> Result:
     """Train recall on fixed sequences for each number of pairs and width; draw test accuracy of the first seed.
@@ -43,18 +45,22 @@ def figure_fixed(request: FigureRequest) -> Result:
     first = [(case, table) for case, table in zip(cases, tables, strict=True) if case["seed"] == cases[0]["seed"]]
     draw_curves(ax, [(f"{case['N_pairs']} pairs, width {case['width']}", table) for case, table in first])
     ax.set(ylabel="test accuracy", ylim=(0, 1), title=f"{SEQUENCES:,} sequences, seed {cases[0]['seed']}")
-    return Result(figure, table_of([_emerged(case, table) for case, table in zip(cases, tables, strict=True)]))
+    told = [emerged(_name(case), PUBLISHED, table) for case, table in zip(cases, tables, strict=True)]
+    return Result(figure, table_of(told))
 
 
-def _emerged(case: Mapping[str, Any], accuracy: pd.DataFrame) -> dict[str, str]:
+def emerged(what: str, published: str, accuracy: pd.DataFrame) -> dict[str, str]:
     """Return the middle of the steps between which accuracy is .5, or that it never is, and the last accuracy."""
     times = find_emergence_times(accuracy, "Accuracy", "accuracy", FITTED)
     lo, hi = float(times["lo"].item()), float(times["hi"].item())
-    what = f"steps to accuracy .5, {case['N_pairs']} pairs, width {case['width']}, seed {case['seed']}"
     last = f"accuracy {accuracy['value'].iloc[-1]:.3f} at step {accuracy['step'].iloc[-1]}"
     if math.isinf(hi):
-        return number(what, "below 1000 at 32 pairs", "never", remark=last)
-    return number(what, "below 1000 at 32 pairs", f"{(lo + hi) / 2:g}", remark=f"({lo:g}, {hi:g}]; {last}")
+        return number(what, published, "never", remark=last)
+    return number(what, published, f"{(lo + hi) / 2:g}", remark=f"({lo:g}, {hi:g}]; {last}")
+
+
+def _name(case: Mapping[str, Any]) -> str:
+    return f"steps to accuracy .5, {case['N_pairs']} pairs, width {case['width']}, seed {case['seed']}"
 
 
 def _recipe(case: Mapping[str, Any], budget: int) -> Recipe:

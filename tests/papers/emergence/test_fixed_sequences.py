@@ -28,8 +28,8 @@ def test_the_middle_of_the_steps_is_given_or_never() -> None:
     rows = [("run", "Accuracy", "accuracy", step, value) for step, value in ((0, 0.0), (50, 0.1), (100, 0.95))]
     columns = ["run", "probe", "quantity", "step", "value"]
     table = pd.DataFrame(rows, columns=columns).assign(lo=lambda each: each["value"], hi=lambda each: each["value"])
-    assert fixed._emerged(CASE, table)["ours"] == "75"
-    assert fixed._emerged(CASE, table.iloc[:2])["ours"] == "never"
+    assert fixed.emerged("steps", "-", table)["ours"] == "75"
+    assert fixed.emerged("steps", "-", table.iloc[:2])["ours"] == "never"
 
 
 def test_each_size_and_seed_has_a_row(tmp_path: Path) -> None:

@@ -1,0 +1,69 @@
+"""Recall with layer norms, as the paper's text says, and without, as its table says, by the scale of embeddings."""
+
+import dataclasses
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from stagewise.architecture import Architecture
+from stagewise.init import LinearInit
+from stagewise.papers.emergence._fixed_sequences import emerged
+from stagewise.papers.emergence._grids import FigureRequest
+from stagewise.papers.emergence._panels import draw_curves, panels
+from stagewise.papers.emergence._runs import measured, run_path, until_learned
+from stagewise.papers.emergence.recipes import recall_recipe
+from stagewise.papers.published import Result, table_of
+from stagewise.papers.running import run_each
+from stagewise.probes import Accuracy
+from stagewise.recipe import Recipe
+from stagewise.sweeping import parameter_grid
+from stagewise.table import select
+
+BUDGET = 4000
+
+VARIANTS: dict[str, tuple[str | None, LinearInit]] = {
+    "layer norm, N(0, 1)": ("LN", LinearInit("normal")),
+    "none, N(0, 1)": (None, LinearInit("normal")),
+    "layer norm, uniform": ("LN", LinearInit("uniform")),
+    "none, uniform": (None, LinearInit("uniform")),
+}
+"""Norms and token embeddings, uniform ones within 1 over the root of the number of tokens."""
+
+
+def figure_norms(request: FigureRequest) -> Result:
+    """Train recall with each variant of norms and embeddings; draw test accuracy of the first seed.
+
+    Source: Zucchet et al. (2025), arXiv:2505.17863, section 3.2 (with layer norms) and Table 1 (without); neither gives
+    the scale of embeddings.
+    """
+    cases = [case | {"variant": name} for name in VARIANTS for case in parameter_grid(**request.axes)]
+    recipes = [_recipe(case, request.budget or BUDGET) for case in cases]
+    one = functools.partial(_accuracy, request=request)
+    tables = run_each(one, list(zip(cases, recipes, strict=True)), request.workers, progress=request.progress)
+    figure, (ax,) = panels(1)
+    runs, first = [*zip(cases, tables, strict=True)], cases[0]
+    shown = [(case["variant"], table) for case, table in runs if case | {"variant": first["variant"]} == first]
+    draw_curves(ax, shown)
+    ax.set(ylabel="test accuracy", ylim=(0, 1), title=f"{first['N_pairs']} pairs, seed {first['seed']}")
+    return Result(figure, table_of([emerged(_name(case), "emerges", table) for case, table in runs]))
+
+
+def _name(case: Mapping[str, Any]) -> str:
+    return f"steps to accuracy .5, {case['variant']}: {case['N_pairs']} pairs, seed {case['seed']}"
+
+
+def _recipe(case: Mapping[str, Any], budget: int) -> Recipe:
+    base = recall_recipe(int(case["N_pairs"]), int(case["N_tokens"]), seed=int(case["seed"]), budget=budget)
+    norm, init = VARIANTS[case["variant"]]
+    config = {**base.architecture.config, "normalization_type": norm}
+    return dataclasses.replace(base, architecture=Architecture(config, init))
+
+
+def _accuracy(run: tuple[Mapping[str, Any], Recipe], request: FigureRequest, progress: bool) -> pd.DataFrame:
+    case, recipe = run
+    which = {"variant": list(VARIANTS).index(case["variant"])}
+    folder = run_path("norms", request.folder / "runs", **(dict(case) | which), budget=recipe.plan.steps)
+    table = measured(recipe, folder, [Accuracy()], log=until_learned(recipe), progress=progress)
+    return select(table, "Accuracy", "accuracy")
