@@ -34,6 +34,9 @@ Lists = dict[str, list[Any]]
 def frame_of(held: Any) -> pd.DataFrame:
     """Return the curves of a JSON value: those of its one table, or of all that have steps, each named by its keys.
 
+    Raises:
+        ValueError: an object has none.
+
     >>> frame_of({"train": {"step": [0, 9], "loss": [2.0, 1.0]}, "val": {"step": [9], "loss": [1.5]}})
        step  train/loss  val/loss
     0     0         2.0       NaN
@@ -50,6 +53,8 @@ def frame_of(held: Any) -> pd.DataFrame:
             warnings.warn(f"no column of steps has as many values as {names} ({len(table)}): left out", stacklevel=5)
     tables = stepped or tables[:1]
     if len(tables) < 2:
+        if not tables and isinstance(held, Mapping):
+            raise ValueError("no rows, columns or steps of numbers are in it")
         return tables[0][1] if tables else pd.DataFrame(held)
     levels = [*zip(*(path for path, _ in tables), strict=False)]
     shared = next((k for k, names in enumerate(levels) if len({*names}) > 1), len(levels))
@@ -111,7 +116,8 @@ def _whole(held: Mapping[str, Any]) -> pd.DataFrame | None:
     if all({"steps", "values"} <= each.keys() for each in held.values()):
         by_name = [pd.DataFrame({"metric": k, "step": v["steps"], "value": v["values"]}) for k, v in held.items()]
         return pd.concat(by_name, ignore_index=True)
-    if {*map(str.lower, held)} & {*AXIS}:  # by columns, then by the numbers of rows
+    by_rows = all(str(row).isdecimal() and not isinstance(each[row], Mapping) for each in held.values() for row in each)
+    if by_rows and {*map(str.lower, held)} & {*AXIS}:  # by columns, then by the numbers of rows
         return pd.DataFrame({name: [*column.values()] for name, column in held.items()})
     return None
 
