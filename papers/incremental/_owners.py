@@ -107,9 +107,9 @@ def _moves(of_head: Int[np.ndarray, " checkpoint"]) -> int:
     return int(np.count_nonzero(np.diff(of_head[of_head >= 0])))
 
 
-def _row(what: str, published: str, values: Sequence[float | None], of: int | None = None) -> dict[str, str]:
+def _row(what: str, published: str, values: Sequence[int | float | None], of: int | None = None) -> dict[str, str]:
     """Return the mean over the runs that have a value, with its interval, and how many these are."""
-    came, of = [one for one in values if one is not None], of or len(values)
+    came, of = [float(one) for one in values if one is not None], of or len(values)
     if not came:
         return number(what, published, "never", remark=f"0 of {of} seeds")
     mean, lo, hi = mean_over(came)
