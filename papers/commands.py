@@ -17,8 +17,8 @@ def run_incremental(
     figure: Annotated[
         str | None,
         typer.Option(
-            help="the paper's 1 to 19, 4L, 4R, B; or heads, blocks, draws, ends, generalisation, regression, settings, "
-            "theorems, widths"
+            help="the paper's 1 to 19, 4L, 4R, B; or heads, blocks, draws, ends, generalisation, owners, regression, "
+            "settings, theorems, widths"
         ),
     ] = None,
     every: Annotated[

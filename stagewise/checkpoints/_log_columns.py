@@ -124,16 +124,17 @@ def with_steps(frame: pd.DataFrame) -> pd.DataFrame:
     if {*lower} & {*STEPS}:
         return frame
     for column in (lower[name] for name in CHECKPOINTS if name in lower):
+        if pd.api.types.is_numeric_dtype(frame[column]):
+            continue
         names = frame[column].astype(str)
         at = dict(zip(unique := [*names.unique()], (each.at for each in read_names(unique)), strict=True))
-        if pd.api.types.is_numeric_dtype(frame[column]) or None in at.values():
-            continue
-        steps, branches = {one.step for one in at.values() if one}, {one.branch for one in at.values() if one}
-        if len(steps) == len(at) > len(branches) == 1:
+        steps, branches = (
+            {name: one.step for name, one in at.items() if one},
+            {one.branch for one in at.values() if one},
+        )
+        if len({*steps.values()}) == len(at) > len(branches) == 1:
             warnings.warn(f"there is no column of steps: they are read from the names in {column!r}", stacklevel=3)
-            return frame.drop(columns=column).assign(
-                step=names.map({name: one.step for name, one in at.items() if one})
-            )
+            return frame.drop(columns=column).assign(step=names.map(steps))
     for name, match in ((name, TOKENS.fullmatch(str(name))) for name in frame.columns):
         if match and pd.api.types.is_numeric_dtype(frame[name]):
             tokens = (frame[name] * (UNITS | {"t": 1e12})[match["unit"][0].lower()]).round()
