@@ -46,16 +46,20 @@ def frame_of(held: Any) -> pd.DataFrame:
     if holds(held, list) and all(len(row) == len(EVENT) for row in held):
         return pd.DataFrame(held, columns=list(EVENT))
     tables = [(path, table) for path, table in _tables(held, (), {}) if len(_values(table))]
-    stepped = [(path, table) for path, table in tables if len(_values(table)) < len(table.columns)]
+    stepped = [(path, table) for path, table in tables if _has_axis(table)]
     for path, table in tables if stepped else []:
-        if not path and len(_values(table)) == len(table.columns) and len(table) >= FEWEST:
+        if not path and not _has_axis(table) and len(table) >= FEWEST:
             names = ", ".join(map(str, table.columns))
             warnings.warn(f"no column of steps has as many values as {names} ({len(table)}): left out", stacklevel=5)
-    tables = stepped or tables[:1]
-    if len(tables) < 2:
-        if not tables and isinstance(held, Mapping):
-            raise ValueError("no rows, columns or steps of numbers are in it")
-        return tables[0][1] if tables else pd.DataFrame(held)
+    if not tables and isinstance(held, Mapping):
+        raise ValueError("no rows, columns or steps of numbers are in it")
+    return _joined(stepped or tables[:1]) if tables else pd.DataFrame(held)
+
+
+def _joined(tables: Sequence[tuple[tuple[str, ...], pd.DataFrame]]) -> pd.DataFrame:
+    """Return tables as one, each with the keys that lead to it: as a run, where all have the same columns."""
+    if len(tables) == 1:
+        return tables[0][1]
     levels = [*zip(*(path for path, _ in tables), strict=False)]
     shared = next((k for k, names in enumerate(levels) if len({*names}) > 1), len(levels))
     named = [("/".join(path[shared:]), table) for path, table in tables]
@@ -79,6 +83,10 @@ def holds(held: Any, kind: type) -> bool:
 def _values(table: pd.DataFrame) -> list[Any]:
     """Return the columns that are no axis."""
     return [name for name in table.columns if str(name).lower() not in AXIS]
+
+
+def _has_axis(table: pd.DataFrame) -> bool:
+    return len(_values(table)) < len(table.columns)
 
 
 def _tables(held: Any, path: tuple[str, ...], axes: Lists) -> Iterator[tuple[tuple[str, ...], pd.DataFrame]]:
