@@ -3,21 +3,13 @@
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from stagewise.config import MOST_LAYERS, fields_of, huggingface_fields, with_d_head
 from stagewise.fields import Count, check_fields, checked
 from stagewise.init import AbstractInit, GaussianInit
 
 _SIZES = dict.fromkeys(("n_layers", "d_model", "d_head", "n_ctx", "d_vocab"), Count) | {"n_heads": Count | Literal[-1]}
-
-
-if TYPE_CHECKING:
-    _Config = Mapping[str, Any]
-    _Init = AbstractInit
-else:  # what an architecture takes; what it then has are always fields, and an initialisation
-    _Config = Any
-    _Init = AbstractInit | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,15 +31,9 @@ class Architecture:
     4
     """
 
-    config: _Config
-    init: _Init = None  # type: ignore[assignment]
+    config: Any  # what it takes; what it then has are always fields
+    init: AbstractInit = None  # type: ignore[assignment]  # likewise: then there is one
     huggingface: Mapping[str, Any] | None = None
-
-    if TYPE_CHECKING:  # a config is of many types
-
-        def __init__(  # noqa: D107
-            self, config: Any, init: AbstractInit | None = None, huggingface: Mapping[str, Any] | None = None
-        ) -> None: ...
 
     def __post_init__(self) -> None:
         config = fields_of(self.config)
@@ -55,7 +41,6 @@ class Architecture:
             config, huggingface = huggingface_fields(config)
             object.__setattr__(self, "huggingface", huggingface)
         object.__setattr__(self, "config", with_d_head(config))
-        check_fields(self)
         if missing := _SIZES.keys() - {"n_heads"} - self.config.keys():
             raise ValueError(
                 f"the model config lacks {', '.join(sorted(missing))}; it has {', '.join(self.config) or 'no fields'}"
@@ -71,6 +56,7 @@ class Architecture:
             own = self.huggingface is None and isinstance(asked, int | float) and asked > 0
             std = float(asked) if own and not math.isclose(asked, default) else None
             object.__setattr__(self, "init", GaussianInit(std))
+        check_fields(self)
 
     @property
     def n_layers(self) -> int:

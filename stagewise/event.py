@@ -62,12 +62,6 @@ class Event:
         fields = dataclasses.asdict(self) | {"kind": str(self.kind), "labels": dict(self.labels)}
         return {name: value for name, value in fields.items() if value != DEFAULTS.get(name)}
 
-    @classmethod
-    def of(cls, plain: Mapping[str, Any]) -> "Event":
-        """Return the event that `plain` was made from."""
-        labels = tuple(plain.get("labels", {}).items())
-        return cls(**{**plain, "kind": EventKind(plain["kind"]), "labels": labels})
-
 
 DEFAULTS = {field.name: field.default for field in dataclasses.fields(Event)} | {"labels": {}}
 """Field of an event -> what it is where nothing is said."""

@@ -4,7 +4,7 @@ import dataclasses
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from stagewise.architecture import Architecture
 from stagewise.architectures import OneHotInit
@@ -19,11 +19,6 @@ from stagewise.plan import Seeds as Seeds
 from stagewise.plan import TrainPlan as TrainPlan
 from stagewise.task import AbstractTask, Batch
 from stagewise.value_schedules import AbstractSchedule, Ramp, Shuffled, Steps
-
-if TYPE_CHECKING:
-    _Architecture = Architecture
-else:  # what a recipe takes; what it then has is always an Architecture
-    _Architecture = Any
 
 _SCHEDULED = ("learning_rate", "weight_decay", "momentum", "batch_size", "draw", "leave_out", "seeds.data")
 """Fields of a plan that may be functions of the step, beside those of the task."""
@@ -54,19 +49,9 @@ class Recipe:
     """
 
     task: AbstractTask
-    architecture: _Architecture
+    architecture: Any  # what it takes; what it then has is always an Architecture
     plan: TrainPlan = dataclasses.field(default_factory=TrainPlan)
     schedules: Mapping[str, AbstractSchedule] | None = None
-
-    if TYPE_CHECKING:  # a config is of many types
-
-        def __init__(  # noqa: D107
-            self,
-            task: AbstractTask,
-            architecture: Any,
-            plan: TrainPlan = ...,
-            schedules: Mapping[str, AbstractSchedule] | None = ...,
-        ) -> None: ...
 
     def __post_init__(self) -> None:
         if not isinstance(self.architecture, Architecture) and isinstance(self.task, AbstractTask):

@@ -6,7 +6,7 @@ The glossary of axes and columns is that of the package: `help(stagewise)`.
 import abc
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -58,9 +58,6 @@ class AbstractTask(abc.ABC):
     """
 
     n_sequences: int | None = None
-
-    relations_move: ClassVar[bool] = False
-    """Whether relations lie at other positions in each sequence: then no map of mean attention can outline them."""
 
     @classmethod
     def presets(cls) -> Mapping[str, Callable[..., Any]]:

@@ -34,8 +34,6 @@ class Pairs(AbstractTask):
         FileNotFoundError: (when sampling) there is no such file.
     """
 
-    relations_move = True
-
     file: str
     tokenizer: str | None = None
     words: tuple[str, ...] = ()

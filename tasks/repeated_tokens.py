@@ -59,8 +59,6 @@ class RepeatedTokens(AbstractTextTask):
     [0, 0, 0, 1, 0, 0, 0, 0]
     """
 
-    relations_move = True
-
     d_vocab: int = 64  # a field implements the abstract property
     length: int = 32
     again: int | None = None

@@ -44,8 +44,6 @@ class Text(AbstractTextTask):
         FileNotFoundError: (when sampling) a file or the tokenizer is not there.
     """
 
-    relations_move = True
-
     tokenizer: str
     files: tuple[str, ...] = ()
     text: str | None = None

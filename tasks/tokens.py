@@ -43,8 +43,6 @@ class Tokens(AbstractTextTask):
         FileNotFoundError: (when sampling) there is no such file.
     """
 
-    relations_move = True
-
     file: str
     length: Count = 64
     relations: tuple[str, ...] = RELATIONS

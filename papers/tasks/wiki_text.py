@@ -75,8 +75,6 @@ class WikiText(AbstractTask):
     repeating: Share = 0.0
     n_sequences: None = None
 
-    relations_move = True
-
     def __post_init__(self) -> None:
         check_fields(self)
         if self.length < 2 or (self.vocab_size is not None and self.vocab_size < 2):

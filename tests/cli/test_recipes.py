@@ -140,7 +140,7 @@ def test_a_model_config_takes_fields_that_it_does_not_have_yet(small_recipe: Rec
         (MarkovChain, "zoom", 1, "MarkovChain has no such field; there are d_vocab, spans"),
         (WikiText, "data", 3, "expected text, or null, got 3"),
         (WikiText, "tokenizer", "bytes", 'expected "plain" or "basic_english" or "bpe"'),
-        (WikiText, "relations_move", True, "WikiText has no such field"),
+        (WikiText, "contexts", True, "WikiText has no such field"),
     ],
 )
 def test_fields_of_a_task_are_checked_before_it_is_made(task: type, field: str, value: Any, message: str) -> None:
