@@ -62,7 +62,7 @@ def run_incremental(
 
 def run_scan_and_snap(
     figure: Annotated[
-        str, typer.Option(help="the paper's figure: 3 to 12, or theorems, tokens, orders, ratio, freezing")
+        str, typer.Option(help="the paper's figure: 3 to 12, or theorems, lemmas, tokens, orders, ratio, freezing")
     ] = "6",
     folder: Annotated[
         Path | None, typer.Option(help="where to write; runs/scan-and-snap/figure-N if not given")

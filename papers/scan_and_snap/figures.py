@@ -6,6 +6,7 @@ from typing import Any
 
 from stagewise.papers.published import Result, say_cost, show
 from stagewise.papers.scan_and_snap import _synthetic as experiment
+from stagewise.papers.scan_and_snap._lemmas import figure_lemmas
 from stagewise.papers.scan_and_snap._orders import figure_orders
 from stagewise.papers.scan_and_snap._ratio import figure_ratio
 from stagewise.papers.scan_and_snap._syn_medium_figures import figure_6, figure_recall
@@ -16,7 +17,10 @@ from stagewise.papers.scan_and_snap._wikitext_freezing import STEPS, figure_free
 from stagewise.papers.scan_and_snap.figure_7 import figure_7
 from stagewise.papers.scan_and_snap.figure_10 import figure_10
 
-FIGURES = ("3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "theorems", "tokens", "orders", "ratio", "freezing")
+FIGURES = (
+    *("3", "4", "5", "6", "7", "8", "9", "10", "11", "12"),
+    *("theorems", "lemmas", "tokens", "orders", "ratio", "freezing"),
+)
 
 _SEEDED = {"5": 1, "6": 2, "7": 1, "10": 1, "11": 2, "12": 2, "ratio": 2, "freezing": 1}
 """The least number of seeds of the figures that take any."""
@@ -28,7 +32,7 @@ _STEPS = {"small": 300, "paper": 1500}
 """Minibatches of figure 7: three minutes of one core a seed, or fifteen."""
 
 COSTS = {
-    **dict.fromkeys(("3", "4", "5", "8", "9", "theorems", "orders"), "seconds"),
+    **dict.fromkeys(("3", "4", "5", "8", "9", "theorems", "lemmas", "orders"), "seconds"),
     **dict.fromkeys(("6", "11", "12", "tokens"), "a minute"),
     "ratio": "two minutes",
     **dict.fromkeys(_TEXT, "ten minutes"),
@@ -53,10 +57,10 @@ def draw(
     """Make one of the figures in a folder, and print its numbers beside the published ones.
 
     Args:
-        figure: one of FIGURES: "3" to "12", or "theorems" for Theorems 1 to 4, Lemmas 1 and 2, Remark 1, or
-            "tokens" for Corollaries 1 and 2, priors and the size of the data, or "orders" for the constants of Theorem
-            1 and for Assumption 2, or "ratio" for that of the rates at which attention is sparsest, or "freezing" for
-            how far attention on WikiText still moves.
+        figure: one of FIGURES: "3" to "12", or "theorems" for Theorems 1 to 4, Lemmas 1 and 2, Remark 1, or "lemmas" for
+            Lemmas 3 to 9, or "tokens" for Corollaries 1 and 2, priors and the size of the data, or "orders" for the
+            constants of Theorem 1 and for Assumption 2, or "ratio" for that of the rates at which attention is
+            sparsest, or "freezing" for how far attention on WikiText still moves.
         folder: where to write: `figure-N.png`, `.svg` and `.csv`, and the tables of the figure.
         seeds: how many, for figures 5 (20 by default), 6, 11, 12, ratio (10), 7, freezing (3), 10 (3, or 5 at the
             paper's size).
@@ -91,6 +95,7 @@ def draw(
         "11": lambda: figure_recall(folder, (1, 3), seeds=chosen, published=not fresh, progress=progress),
         "12": lambda: figure_recall(folder, (5, 10), seeds=chosen, published=not fresh, progress=progress),
         "theorems": figure_theorems,
+        "lemmas": figure_lemmas,
         "tokens": figure_tokens,
         "orders": figure_orders,
         "ratio": lambda: figure_ratio(folder, seeds=chosen, progress=progress),

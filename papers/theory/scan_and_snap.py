@@ -99,7 +99,7 @@ class ScanAndSnap(AbstractReducedDynamics):
 
             h(0) = 0,   h' = eta_Y / (M - 1 + e^{M h}),   e^{M h} + (M - 1) M h = M eta_Y t + 1
 
-        Source: arXiv:2305.16380, Lemma 5 of the appendix and Theorem 1.
+        Source: arXiv:2305.16380, Lemma 6 and Theorem 1.
         """
         m, progress = self.M - 1, self.M * self.eta_y * np.asarray(t, dtype=np.float64)
         u = (progress + 1) / m - wrightomega((progress + 1) / m - np.log(m)).real

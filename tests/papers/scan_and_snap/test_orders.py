@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from stagewise.papers.scan_and_snap._orders import SIZES, constants, correlation, figure_orders, lemma_5
+from stagewise.papers.scan_and_snap._orders import SIZES, constants, correlation, figure_orders, lemma_6
 from stagewise.papers.tasks import SequenceClasses, syn_small
 
 pytestmark = pytest.mark.usefixtures("unchecked")
@@ -22,7 +22,7 @@ def test_the_early_order_has_the_constant_one() -> None:
 
 
 def test_h_solves_its_differential_equation() -> None:
-    assert [lemma_5(M) for M in (34, 1000)] == pytest.approx([1, 1], abs=1e-6)
+    assert [lemma_6(M) for M in (34, 1000)] == pytest.approx([1, 1], abs=1e-6)
 
 
 def test_classes_that_share_no_token_do_not_correlate_and_the_papers_own_do() -> None:
