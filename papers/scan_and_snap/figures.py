@@ -57,8 +57,8 @@ def draw(
     """Make one of the figures in a folder, and print its numbers beside the published ones.
 
     Args:
-        figure: one of FIGURES: "3" to "12", or "theorems" for Theorems 1 to 4, Lemmas 1 and 2, Remark 1, or "lemmas" for
-            Lemmas 3 to 9, or "tokens" for Corollaries 1 and 2, priors and the size of the data, or "orders" for the
+        figure: one of FIGURES: "3" to "12", or "theorems" for Theorems 1 to 4, Lemmas 1 and 2, Remark 1, or "lemmas"
+            for Lemmas 3 to 9, or "tokens" for Corollaries 1 and 2, priors and the size of the data, or "orders" for the
             constants of Theorem 1 and for Assumption 2, or "ratio" for that of the rates at which attention is
             sparsest, or "freezing" for how far attention on WikiText still moves.
         folder: where to write: `figure-N.png`, `.svg` and `.csv`, and the tables of the figure.
