@@ -4,17 +4,18 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple, get_args, get_type_hints
+from typing import Any, NamedTuple, get_args, get_type_hints
 
 import numpy as np
 import torch
 from einops import rearrange
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from stagewise.architecture import Architecture
 from stagewise.intervention import AblateHead, AttributeHeads, Edit
-from stagewise.probe import AbstractProbe, Effects, Labels, Quantity, Reading, View
+from stagewise.loss import mean_scored
+from stagewise.probe import AbstractProbe, Effects, Labels, Quantity, Reading, View, pattern_hooks
 from stagewise.probes._moderated import half_widths
 from stagewise.table import check_head
 
@@ -26,6 +27,13 @@ _PRECISION = 0.05
 
 _LARGE, _SMALL = 0.25, 0.01
 """Part of the largest effect, and nats, below which one is only bounded."""
+
+_RATIO = 2**0.5
+"""Factor from step to step of the checkpoints at which every head is ablated; the first and the last are among them."""
+
+_NEEDED, _MOVED, _LOSS = 0.03, (0.02, 0.1), (0.01, 0.03)
+"""Nats of an effect from which on a head is ablated up to the next of these; by how much estimates, nats, and attention
+differ from those there; and the loss, nats and part of itself, of all heads. Chosen for effects of .05 nats."""
 
 _OfLayers = Mapping[int, Mapping[str, Tensor]]
 """Effects [batch head kind] by layer and quantity."""
@@ -49,10 +57,11 @@ class HeadAblation(AbstractProbe):
     of those taken. `n` counts sequences that were taken. The interval is that of the resampled sequences, and wider on
     either side by the error of what is estimated.
 
-    Along a training the sequences that are taken are always the first ones, the same at every checkpoint, and how many
-    is decided at each. A decision to take more moves a curve by the error of the estimate, which is within the
-    interval before, and not by how the sequences differ, which the gradients show of all of them. Curves of the KL
-    move by the latter too: their intervals say so.
+    Along a training the sequences that are taken are always the first ones, and how many is decided at each checkpoint.
+    To take more moves a curve by the error of the estimate; curves of the KL move by how sequences differ, too. Every
+    head is ablated at log-spaced checkpoints, the first and the last. At the others those heads are that cost 0.03 nats
+    at one of the two around, or whose estimate or attention differs from there by 0.02 nats or 0.1; and all where the
+    loss does by 0.01 nats and 3 %. A head that is not ablated has no row, nor have controls of its layer.
 
     Args:
         heads: (layer, head) pairs; None for every head, which the other layers' heads need.
@@ -94,6 +103,20 @@ class HeadAblation(AbstractProbe):
             for kind in self.kinds:
                 AblateHead(layer, head, kind)  # type: ignore[arg-type]  # raises where it is none of the kinds
 
+    def whole(self, steps: Sequence[int]) -> Sequence[int]:
+        """Choose log-spaced checkpoints, the first and the last, or all."""
+        if self.exact:
+            return steps
+        chosen = [*steps[:1]]
+        for step in steps[1:]:
+            if step >= _RATIO * chosen[-1] or step == steps[-1]:
+                chosen.append(step)
+        return chosen
+
+    def hooks(self, architecture: Architecture) -> Iterable[str]:
+        """Name the patterns, which say whether a head's attention has moved."""
+        return () if self.exact else pattern_hooks(architecture)
+
     def attributions(self, architecture: Architecture) -> Iterable[AttributeHeads]:
         """List the estimates that say what an effect is where it is not measured."""
         return [AttributeHeads(kind) for kind in self.kinds if not self.exact]  # type: ignore[arg-type]  # __post_init__
@@ -107,19 +130,30 @@ class HeadAblation(AbstractProbe):
         """Return `loss_change` and `kl` by layer, head, kind and control."""
         if not self.exact:
             estimates = [view.attributed[request] for request in self.attributions(view.architecture)]
-            return [Reading("batch layer head kind", torch.stack(estimates, -1), "loss_change", {"kind": self.kinds})]
+            masses = [mean_scored(mass, view.batch.scored) for mass in view.masses.values()]
+            attention = torch.stack(masses, -1) if masses else view.offsets
+            return [
+                Reading("batch layer head kind", torch.stack(estimates, -1), "loss_change", {"kind": self.kinds}),
+                Reading("batch layer head key", attention, "attention", {"key": range(attention.shape[-1])}),
+                Reading("batch", view.loss, "loss"),
+            ]
         by_layer = self._by_layer(view.architecture)
         effects = view.effects(list(self.edits(view.architecture)))
         return self._readings(by_layer, self._of_layers(by_layer, torch.stack(effects)))
 
     def further_readings(self, readings: Sequence[Reading], effects: Effects) -> list[Reading]:
-        """Ablate every head on few sequences, and those on more whose effects are large or not known well enough."""
+        """Ablate heads on few sequences, and those on more whose effects are large or not known well enough."""
         if self.exact:
             return list(readings)
-        (first_order,) = readings
-        by_layer = self._by_layer(effects.architecture)
-        estimates = first_order.values[:, list(by_layer)].flatten(1).double().cpu().numpy()
-        few = _allocated(effects, list(self.edits(effects.architecture)), estimates)
+        layers = list(by_layer := self._by_layer(effects.architecture))
+        first_order, attention, loss = (each.values.double().cpu().numpy() for each in readings)
+        estimates = first_order[:, layers].reshape(len(first_order), -1)
+        profile = np.repeat(attention[:, layers].mean(0).reshape(-1, attention.shape[-1]), len(self.kinds), 0)
+        state = {"loss": float(loss.mean()), "moving": np.column_stack([estimates.mean(0), profile]).round(6).tolist()}
+        moved = _moved(state, effects.around)
+        few = _allocated(effects, list(self.edits(effects.architecture)), estimates, moved)
+        costs = np.abs(few.values.mean(1)).max(0).round(6).tolist()
+        effects.note = {**state, "effects": [each if of else None for each, of in zip(costs, moved, strict=True)]}
         sizes = {"layer": len(by_layer), "kind": len(self.kinds)}
         taken = rearrange(torch.from_numpy(few.n), "(layer head kind) -> layer head kind", **sizes)
         of_layer = dict(zip(by_layer, taken, strict=True))
@@ -170,19 +204,35 @@ class _Few(NamedTuple):
     n: Int[np.ndarray, " edit"]
 
 
-def _allocated(effects: Effects, edits: Sequence[Edit], estimates: Float[np.ndarray, "sequence edit"]) -> _Few:
-    """Run edits on the first sequences, on twice as many those that are or may be large and are not known yet."""
-    chosen, stop = np.arange(len(edits)), 0
-    found = np.full((2, *estimates.shape), np.nan)
+def _moved(state: Mapping[str, Any], around: Sequence[Mapping[str, Any]]) -> Bool[np.ndarray, " edit"]:
+    """Return which edits may have another effect than at both checkpoints around; all where these are not known."""
+    here = np.array(state["moving"])
+    moved = np.full(len(here), len(around) < 2)
+    for other in around:
+        least, part = _LOSS
+        moved |= abs(state["loss"] - other["loss"]) > least + part * min(state["loss"], other["loss"])
+        moved |= ~(np.array(other["effects"], dtype=float) < _NEEDED)
+        differences = np.abs(here - other["moving"])
+        moved |= (differences[:, 0] > _MOVED[0]) | (differences[:, 1:] > _MOVED[1]).any(1)
+    return moved
+
+
+def _allocated(
+    effects: Effects, edits: Sequence[Edit], estimates: Float[np.ndarray, "sequence edit"], moved: np.ndarray
+) -> _Few:
+    """Run edits that moved on the first sequences, on twice as many those that may be large and are not known yet."""
+    chosen, stop, estimates = np.flatnonzero(moved), 0, np.where(moved, estimates, 0.0)
+    found = np.where(moved, np.full((2, *estimates.shape), np.nan), 0.0)
     while True:
         stop = min(max(2 * stop, _FIRST), effects.sequences)
-        found[:, :stop, chosen] = torch.stack(effects([edits[i] for i in chosen.tolist()], stop)).cpu()
+        if len(chosen):
+            found[:, :stop, chosen] = torch.stack(effects([edits[i] for i in chosen.tolist()], stop)).cpu()
         few = _completed(found, estimates)
         sizes = np.abs(few.values.mean(1))
         large = sizes + few.margins > np.maximum(_LARGE * sizes.max(1, keepdims=True), _SMALL)
         chosen = np.flatnonzero((large & (few.margins > _PRECISION * sizes)).any(0))
         if not len(chosen):
-            return few
+            return few._replace(n=few.n * moved)
 
 
 def _completed(

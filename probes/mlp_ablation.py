@@ -9,7 +9,8 @@ from einops import rearrange
 
 from stagewise.architecture import Architecture
 from stagewise.intervention import AblateMLP, Edit
-from stagewise.probe import AbstractProbe, Quantity, Reading, View
+from stagewise.probe import AbstractProbe, Reading, View
+from stagewise.probes.head_ablation import HeadAblation
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,10 +33,7 @@ class MLPAblation(AbstractProbe):
     [('loss_change', 0.6931), ('kl', 0.1438)]
     """
 
-    quantities = {
-        "loss_change": Quantity("change of the loss", "nats"),
-        "kl": Quantity("KL(clean ‖ ablated)", "nats", (0, None)),
-    }
+    quantities = HeadAblation.quantities
 
     kinds: tuple[Literal["zero", "mean"], ...] = ("zero", "mean")
 

@@ -1,6 +1,7 @@
 """A probe: a pure function of one checkpoint's view that returns readings, axes by name."""
 
 import abc
+import copy
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
@@ -30,10 +31,15 @@ Statistic = Callable[[np.ndarray], np.ndarray]
 
 @runtime_checkable
 class Effects(Protocol):
-    """The effects of the edits that a probe asks for once it knows its readings of all sequences."""
+    """The effects of the edits that a probe asks for once it knows its readings of all sequences.
+
+    `note` is what it keeps of a checkpoint; `around` are its notes of the two around that were measured whole, or none.
+    """
 
     architecture: Architecture
     sequences: int
+    around: Sequence[Any]
+    note: Any
 
     def __call__(self, edits: Sequence[Edit], first: int | None = None) -> Effect:
         """Return the effects of edits on the first sequences of the batch, one edit a column; None for all."""
@@ -253,6 +259,23 @@ class AbstractProbe(abc.ABC):
 
     reads_predictions: ClassVar[bool] = True
     """Whether it reads `view.log_probs` or `view.loss`; where no probe of a measurement does, they are not computed."""
+
+    checkpoints: frozenset[int] | None = None
+    """The steps that it is measured at, as `at` sets them; None for all."""
+
+    def at(self, steps: Iterable[int]) -> "AbstractProbe":
+        """Return the probe as one that is measured at these steps of a series alone: elsewhere it has no rows."""
+        chosen = copy.copy(self)
+        object.__setattr__(chosen, "checkpoints", frozenset(map(int, steps)))  # of a frozen dataclass, no parameter
+        return chosen
+
+    def due(self, steps: Iterable[int]) -> list[int]:
+        """Return those of some steps that it is measured at."""
+        return [step for step in steps if self.checkpoints is None or step in self.checkpoints]
+
+    def whole(self, steps: Sequence[int]) -> Sequence[int]:
+        """Choose the checkpoints of a series that are measured whole, and before the others: all by default."""
+        return steps
 
     def hooks(self, architecture: Architecture) -> Iterable[str]:
         """Name the activations that it reads; none by default."""

@@ -146,6 +146,8 @@ class Recorder:
 
     def due(self, step: int) -> bool:
         """Whether a step is to be recorded."""
+        if not any(probe.due([step]) for probe in self.probes):
+            return False
         if self.schedule is None:
             return self._last is None or step >= max(self._last + 1, _GROWTH * self._last)
         return step % self.schedule == 0 if isinstance(self.schedule, int) else step in self.schedule

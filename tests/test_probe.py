@@ -81,6 +81,14 @@ def test_a_probe_asks_for_nothing_by_default(two_layers: Architecture) -> None:
     assert not list(Silent().edits(two_layers))
 
 
+def test_a_probe_is_due_at_the_steps_that_it_is_given_and_the_one_it_is_made_of_at_all() -> None:
+    probe = Silent()
+    some = probe.at([0, 20, 40])
+    assert some.due(range(0, 50, 10)) == [0, 20, 40]
+    assert probe.due((0, 10)) == [0, 10]
+    assert type(some) is Silent
+
+
 def test_a_view_by_hand_says_that_it_has_no_model_to_read_out() -> None:
     with pytest.raises(ValueError, match="give it a readout, by `find_readout`"):
         _ = example_view([[[1.0]]]).readout

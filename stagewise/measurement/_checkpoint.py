@@ -68,18 +68,20 @@ class Plan:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """One checkpoint, its weights in the model."""
+    """One checkpoint, its weights in the model, and by probe the notes of those around that were measured whole."""
 
     model: models.Model
     step: int
     weights: Mapping[str, Tensor]
+    around: Mapping[str, Sequence[Any]] = dataclasses.field(default_factory=dict)
 
 
 class _Readings(NamedTuple):
-    """The readings at a checkpoint, and the way of the edited passes."""
+    """The readings at a checkpoint, the way of the edited passes, and what probes keep of it."""
 
     of: dict[str, list[Reading]]
     passes: str
+    notes: dict[str, Any]
 
 
 def readings(plan: Plan, checkpoint: Checkpoint) -> _Readings:
@@ -98,11 +100,12 @@ def readings(plan: Plan, checkpoint: Checkpoint) -> _Readings:
         whole = _Slices(plan, missing, [plan.batch], checkpoint)
         by_kind |= _of_slices(whole)
         way = way or whole.way
-    effects = _FurtherEffects(slices)
+    effects, notes, of = _FurtherEffects(slices), dict[str, Any](), dict[str, list[Reading]]()
     for probe in plan.probes:
-        by_kind[type(probe).__name__] = probe.further_readings(by_kind[type(probe).__name__], effects)
-    of = {type(probe).__name__: by_kind[type(probe).__name__] for probe in plan.probes}
-    return _Readings(of, way)
+        name = type(probe).__name__
+        effects.around, effects.note = checkpoint.around.get(name, ()), None
+        of[name], notes[name] = probe.further_readings(by_kind[name], effects), effects.note
+    return _Readings(of, way, notes)
 
 
 def _of_no_slice(plan: Plan, checkpoint: Checkpoint) -> Iterator[str]:
@@ -146,6 +149,8 @@ class _FurtherEffects:
 
     def __init__(self, slices: "_Slices") -> None:
         self.architecture, self.sequences = slices.plan.architecture, len(slices.plan.batch)
+        self.around: Sequence[Any] = ()
+        self.note: Any = None
         self._slices, self._known = slices, dict[Edit, Tensor]()
 
     def __call__(self, edits: Sequence[Edit], first: int | None = None) -> Effect:

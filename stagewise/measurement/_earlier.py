@@ -58,7 +58,7 @@ Rows that another version wrote are not taken up. `make golden` refuses to write
 """
 
 OF_PROBES = "of probes"
-"""Key in what a part records: the columns, and the way of the edited passes, of each probe's rows."""
+"""Key in what a part records: the columns, and the way of the edited passes, of each probe's rows, and its note."""
 
 _PROCESS = secrets.token_hex()
 """This process's part in the identity of code and objects that no other process is sure to share."""
@@ -176,6 +176,11 @@ def earlier_rows(earlier: Earlier, part: str) -> list[Rows]:
     ]
 
 
+def notes_of(parts: Sequence[Path], probe: str) -> list[Any]:
+    """Return what a probe kept of those checkpoints of which it did."""
+    return [note for part in parts if (note := _records(part).get(probe, {}).get("note")) is not None]
+
+
 def _records(path: Path) -> Mapping[str, Any]:
     with parquet_faults(path, ANEW):
         records: Mapping[str, Any] = TableFile(path).provenance.get(OF_PROBES, {})
@@ -195,7 +200,8 @@ def parts_folder(
     order = batch.nested_references  # equal batches may order their references differently
     fields, sources = list(map(_fields, probes)), list(map(_source, probes))
     engine = [version("stagewise"), by_hooks, *([] if dtype == "float32" else [dtype])]  # as before there were others
-    code = [*engine, *sources]
+    chosen = {type(probe).__name__: sorted(probe.checkpoints) for probe in probes if probe.checkpoints is not None}
+    code = [*engine, *sources, *([chosen] if chosen else [])]
     parts = folder / short_digest([series.name, series.architecture, fields, batch, order, resamples, code])
     shared = short_digest([series.name, series.architecture, batch, order, resamples, *engine])
     every = zip(probes, fields, sources, strict=True)
@@ -205,15 +211,7 @@ def parts_folder(
         for path in sorted(folder.glob(f"{'[0-9a-f]' * SHORT}/{_SETTINGS}"))
         if path.parent != parts
     }
-    settings = {
-        "run": series.name,
-        "probes": [repr(probe) for probe in probes],
-        "resamples": resamples,
-        "dtype": dtype,
-        "stagewise": version("stagewise"),
-        "keys": keys,
-    }
-    write_json(parts / _SETTINGS, settings)
+    write_json(parts / _SETTINGS, {"run": series.name, "keys": keys})
     having = {name: [path for path, known in others.items() if known.get(name) == key] for name, key in keys.items()}
     return parts, having
 

@@ -1,5 +1,6 @@
 """The checkpoints of a series, one after the other or several at once: each one's rows go into a file of its own."""
 
+import bisect
 import concurrent.futures
 import contextlib
 import dataclasses
@@ -28,7 +29,7 @@ from stagewise.checkpoints import PROVENANCE, short_digest
 from stagewise.checkpoints.run_folder import write
 from stagewise.checkpoints.series import CheckpointSeries, State
 from stagewise.measurement._checkpoint import HOOKS, Checkpoint, Plan, readings
-from stagewise.measurement._earlier import OF_PROBES, PASSES, Earlier, Rows, earlier_rows, together
+from stagewise.measurement._earlier import OF_PROBES, PASSES, Earlier, Rows, earlier_rows, notes_of, together
 from stagewise.measurement._passes import asks_for_passes
 from stagewise.measurement._rows import bootstrap_weights, checkpoint_labels, columns, tidy_columns, unmeasured
 from stagewise.models import Model
@@ -82,7 +83,7 @@ class _Weights(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Measurement:
-    """The measurement of each checkpoint of a series, and the place of its rows."""
+    """The measurement of each checkpoint of a series, the place of its rows, and files of those measured `whole`."""
 
     series: CheckpointSeries
     plan: Plan
@@ -90,6 +91,7 @@ class Measurement:
     resamples: int
     device: str
     earlier: Earlier
+    whole: Mapping[int, Path] = dataclasses.field(default_factory=dict)
     _models: list[Model] = dataclasses.field(default_factory=list, init=False, repr=False)
 
     @cached_property
@@ -107,7 +109,8 @@ class Measurement:
         """Measure a checkpoint, but for the rows that are there already."""
         if weights.part.exists():
             return _Part(weights.part, None)
-        names = [type(probe).__name__ for probe in self.plan.probes]
+        due = [probe for probe in self.plan.probes if probe.due([weights.step])]
+        names = [type(probe).__name__ for probe in due]
         taken = earlier_rows(self.earlier, weights.part.name)
         known = {name for rows in taken for name in rows.of}
         if known == set(names):
@@ -115,7 +118,7 @@ class Measurement:
         else:
             model = self._model(weights)  # built once, which is no checkpoint's cost
             start = time.perf_counter()
-            missing = [probe for probe in self.plan.probes if type(probe).__name__ not in known]
+            missing = [probe for probe in due if type(probe).__name__ not in known]
             measured = self._measured(dataclasses.replace(self.plan, probes=missing), weights, model)
             rows = together(names, [*taken, measured]) if taken else measured
             seconds = weights.seconds + time.perf_counter() - start
@@ -142,19 +145,17 @@ class Measurement:
         marker = unmeasured(state, f"step {step} of {self.series.name!r}")
         if marker is not None:
             return Rows(tidy([marker.assign(**labels)]), {})
-        read = readings(plan, Checkpoint(model, step, state))
-        blocks = {
-            type(probe).__name__: [{**self._block(probe, each), **labels} for each in read.of[type(probe).__name__]]
-            for probe in plan.probes
-        }
-        of = {
-            type(probe).__name__: {
-                "columns": in_order(itertools.chain(*blocks[type(probe).__name__])),
-                "passes": read.passes if asks_for_passes(probe, plan.architecture) else "",
-            }
-            for probe in plan.probes
-        }
-        return Rows(tidy_columns([*itertools.chain(*blocks.values())]), of)
+        names, whole = [type(probe).__name__ for probe in plan.probes], sorted(self.whole)
+        after = bisect.bisect(whole, step)
+        around = [self.whole[each] for each in whole[after - 1 : after + 1]]
+        read = readings(plan, Checkpoint(model, step, state, {name: notes_of(around, name) for name in names}))
+        blocks, of = list[Columns](), dict[str, dict[str, Any]]()
+        for name, probe in zip(names, plan.probes, strict=True):
+            own = [{**self._block(probe, each), **labels} for each in read.of[name]]
+            way = read.passes if asks_for_passes(probe, plan.architecture) else ""
+            of[name] = {"columns": in_order(itertools.chain(*own)), "passes": way, "note": read.notes[name]}
+            blocks += own
+        return Rows(tidy_columns(blocks), of)
 
     def _block(self, probe: AbstractProbe, reading: Reading) -> Columns:
         """Return the rows of a reading.
@@ -180,6 +181,21 @@ def write_part(path: Path, frame: pd.DataFrame, origin: Mapping[str, object] = M
     table = pa.Table.from_pandas(frame, preserve_index=False)
     table = table.replace_schema_metadata({**table.schema.metadata, PROVENANCE: json.dumps(dict(origin))})
     return write(path, lambda partial: pq.write_table(table, partial))
+
+
+def measure_due(
+    measurement: Measurement, workers: int, executor: concurrent.futures.Executor | None, progress: bool
+) -> list[Path]:
+    """Measure the checkpoints that probes are due at, before the others those that all of them measure whole."""
+    series, probes = measurement.series, measurement.plan.probes
+    due = [probe.due(series.steps) for probe in probes]
+    others = {step for probe, own in zip(probes, due, strict=True) for step in {*own} - {*probe.whole(own)}}
+    every, whole = sorted({*itertools.chain(*due)}), dict[int, Path]()
+    for steps in ([step for step in every if step not in others], every) if others else (every,):
+        some = dataclasses.replace(series, steps=tuple(steps))
+        parts = measure_steps(dataclasses.replace(measurement, series=some, whole=whole), workers, executor, progress)
+        whole = dict(zip(steps, parts, strict=True))
+    return [*whole.values()]
 
 
 def measure_steps(

@@ -2,7 +2,6 @@
 
 import ast
 import contextlib
-import dataclasses
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -114,9 +113,6 @@ def _made(name: str, text: str) -> AbstractProbe:
             f"the table was measured with {text}, a probe of one's own: give --probe {fix}, or leave its rows out with "
             f"--without {name.rpartition(':')[2]}"
         )
-    needed = [each for each in dataclasses.fields(cls) if each.default is each.default_factory is dataclasses.MISSING]
-    if not needed and repr(cls()) == text:
-        return cls()  # type: ignore[no-any-return]  # of the catalogue
     with contextlib.suppress(SyntaxError, ValueError, TypeError):
         call = ast.parse(text, mode="eval").body
         given = {str(each.arg): ast.literal_eval(each.value) for each in getattr(call, "keywords", ())}

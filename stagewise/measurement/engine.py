@@ -14,7 +14,7 @@ from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.intervention import AttributeEdges
 from stagewise.measurement._checkpoint import Plan
 from stagewise.measurement._earlier import PASSES, Earlier, join, join_into, parts_folder, passes_of, rows_of
-from stagewise.measurement._measuring import Measurement, measure_steps, write_part
+from stagewise.measurement._measuring import Measurement, measure_due, write_part
 from stagewise.measurement._passes import default_memory, enough, predicted, slices_needed
 from stagewise.measurement._provenance import PROBES, in_words, provenance
 from stagewise.measurement._rows import Table, check_batch
@@ -96,7 +96,7 @@ def measure(
             how: Any = {"by_hooks": by_hooks, "dtype": dtype, "progress": bars}
             plan = planned(one, probes, batch, device, memory, workers, **how)
             measurement = Measurement(one, plan, rows, resamples, device, earlier)
-            parts = measure_steps(measurement, workers, executor, progress)
+            parts = measure_due(measurement, workers, executor, progress)
             written += [*parts, *across(one, parts, probes, temporary)]
         if save is not None:
             save_table(written, Path(save), probes, batch, device, dtype)
@@ -168,6 +168,8 @@ def check(
         raise ValueError(f"several series need a name each; got {', '.join(one.name for one in several) or 'none'}")
     for one in several:
         for probe in probes:
+            if not probe.due(one.steps):
+                raise ValueError(f"{type(probe).__name__}.at: the series {one.name} has no checkpoint of its steps")
             if isinstance(hooks := probe.hooks(one.architecture), str):
                 raise ValueError(f"{type(probe).__name__}.hooks lists names: return [{hooks!r}], not the name alone")
         edits = [edit for probe in probes for edit in probe.edits(one.architecture)]

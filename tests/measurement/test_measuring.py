@@ -43,6 +43,24 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+def test_a_probe_has_rows_at_its_own_checkpoints_alone(folder: Path, tmp_path: Path) -> None:
+    series, ablation = open_series(folder), HeadAblation(kinds=("mean",)).at({0, 2, 5})
+    some, every = (measure(series, [Loss(), each], BATCH, progress=False) for each in (ablation, PROBES[1]))
+    assert set(some[some["probe"] == "HeadAblation"]["step"]) == {0, 2}
+    assert set(some[some["probe"] == "Loss"]["step"]) == {0, 1, 2, 3}
+    wanted = (every["probe"] == "Loss") | every["step"].isin((0, 2))
+    pd.testing.assert_frame_equal(some, every[wanted].reset_index(drop=True))
+    assert set(measure(series, [ablation], BATCH, progress=False)["step"]) == {0, 2}
+    for probe in (ablation, PROBES[1]):  # rows of one schedule are none of another one's
+        again = measure(series, [Loss(), probe], BATCH, folder=tmp_path, progress=False)
+        pd.testing.assert_frame_equal(again, some if probe is ablation else every)
+
+
+def test_a_probe_of_none_of_the_checkpoints_is_refused(folder: Path) -> None:
+    with pytest.raises(ValueError, match=r"HeadAblation.at: the series .* has no checkpoint of its steps"):
+        measure(open_series(folder), [HeadAblation().at({7, 5})], BATCH, progress=False)
+
+
 @pytest.mark.parametrize("fixture", ["no_workers", pytest.param("folder", marks=pytest.mark.slow)])
 def test_two_workers_give_the_rows_of_one_in_the_same_order_and_say_what_they_take(
     fixture: str,

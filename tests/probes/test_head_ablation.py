@@ -1,6 +1,9 @@
 """Ablations: effects by head, with the matched control of the other heads of the layer."""
 
 import dataclasses
+from collections.abc import Collection
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -303,3 +306,85 @@ def test_large_models_by_few_sequences_are_within_their_intervals(name: str) -> 
 def _gpt2() -> CheckpointSeries:
     made = Architecture(GPT2Config().to_dict())
     return CheckpointSeries("run", made, (0,), lambda step: model.weights(model.build(made)))
+
+
+STEPS, WHOLE = (0, 8, 9, 10, 11, 12, 13, 14, 15, 16), {0, 8, 12, 16}
+"""Checkpoints, and those that are a factor of 1.4 apart, the first and the last."""
+
+CHANGED = (1, 1)
+"""The head that writes much more at some steps."""
+
+
+def changing(at: Collection[int]) -> CheckpointSeries:
+    """One model at all steps, whose heads write little, but for one of the last layer at some."""
+    sizes = {"n_layers": 2, "d_model": 24, "n_heads": 6, "d_head": 4, "n_ctx": 32, "d_vocab": 32}
+    made = Architecture({**sizes, "d_mlp": 48, "act_fn": "gelu"}, GaussianInit(0.3))
+
+    def load(step: int) -> State:
+        state = model.weights(model.build(made))
+        for layer in range(2):
+            state[f"blocks.{layer}.attn.W_O"] *= 0.01
+        state["blocks.1.attn.W_O"][1] *= 300 if step in at else 1
+        return state
+
+    return CheckpointSeries("run", made, STEPS, load)
+
+
+def along(series: CheckpointSeries, probe: HeadAblation | None = None, **how: Any) -> pd.DataFrame:
+    probe = probe or HeadAblation(kinds=("mean",), exact=False)
+    return measure(series, [probe], REPEATED.probe_batch(2, seed=0), progress=False, **how)
+
+
+def ablated(table: pd.DataFrame) -> dict[int, set[tuple[int, int]]]:
+    """Return the heads that have rows, by step."""
+    rows, found = table[table["control"] == "head"], dict[int, set[tuple[int, int]]]()
+    for step, layer, head in rows[["step", "layer", "head"]].astype(int).to_numpy().tolist():
+        found.setdefault(step, set()).add((layer, head))
+    return found
+
+
+def test_between_checkpoints_that_are_ablated_whole_a_model_that_stays_as_it_is_has_no_rows() -> None:
+    found = ablated(along(changing(())))
+    assert set(found) == WHOLE
+    assert {len(heads) for heads in found.values()} == {12}
+
+
+def test_a_head_is_ablated_on_both_sides_of_its_change_and_as_long_as_it_is_needed() -> None:
+    found = ablated(along(changing(range(10, 17))))
+    assert all(CHANGED in found[step] for step in STEPS)
+
+
+def test_what_comes_and_goes_between_two_checkpoints_that_are_ablated_whole_is_ablated() -> None:
+    found = ablated(along(changing((10,))))
+    assert set(found) == WHOLE | {10}
+    assert CHANGED in found[10]
+
+
+def test_rows_that_are_there_are_those_of_all_checkpoints_ablated_whole() -> None:
+    series = changing(range(10, 17))
+    some, exact = (along(series, probe).set_index(AXES)["value"] for probe in (None, HeadAblation(kinds=("mean",))))
+    assert len(some) < len(exact)
+    pd.testing.assert_series_equal(some, exact[some.index], atol=10 * FLOAT32, rtol=1e-4)
+
+
+def test_a_control_is_the_mean_over_all_other_heads_or_not_there() -> None:
+    table = along(changing((10,)))
+    of_layers = table[table["quantity"] == "kl"].groupby(["step", "layer"])["control"].value_counts().unstack()
+    assert set(of_layers["random head"][of_layers["head"] < 6].dropna()) <= {0}
+    assert (of_layers["random head"][of_layers["head"] == 6] == 6).all()
+
+
+def test_who_measures_a_checkpoint_and_when_makes_no_difference(tmp_path: Path) -> None:
+    series = changing((10,))
+    table = along(series)
+    with ThreadPoolExecutor(2) as threads:
+        assert along(series, executor=threads, workers=2).equals(table)
+    along(dataclasses.replace(series, steps=(0, 8, 12, 16)), folder=tmp_path)
+    assert along(series, folder=tmp_path).equals(table)
+
+
+def test_a_series_that_grows_while_it_is_measured_is_ablated_whole(tmp_path: Path) -> None:
+    series = changing(())
+    for last in range(1, len(STEPS)):
+        table = along(dataclasses.replace(series, steps=STEPS[: last + 1]), folder=tmp_path)
+    assert ablated(table).keys() == set(STEPS)
