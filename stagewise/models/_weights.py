@@ -1,6 +1,6 @@
 """A model's parameters by TransformerLens's names: reading them, copying them, and loading saved ones."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -44,15 +44,15 @@ def in_own_layout(model: Model, name: str, weight: Tensor) -> Tensor:
     return native.unhooked(name, weight, model.cfg) if native.is_native(model) else weight
 
 
-def average_over_heads(model: Model, names: Iterable[str], parted: Collection[Head] = ()) -> None:
+def average_over_heads(model: Model, names: Sequence[str], parted: Collection[Head] = ()) -> None:
     """Replace the gradients of the named parameters [head ...] by their mean over heads, but for those `parted`."""
-    named = parameters(model)
+    named = parameters(model) if names else {}  # which lists all modules, at every step
     _make_alike(model, {name: named[name].grad for name in names}, parted, lambda heads: heads.mean(0))
 
 
-def keep_heads_alike(model: Model, names: Iterable[str], parted: Collection[Head] = ()) -> None:
+def keep_heads_alike(model: Model, names: Sequence[str], parted: Collection[Head] = ()) -> None:
     """Set the parameters of all heads but parted ones to the first one's: optimisers round the last ones otherwise."""
-    named = parameters(model)
+    named = parameters(model) if names else {}
     _make_alike(model, {name: named[name].data for name in names}, parted, lambda heads: heads[0].clone())
 
 
