@@ -24,7 +24,6 @@ class AttentionDistance(AbstractPatternProbe):
     """
 
     quantities = {"distance": Quantity("mean distance", "tokens", (0, None))}
-    reads_predictions = False
 
     def read(self, view: View) -> list[Reading]:
         """Return `distance` in tokens by layer and head."""

@@ -23,7 +23,6 @@ class AttentionEntropy(AbstractPatternProbe):
     """
 
     quantities = {"entropy": Quantity("entropy of attention", "nats", (0, None))}
-    reads_predictions = False
 
     def read(self, view: View) -> list[Reading]:
         """Return `entropy` in nats by layer and head."""

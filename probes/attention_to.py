@@ -39,7 +39,6 @@ class AttentionTo(AbstractPatternProbe):
         "along": Quantity("attention mass along the relation", range=(0, 1), progress="up", role="attention along"),
         "uniform": Quantity("attention mass of uniform attention", range=(0, 1), role="uniform attention"),
     }
-    reads_predictions = False
 
     relations: tuple[str, ...] | None = None
 

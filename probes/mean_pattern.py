@@ -25,7 +25,6 @@ class MeanPattern(AbstractPatternProbe):
     """
 
     quantities = {"attention": Quantity("mean attention", range=(0, 1))}
-    reads_predictions = False
 
     n_positions: int | None = None
 

@@ -34,7 +34,6 @@ class AttentionFreezing(AbstractPatternProbe):
         "attention": Quantity("attention", range=(0, 1)),
         "change": Quantity("change of attention", range=(0, 1)),
     }
-    reads_predictions = False
 
     of_all_sequences = True
 
