@@ -36,7 +36,6 @@ from .recipe import Recipe as Recipe
 from .recipe import Seeds as Seeds
 from .recipe import TrainPlan as TrainPlan
 from .recording import record as record
-from .replay.attributing import attribute as attribute
 from .replay.branching import branch as branch
 from .replay.branching import intervene as intervene
 from .replay.certifying import certify as certify

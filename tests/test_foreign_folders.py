@@ -38,7 +38,6 @@ FEW: dict[str, list[str]] = {
     "densify": ["--between", "2", "4"],
     "cause branch": ["--from", "2", "--set", "plan.learning_rate=0.1", "--no-controls"],
     "cause intervene": ["--from", "2", "--hold", "L0H0", "--no-controls"],
-    "cause attribute": ["--from", "2", "--transition", "1", "--orders", "1"],
     "cause certify": ["--from", "2"],
     "cause samples": ["--head", "L0H0"],
     "watch": ["--once"],

@@ -51,7 +51,6 @@ SMALL = {
     "run markov": ["--set", "task.n_sequences=100"],
     "cause intervene": ["--from", "16"],
     "cause branch": ["--from", "16"],
-    "cause attribute": ["--from", "16", "--dry-run"],
     "cause certify": ["--from", "16", "--dry-run"],
     "cause samples": ["--head", "L0H0", "--event", "1", "--from", "16"],
 }

@@ -74,7 +74,6 @@ COMMANDS: dict[str, tuple[str, list[str]]] = {
     "intervene": ("planted", ["cause", "intervene", "run", "--hold", "L0H0", "--no-controls", *REPLAY]),
     "branch": ("planted", ["cause", "branch", "run", "--set", "plan.learning_rate=0.02", "--no-controls", *REPLAY]),
     "certify": ("planted", ["cause", "certify", "run", *REPLAY]),
-    "attribute": ("planted", ["cause", "attribute", "run", "--transition", "1", "--orders", "1", *REPLAY]),
     "sweep": ("nothing", ["series", "sweep", "markov", "--folder", "run", "--no-restricted", *SEEDS, *SHORT]),
     "figure of a paper": ("nothing", ["papers", "scan-and-snap", "--figure", "9", "--folder", "paper", "--quiet"]),
     "audit": ("report", ["audit", "run"]),

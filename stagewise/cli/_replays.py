@@ -120,33 +120,6 @@ def branch(
         print(stagewise.find_delays(rows).rename(columns={"without": "change"}).round(1).to_string(index=False))
 
 
-def attribute(
-    folder: RunOf,
-    transition: Annotated[
-        str,
-        typer.Option(help='its number in the answer, as 2, or what shows it, as "attention to I(2)"'),
-    ],
-    start: Annotated[int, typer.Option("--from", help="the step from which on predictions are left out")],
-    stop: Annotated[int | None, typer.Option("--until", help="the step from which on they count again")] = None,
-    classes: LeftOut = None,
-    orders: Annotated[int, typer.Option(min=1, help="other orders of the batches, whose delays are the noise")] = 2,
-    *,
-    how: options.ReplayOptions,
-) -> None:
-    """Replay a run without classes of its predictions; print how much later a transition comes, and which made it."""
-    parent, names = _parent(folder, how, "attribute continues with"), classes or ["at position"]
-    noise, halves = replay.attributing.first_replays(parent, names, start, stop, orders)
-    print(f"at first, {parent.cost([*noise, *(one for _, one in halves)])}")
-    if how.dry:
-        return
-    named = replay.attributing.transition_named(parent, transition, start)
-    resources = {"recipe": parent.recipe, "orders": orders, **how.resources()}
-    rows = stagewise.attribute(folder, transition, names, start, stop, **resources)
-    _print_answer(parent)
-    event = {"transition": named.label, "event": named.event}
-    print(*words.attributed_in_words(rows.to_dict("records"), event), sep="\n")
-
-
 def certify(
     folder: RunOf,
     start: Annotated[

@@ -11,7 +11,7 @@ import typer
 from stagewise.cli._commands import command
 from stagewise.cli._findings import compare, stages
 from stagewise.cli._groups import OpenGroup
-from stagewise.cli._replays import attribute, branch, certify, densify, intervene
+from stagewise.cli._replays import branch, certify, densify, intervene
 from stagewise.cli._series import suites
 from stagewise.cli._sweep import sweep
 from stagewise.cli._verbs import audit, measure, report, run_app, train
@@ -25,7 +25,7 @@ GROUPS: dict[str, tuple[str, tuple[Callable[..., None], ...]]] = {
     ),
     "cause": (
         "Continue a run changed: what each transition depends on.",
-        (branch, intervene, certify, attribute),
+        (branch, intervene, certify),
     ),
 }
 """Group -> its help, and its commands."""

@@ -1,4 +1,3 @@
-from . import attributing as attributing
 from . import branching as branching
 from . import certifying as certifying
 from . import densifying as densifying

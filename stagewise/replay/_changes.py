@@ -85,11 +85,10 @@ def named_classes(parent: Parent, classes: Sequence[str]) -> dict[str, int]:
     return chosen
 
 
-def left_out(recipe: Recipe, names: tuple[str, ...], start: int, stop: int | None = None) -> Branch:
+def left_out(recipe: Recipe, names: tuple[str, ...], start: int) -> Branch:
     """Return the branch that is trained without some classes of predictions."""
-    value = names if stop is None else Steps((names, recipe.plan.leave_out), (stop,))
-    one = changed_run(recipe, {"plan.leave_out": value}, start, 0, "left out")
-    return one._replace(labels={**one.labels, "change": left_out_in_words(names, stop)})
+    one = changed_run(recipe, {"plan.leave_out": names}, start, 0, "left out")
+    return one._replace(labels={**one.labels, "change": left_out_in_words(names)})
 
 
 def with_controls(parent: Parent, clamps: Sequence[ClampHead], controls: bool = True) -> list[Branch]:

@@ -45,7 +45,7 @@ def certify(
     """Say of every transition of a run whether it needs each head, and each of some classes of predictions.
 
     Each head is silenced, and each class left out of training, from the last checkpoint before the transition begins:
-    see `intervene` and `attribute`. The verdict follows from the delay beside those of its controls. They are the same
+    see `intervene`. The verdict follows from the delay beside those of its controls. They are the same
     on the matched head and a kick, or the class of the nearest size left out; and nothing but other orders of the
     batches. *Needed*: the transition does not come any more, though the run goes on as long again, its curve has
     stalled, and it comes under the controls. *Speeds it up*: the delay's interval lies above 0 and beyond the

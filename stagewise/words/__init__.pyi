@@ -4,7 +4,6 @@ from ._answer import answer as answer
 from ._answer import each_transition as each_transition
 from ._answer import headline as headline
 from ._delays import SILENT as SILENT
-from ._delays import attributed_in_words as attributed_in_words
 from ._delays import branch_in_words as branch_in_words
 from ._delays import certified_in_words as certified_in_words
 from ._delays import delay_in_words as delay_in_words

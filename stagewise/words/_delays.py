@@ -49,21 +49,9 @@ def branch_in_words(row: Mapping[Any, Any]) -> str:
     return f"{words}, order {order:.0f}" if order > 0 else words  # missing where a head is held in the run's own order
 
 
-def left_out_in_words(classes: Sequence[str], stop: int | None) -> str:
-    """Say which classes of predictions a run is trained without, and up to which step."""
-    return f"without predictions {', '.join(classes)}{'' if stop is None else f' until {stop}'}"
-
-
-def attributed_in_words(rows: Sequence[Mapping[Any, Any]], named: Mapping[Any, Any]) -> list[str]:
-    """Say of each replay of an attribution how much later a transition comes, and at last which classes made it."""
-    lines = [
-        f"{row['without']}: {transition(named)} {delay_in_words(row['value'], row['lo'], row['hi'])}" for row in rows
-    ]
-    alone = [row["without"].removeprefix("without ") for row in rows if row["classes"] == 1 and row["apart"]]
-    number = {0: "No class", 1: "One class"}.get(len(alone), f"{len(alone)} classes")
-    moves = "moves" if len(alone) < 2 else "move"
-    end = f", left out alone, {moves} it by more than another order of the batches"
-    return [*lines, f"{number}{end}{': ' if alone else ''}{'; '.join(alone)}."]
+def left_out_in_words(classes: Sequence[str]) -> str:
+    """Say which classes of predictions a run is trained without."""
+    return f"without predictions {', '.join(classes)}"
 
 
 def delays_in_words(row: Mapping[Any, Any]) -> str:

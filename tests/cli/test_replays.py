@@ -117,26 +117,6 @@ def test_a_field_that_is_not_there_or_does_not_change_is_refused(small_folder: P
     assert not (small_folder / "interventions").exists()
 
 
-def test_the_cost_is_said_and_then_what_each_replay_is_without(late_folder: Path, tmp_path: Path) -> None:
-    run = shutil.copytree(late_folder, tmp_path / "run")
-    left_out = ("--leave-out", "of token 0", "--leave-out", "of token 1")
-    options = ("--transition", "1", "--from", "16", *left_out, "--orders", "1")
-    arguments = ["cause", "attribute", str(run), *options]
-    dry = CliRunner().invoke(app, [*arguments, "--dry-run"])
-    assert dry.exit_code == 0
-    assert dry.output.startswith("at first, 3 runs are trained, from the state of step 8 on")
-    assert not (run / "interventions").exists()
-    result = CliRunner().invoke(app, [*arguments, "--quiet"])
-    assert result.exit_code == 0, result.output
-    lines = result.output.splitlines()
-    assert lines[1].startswith("transition 1: Half-way at step")
-    assert lines[2].startswith("another batch order: transition 1 comes in the loss")
-    assert lines[3].startswith("without predictions of token 0: transition 1 comes in the loss")
-    assert "left out alone" in lines[-1]
-    status, printed = call("cause", "attribute", str(run), "--transition", "loss 0.5", *options[2:], "--quiet")
-    assert (status, "no transition 'loss 0.5' comes after step 16; there are transition 1" in printed) == (2, True)
-
-
 def test_the_cost_is_said_and_then_a_verdict_a_head_and_a_sentence_a_transition(
     late_folder: Path, tmp_path: Path
 ) -> None:

@@ -9,7 +9,6 @@ from stagewise.event import Event, EventKind
 from stagewise.findings.delays import Comparison
 from stagewise.table import Quantity
 from stagewise.words._delays import (
-    attributed_in_words,
     branch_in_words,
     certified_in_words,
     comparison,
@@ -69,17 +68,8 @@ def test_a_change_is_a_setting_or_a_head_with_the_order_of_its_batches() -> None
     assert branch_in_words({"layer": 0, "head": 1, "kind": "out"}) == "L0H1 out"
 
 
-def test_classes_that_are_left_out_are_listed_with_the_last_step() -> None:
-    words = left_out_in_words(["of token 7", "of new tokens"], 300)
-    assert words == "without predictions of token 7, of new tokens until 300"
-
-
-def test_a_class_that_moves_a_transition_by_itself_is_named_at_last() -> None:
-    row = {"classes": 1, "without": "without predictions of token 7", "value": 45.0, "lo": 30.0, "hi": 60.0}
-    assert attributed_in_words([{**row, "apart": True}], {"transition": "transition 1", "event": 1}) == [
-        "without predictions of token 7: transition 1 comes in the loss 45 [30, 60] steps later",
-        "One class, left out alone, moves it by more than another order of the batches: predictions of token 7.",
-    ]
+def test_classes_that_are_left_out_are_listed() -> None:
+    assert left_out_in_words(["of token 7", "of new tokens"]) == "without predictions of token 7, of new tokens"
 
 
 def test_without_a_head_another_one_has_to_attend() -> None:
