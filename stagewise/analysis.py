@@ -2,11 +2,10 @@
 
 import concurrent.futures
 import contextlib
-import dataclasses
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Unpack, cast, overload
+from typing import Any, Unpack, cast
 
 import pandas as pd
 
@@ -14,7 +13,7 @@ from stagewise.checkpoints import Choice, name_causes, run_folder
 from stagewise.checkpoints.audit import audit
 from stagewise.checkpoints.findings import Audit
 from stagewise.checkpoints.run_folder import ANALYSIS, REPEATED, RESTRICTED, TABLE, write_json
-from stagewise.checkpoints.series import CheckpointSeries, find, folder_of, open_series
+from stagewise.checkpoints.series import CheckpointSeries, folder_of, open_series
 from stagewise.checkpoints.sources import by_hand
 from stagewise.findings.batch_familiarity import familiarity_of_run
 from stagewise.measurement import analysis_record, provenance
@@ -28,7 +27,7 @@ from stagewise.probes.default_probes import chosen_probes
 from stagewise.processes import several, worker_pool
 from stagewise.recipe import Recipe
 from stagewise.reporting import Analysis as Analysis
-from stagewise.reporting import SeedReport, report_seeds, write_batch
+from stagewise.reporting import write_batch
 from stagewise.reporting.attention_view import write_example
 from stagewise.reporting.page import report
 from stagewise.saved_findings import load_stages
@@ -198,27 +197,14 @@ class _Choices(_MeasureChoices, total=False):
     pairs: str | Path | None
 
 
-@overload
-def analyse(
-    source: CheckpointSeries | str | Path | Mapping[Any, Any],
-    folder: str | Path | None = None,
-    **choices: Unpack[_Choices],
-) -> Analysis: ...
-@overload
-def analyse(
-    source: Sequence[CheckpointSeries], folder: str | Path | None = None, **choices: Unpack[_Choices]
-) -> SeedReport: ...
-@overload
-def analyse(source: Any, folder: str | Path | None = None, **choices: Unpack[_Choices]) -> Any: ...
-def analyse(source: Any, folder: str | Path | None = None, **choices: Unpack[_Choices]) -> Analysis | SeedReport:
+def analyse(source: Any, folder: str | Path | None = None, **choices: Unpack[_Choices]) -> Analysis:
     """Audit a series, measure it with the default probes on repeated random tokens, find stages, write the report.
 
     A second call on the same series resumes where the first one stopped.
 
     Args:
         source: a series from `open_series` or `train`, or whatever `open_series` opens: a folder, a repository,
-            (step, model) pairs, a mapping from steps to models; or one model, which has a report and no stages. Several
-            of these in a list are seeds, with one report on all.
+            (step, model) pairs, a mapping from steps to models; or one model, which has a report and no stages.
         folder: for the table and the report; None takes one in `runs/`, after the name of the series.
         architecture: what the models are, as `open_series` takes it.
         branch: one of several branches of a training, as `open_series` takes it.
@@ -246,12 +232,6 @@ def analyse(source: Any, folder: str | Path | None = None, **choices: Unpack[_Ch
     """
     opening = {name: choices.pop(name) for name in ("architecture", "branch", "steps", "hub") if name in choices}
     series = opened(source, **opening)
-    if not isinstance(series, CheckpointSeries):  # seeds, each in a folder of its own in that of the report on all
-        folder = Path(f"{folder_of(series[0])}-seeds") if folder is None else Path(folder)
-        places = [folder / one.name.replace("/", "--") for one in series]
-        for one, place in zip(series, places, strict=True):
-            analyse(one, place, **choices)
-        return report_seeds(places, folder)
     folder = folder_of(series, choices.get("pairs")) if folder is None else Path(folder)
     tokens, relations = choices.pop("tokens", None), choices.pop("relations", ())
     text, tokenizer, pairs = choices.pop("text", None), choices.pop("tokenizer", None), choices.pop("pairs", None)
@@ -282,8 +262,8 @@ def conclude(
     return Analysis(series, faults, table, stages, report(folder, executor=executor), familiarity)
 
 
-def opened(source: Any, **options: Any) -> CheckpointSeries | list[CheckpointSeries]:
-    """Return the series of whatever `analyse` takes, or one a seed where there are several.
+def opened(source: Any, **options: Any) -> CheckpointSeries:
+    """Return the series of whatever `analyse` takes.
 
     Raises:
         ValueError, FileNotFoundError, OSError: as `open_series`; or there are options for a series that is open.
@@ -292,33 +272,10 @@ def opened(source: Any, **options: Any) -> CheckpointSeries | list[CheckpointSer
         if options:
             raise ValueError(f"the series {source.name!r} is open: give {', '.join(options)} to `open_series`")
         return source
-    if _is_model(source):
-        return open_series([(0, source)], name=type(source).__name__, **options)
-    if isinstance(source, str | Path | Mapping) or not isinstance(source, Iterable):
-        return open_series(source, **options)
-    items = list(source)
-    if not items or not all(map(_is_series, items)):
-        return open_series(items, **options)
-    each = [opened(item, **options) for item in items]
-    series = [one for one in each if isinstance(one, CheckpointSeries)]
-    if len({one.name for one in series}) == len(series):
-        return series
-    return [dataclasses.replace(one, name=f"{one.name} {seed}", seed=seed) for seed, one in enumerate(series)]
-
-
-def _is_model(source: Any) -> bool:
     weights = isinstance(source, Mapping) and bool(source) and all(isinstance(name, str) for name in source)
-    return weights or (hasattr(source, "state_dict") and not isinstance(source, type))
-
-
-def _is_series(item: Any) -> bool:
-    """Whether an item of a list is a series by itself, and no checkpoint of one."""
-    if isinstance(item, str | Path):
-        with contextlib.suppress(FileNotFoundError):  # a folder of one checkpoint, with no series in it
-            return Path(item).is_dir() and len(find(item).entries) > 1
-        return False
-    pair = isinstance(item, tuple | list) and len(item) == 2 and not isinstance(item[0], tuple | list)
-    return isinstance(item, CheckpointSeries | Mapping | tuple | list) and not (pair or _is_model(item))
+    if weights or (hasattr(source, "state_dict") and not isinstance(source, type)):
+        return open_series([(0, source)], name=type(source).__name__, **options)
+    return open_series(source, **options)
 
 
 def measured(

@@ -243,29 +243,20 @@ def few(model: Any) -> list[tuple[int, Any]]:
     return [(0, model), (10, model)]
 
 
-def test_whatever_opens_as_a_series_is_analysed_and_a_list_of_series_is_one_of_seeds(tmp_path: Path) -> None:
+def test_whatever_opens_as_a_series_is_analysed(tmp_path: Path) -> None:
     model = models.build(full(5, 6, n_layers=1, n_heads=2, d_model=8, d_mlp=8))
-    for seed in (0, 1):
-        folder = tmp_path / f"seed-{seed}"
-        folder.mkdir()
-        for step in (0, 10):
-            torch.save(model.state_dict(), folder / f"model_{step}.pt")
-    folders = [tmp_path / "seed-0", tmp_path / "seed-1"]
+    for step in (0, 10):
+        torch.save(model.state_dict(), tmp_path / f"model_{step}.pt")
     steps = {
-        name: getattr(opened(source, architecture=architecture), "steps", None)
+        name: opened(source, architecture=architecture).steps
         for name, source, architecture in (
             ("pairs", few(model), None),
             ("mapping", dict(few(model)), None),
-            ("folder", str(folders[0]), model.cfg),
-            ("files", sorted(folders[0].iterdir()), model.cfg),
+            ("folder", str(tmp_path), model.cfg),
+            ("files", sorted(tmp_path.iterdir()), model.cfg),
         )
     }
     assert steps == dict.fromkeys(steps, (0, 10))
-    for seeds in (folders, [few(model), few(model)], [dict(few(model)), dict(few(model))]):
-        each = opened(seeds, architecture=model.cfg)
-        assert isinstance(each, list)
-        assert [(len(one), one.seed) for one in each] == [(2, 0), (2, 1)]
-        assert len({one.name for one in each}) == 2
 
 
 @pytest.mark.parametrize(

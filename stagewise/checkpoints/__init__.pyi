@@ -30,6 +30,7 @@ from ._training_state import save_weights as save_weights
 from ._training_state import state_steps as state_steps
 from ._weight_files import State as State
 from ._weight_files import not_finite as not_finite
+from .findings import Audit as Audit
 from .openers import is_log as is_log
 from .run_folder import RUN as RUN
 from .run_folder import TABLE as TABLE

@@ -121,7 +121,6 @@ def continued(start: Source, source: Source) -> Source:
         promised=(),
         lost=(),
         planned=None,
-        chosen=lambda entries: entries,
         begins=last.at.step,
     )
 

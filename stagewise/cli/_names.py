@@ -6,18 +6,12 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import stagewise
 from stagewise import checkpoints, measurement
 from stagewise.entry_points import added
 from stagewise.plain_text import did_you_mean, instead_of
-
-if TYPE_CHECKING:
-    from stagewise.architecture import Architecture
-    from stagewise.probe import AbstractProbe
-    from stagewise.recipe import Recipe
-    from stagewise.task import AbstractTask, Batch
 
 
 def kebab_case(name: str) -> str:
@@ -41,7 +35,7 @@ TASKS |= {kebab_case(name): name for name in added("tasks") if name not in TASKS
 TASK_NAMES = {kebab_case(cls): cls for cls in TASKS.values()} | TASKS
 
 
-def task_class(name: str) -> "type[AbstractTask]":
+def task_class(name: str) -> "type[stagewise.AbstractTask]":
     """Return the class of a task by its name, or by module:Class."""
     from stagewise.recipe import load_class
 
@@ -82,7 +76,7 @@ def task_classes(names: Sequence[str] = ()) -> "list[type]":
     return [value for value in (*vars(stagewise.tasks).values(), *own) if isinstance(value, type)]
 
 
-def probe_named(name: str) -> "AbstractProbe":
+def probe_named(name: str) -> "stagewise.AbstractProbe":
     """Return a probe of the catalogue by its class name, or one's own as module:Class; with its default arguments."""
     from stagewise.recipe import load_class
 
@@ -93,7 +87,7 @@ def probe_named(name: str) -> "AbstractProbe":
     else:
         raise ValueError(f"there is no probe {name!r}{instead_of(name, known)}, and one's own as module:Class")
     try:
-        probe: AbstractProbe = cls()
+        probe: stagewise.AbstractProbe = cls()
     except TypeError as reason:
         missing = f"the probe {name} needs arguments ({reason})"
         raise ValueError(f"{missing}: give them defaults, or measure in Python") from None
@@ -105,12 +99,10 @@ def _catalogue() -> list[str]:
     return sorted({*own, *added("probes")})
 
 
-def chooser(
-    only: Sequence[str], without: Sequence[str], *, exact: bool = False
-) -> "Callable[[Architecture, Batch, Any], list[AbstractProbe]]":
+def chooser(only: Sequence[str], without: Sequence[str], *, exact: bool = False) -> Callable[..., list[Any]]:
     """Return a function that chooses among `default_probes` by name; `exact` ablates every head on all sequences."""
 
-    def choose(architecture: "Architecture", batch: "Batch", task: Any) -> "list[AbstractProbe]":
+    def choose(architecture: Any, batch: "stagewise.Batch", task: Any) -> list[Any]:
         chosen = {type(probe).__name__: probe for probe in stagewise.default_probes(architecture, batch, task)}
         _check_known((*only, *without), chosen)
         some = [probe for name, probe in chosen.items() if name not in without and (not only or name in only)]
@@ -119,15 +111,15 @@ def chooser(
     return choose
 
 
-def all_exact(probes: "Sequence[AbstractProbe]") -> "list[AbstractProbe]":
+def all_exact(probes: Sequence[Any]) -> list[Any]:
     """Return probes that ablate every head on all sequences."""
     heads = stagewise.probes.HeadAblation
     return [dataclasses.replace(probe, exact=True) if isinstance(probe, heads) else probe for probe in probes]
 
 
 def probes_again(
-    recipe: "Recipe", folder: Path, only: Sequence[str], without: Sequence[str], extra: "Sequence[AbstractProbe]"
-) -> "list[AbstractProbe]":
+    recipe: "stagewise.Recipe", folder: Path, only: Sequence[str], without: Sequence[str], extra: Sequence[Any]
+) -> "list[stagewise.AbstractProbe]":
     """Return the probes of a run folder's table, or, without one, those of `chooser`; `extra` ones replace theirs."""
     saved = measurement.recorded_probes(folder)
     recorded = {name.rpartition(":")[2]: (name, words) for name, words in saved.items()}
@@ -157,7 +149,7 @@ def check_probes(names: Sequence[str]) -> None:
         raise ValueError(f"there is no probe {unknown[0]}{did_you_mean(unknown[0], _catalogue())}")
 
 
-def only_task(names: list[str] | None) -> "AbstractTask | None":
+def only_task(names: list[str] | None) -> "stagewise.AbstractTask | None":
     """Return the one task whose probe batch checkpoints from elsewhere are measured on, with its default arguments."""
     if not names:
         return None

@@ -8,7 +8,7 @@ import re
 import typing
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import stagewise
 from stagewise import checkpoints
@@ -18,10 +18,6 @@ from stagewise.fields import checked, field_types
 from stagewise.own_code import import_named
 from stagewise.plain_text import instead_of
 from stagewise.value_schedules import AbstractSchedule, Ramp, Shuffled, Steps
-
-if TYPE_CHECKING:
-    from stagewise.recipe import Recipe
-
 
 SCHEDULES = {cls.__name__: cls for cls in (Ramp, Steps, Shuffled)}
 """Functions of the step that a value may call, as in Ramp(0.8, 0, start=0, stop=2000)."""
@@ -95,7 +91,7 @@ def check_fields(cls: type, values: Mapping[str, Any], prefix: str) -> dict[str,
     return {name: checked(value, hints[name], f"--set {prefix}{name}", described=True) for name, value in given}
 
 
-def changed(recipe: "Recipe", values: Mapping[str, Any], classes: Sequence[type] = ()) -> "Recipe":
+def changed(recipe: "stagewise.Recipe", values: Mapping[str, Any], classes: Sequence[type] = ()) -> "stagewise.Recipe":
     """Return the recipe with other values of fields, each by its path, as in "plan.seeds.init"."""
     from stagewise.recipe import describe, rebuild
 
@@ -120,7 +116,7 @@ def changed(recipe: "Recipe", values: Mapping[str, Any], classes: Sequence[type]
     return rebuilt
 
 
-def _walk(recipe: "Recipe", key: str, path: Sequence[str]) -> Any:
+def _walk(recipe: "stagewise.Recipe", key: str, path: Sequence[str]) -> Any:
     part: Any = recipe
     for name in path:
         if name not in _names(part):
@@ -146,7 +142,7 @@ def _type_of(part: Any, key: str, name: str) -> Any:
     return Mapping[str, Any] if isinstance(value, Mapping) else type(value) | Mapping[str, Any]
 
 
-def recipe_of(task: str, changes: RecipeOptions) -> "Recipe":
+def recipe_of(task: str, changes: RecipeOptions) -> "stagewise.Recipe":
     """Return the recipe of a task by its name, changed by the options."""
     cls, values = task_class(task), _fields_of(changes)
     own = [
@@ -163,7 +159,7 @@ def recipe_of(task: str, changes: RecipeOptions) -> "Recipe":
     return changed(recipe, values, [*task_classes(), cls])
 
 
-def recipe_of_run(folder: Path, tasks: Sequence[str], verb: str) -> "Recipe":
+def recipe_of_run(folder: Path, tasks: Sequence[str], verb: str) -> "stagewise.Recipe":
     """Return the recipe of a run folder, for a command that trains."""
     if folder.is_dir() and not (folder / checkpoints.RUN).exists():
         raise FileNotFoundError(
@@ -173,7 +169,7 @@ def recipe_of_run(folder: Path, tasks: Sequence[str], verb: str) -> "Recipe":
     return recipe_in(folder, tasks=tasks)
 
 
-def recipe_in(folder: Path, changes: RecipeOptions = AS_IT_IS, tasks: Sequence[str] = ()) -> "Recipe":
+def recipe_in(folder: Path, changes: RecipeOptions = AS_IT_IS, tasks: Sequence[str] = ()) -> "stagewise.Recipe":
     """Return the recipe of a run folder or a record, changed by the options; `tasks` are written module:Class."""
     from stagewise.recipe import rebuild
 

@@ -18,8 +18,6 @@ from stagewise.cli._sources import print_report
 if TYPE_CHECKING:
     import pandas as pd
 
-    from stagewise.recipe import Recipe
-
 RunOf = Annotated[Path, typer.Argument(help="a run folder")]
 
 
@@ -212,7 +210,7 @@ def densify(
     print_report(folder)
 
 
-def _sequences(recipe: "Recipe", folder: Path, requested: int | None, number: int) -> int | None:
+def _sequences(recipe: "stagewise.Recipe", folder: Path, requested: int | None, number: int) -> int | None:
     """Return on how many sequences to measure, None for the usual batch; other ones than the table's are announced."""
     recorded = measurement.recorded(folder).get("sequences")
     if requested is None:

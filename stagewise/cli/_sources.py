@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import typer
 
@@ -17,20 +17,11 @@ from stagewise.cli._options import DataOptions, Measurement
 from stagewise.cli._recipes import recipe_in
 from stagewise.processes import cores, readers, several
 
-if TYPE_CHECKING:
-    from stagewise.checkpoints.findings import Audit
-    from stagewise.checkpoints.series import CheckpointSeries
-    from stagewise.checkpoints.sources import Source
-    from stagewise.recipe import Recipe
-    from stagewise.reporting import Analysis
-    from stagewise.task import AbstractTask, Batch
-
-
 MUCH_BYTES = 20 * 10**9
 """A download above which a person is asked."""
 
 
-def agree_to_cost(sources: "Iterable[Source | None]", yes: bool) -> None:
+def agree_to_cost(sources: "Iterable[checkpoints.sources.Source | None]", yes: bool) -> None:
     """Print the size of the download of remote sources; where it is much, ask, or refuse in a script."""
     remote = [source for source in sources if source is not None and source.remote and source.entries]
     if not remote:
@@ -78,7 +69,7 @@ def name_causes_of(folders: Sequence[Path], causes: Mapping[str, int | tuple[int
 
 def measured_first(
     sources: Sequence[str], data: DataOptions, measurement: Measurement, out: Path | None = None
-) -> "Iterator[tuple[Path, Analysis | None]]":
+) -> "Iterator[tuple[Path, reporting.Analysis | None]]":
     """Yield the folders of the sources' tables; measure first those that have none, or all where other data are given.
     Checkpoints from elsewhere get a report then, with which `analyse` ends: it is returned too.
     """
@@ -126,13 +117,13 @@ def measured_folder(source: str) -> Path:
 class OpenedSource(NamedTuple):
     """The checkpoints of a source, and the folder of their tables; a run has a recipe, others may have a task."""
 
-    series: "CheckpointSeries"
+    series: "stagewise.CheckpointSeries"
     folder: Path
-    recipe: "Recipe | None"
-    task: "AbstractTask | None"
+    recipe: "stagewise.Recipe | None"
+    task: "stagewise.AbstractTask | None"
 
     @property
-    def batch(self) -> "Batch":
+    def batch(self) -> "stagewise.Batch":
         """The probe batch that `measure` measures it on."""
         if self.recipe is None:
             return measurement.probe_batch.series_batch(self.series, self.task)
@@ -144,7 +135,7 @@ class OpenedSource(NamedTuple):
             checkpoints.claim_for(self.folder, _identity(self.series))
 
 
-def _identity(series: "CheckpointSeries") -> str:
+def _identity(series: "stagewise.CheckpointSeries") -> str:
     return series.name if series.source is None else series.source.identity or series.name
 
 
@@ -181,7 +172,9 @@ def cost_of_pairs(source: str, data: DataOptions) -> str:
     return f"{data.pairs}: {len(batch)} prompts; a checkpoint takes {clean} clean passes, and {most}"
 
 
-def _concluded(opened: OpenedSource, audit: "Audit | None", measurement: Measurement) -> "tuple[Path, Analysis | None]":
+def _concluded(
+    opened: OpenedSource, audit: "checkpoints.Audit | None", measurement: Measurement
+) -> "tuple[Path, reporting.Analysis | None]":
     """Return the folder of a measured source, and but for a run what is concluded of it."""
     from stagewise.analysis import conclude
 
@@ -193,13 +186,13 @@ def _concluded(opened: OpenedSource, audit: "Audit | None", measurement: Measure
         return folder, conclude(series, folder, audit, table, task, device=measurement.device, executor=pool)
 
 
-def measure_each(opened: Sequence[OpenedSource], measurement: Measurement) -> "Iterator[Audit | None]":
+def measure_each(opened: Sequence[OpenedSource], measurement: Measurement) -> "Iterator[checkpoints.Audit | None]":
     """Measure the sources one after the other; yield each one's audit, None of a run."""
     with several(measurement.workers) as pool:
         yield from (_measured(one, measurement, pool) for one in opened)
 
 
-def _measured(opened: OpenedSource, measurement: Measurement, pool: Any) -> "Audit | None":
+def _measured(opened: OpenedSource, measurement: Measurement, pool: Any) -> "checkpoints.Audit | None":
     from stagewise.analysis import measure_run, measured
 
     arguments: dict[str, Any] = {**measurement.arguments(), "executor": pool}

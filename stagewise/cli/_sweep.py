@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from stagewise.models import Dtype
-    from stagewise.recipe import Recipe
 
 
 SUMMARY = "summary.csv"
@@ -88,7 +87,7 @@ def _resources(passes: SweepOptions) -> dict[str, Any]:
 
 
 def run_one(
-    recipe: "Recipe",
+    recipe: "stagewise.Recipe",
     folder: str,
     restricted: bool | Sequence[int] | None,
     device: str = "cpu",

@@ -1,6 +1,5 @@
 """Several measured runs: every one has a name of its own, and stages."""
 
-import dataclasses
 import re
 import shutil
 from pathlib import Path
@@ -8,12 +7,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from stagewise.analysis import analyse
 from stagewise.checkpoints._table_file import read_json
 from stagewise.checkpoints.run_folder import RUN, TABLE, write, write_json
-from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.findings._roles import head_roles
-from stagewise.probes import Loss
 from stagewise.reporting._measured_runs import MeasuredRuns, first_foreign, read_runs, report_seeds, stages_part
 from stagewise.reporting.comparison import compare
 from stagewise.saved_findings import REPLICATES
@@ -124,18 +120,6 @@ def test_seeds_are_side_by_side_with_their_spread(folders_of_seeds: list[Path], 
 def test_one_run_is_no_seeds(folders_of_seeds: list[Path], tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"seeds side by side are two runs or more, got .*seed-0"):
         report_seeds(folders_of_seeds[:1], tmp_path)
-
-
-@pytest.mark.usefixtures("undrawn")
-def test_series_of_several_seeds_are_analysed_into_one_report(
-    small_run: CheckpointSeries, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("stagewise.analysis.report", lambda folder, **_: folder / "report.html")  # of each seed
-    seeds = [dataclasses.replace(small_run, name=f"seed-{seed}", source=None) for seed in range(2)]
-    found = analyse(seeds, tmp_path, probes=[Loss()], progress=False)
-    assert found.report == tmp_path / "report.html"
-    assert {one.run for one in found.stages} == {"seed-0", "seed-1"}
-    assert (tmp_path / "seed-0" / TABLE).exists()
 
 
 @pytest.mark.slow
