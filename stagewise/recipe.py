@@ -11,7 +11,7 @@ from stagewise.architectures import OneHotInit
 from stagewise.config import fields_of, how_it_ran
 from stagewise.entry_points import added
 from stagewise.fields import check_fields, checked, field_types
-from stagewise.init import AbstractInit, GaussianInit, LinearInit, WithoutPositions
+from stagewise.init import AbstractInit, GaussianInit, WithoutPositions
 from stagewise.own_code import import_named, known, script
 from stagewise.plain_text import instead_of
 from stagewise.plan import ClampHead
@@ -219,7 +219,7 @@ def rebuild(described: Any, classes: Iterable[type] = ()) -> Any:
     >>> rebuild(describe(Seeds(1, 2, 3)))
     Seeds(init=1, data=2, evaluation=3)
     """
-    inits = (GaussianInit, LinearInit, OneHotInit, WithoutPositions)
+    inits = (GaussianInit, OneHotInit, WithoutPositions)
     builtin = (Recipe, Architecture, TrainPlan, Seeds, ClampHead, Ramp, Steps, Shuffled, *inits)
     return _rebuild(described, {type_name(cls): cls for cls in (*builtin, *classes)})
 

@@ -12,8 +12,9 @@ from stagewise import tasks
 from stagewise.architectures import OneHotInit, minimal
 from stagewise.cli._names import TASKS
 from stagewise.fields import checked, field_types
-from stagewise.init import AbstractInit, GaussianInit, LinearInit, WithoutPositions
+from stagewise.init import AbstractInit, GaussianInit, WithoutPositions
 from stagewise.intervention import AblateHead, RestrictContext
+from stagewise.papers.linear_init import LinearInit
 from stagewise.papers.position_heads import PositionHeadsInit
 from stagewise.plan import ClampHead, Seeds, TrainPlan
 from stagewise.recipe import Recipe

@@ -8,7 +8,8 @@ import torch
 from stagewise import architectures
 from stagewise import models as model
 from stagewise.architecture import Architecture
-from stagewise.init import GaussianInit, LinearInit, WithoutPositions, matching
+from stagewise.init import GaussianInit, WithoutPositions, matching
+from stagewise.papers.linear_init import LinearInit
 from stagewise.papers.position_heads import position_heads
 
 D, LENGTH, HEADS = 5, 6, 3

@@ -13,7 +13,7 @@ from stagewise import models, recipe_for
 from stagewise.architecture import Architecture
 from stagewise.checkpoints import rewind, run_folder
 from stagewise.checkpoints.series import open_series
-from stagewise.init import LinearInit
+from stagewise.papers.linear_init import LinearInit
 from stagewise.papers.samples import attention_of
 from stagewise.papers.tasks import AssociativeRecall
 from stagewise.recipe import Recipe

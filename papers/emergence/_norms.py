@@ -8,12 +8,12 @@ from typing import Any
 import pandas as pd
 
 from stagewise.architecture import Architecture
-from stagewise.init import LinearInit
 from stagewise.papers.emergence._fixed_sequences import emerged
 from stagewise.papers.emergence._grids import FigureRequest
 from stagewise.papers.emergence._panels import draw_curves, panels
 from stagewise.papers.emergence._runs import measured, run_path, until_learned
 from stagewise.papers.emergence.recipes import recall_recipe
+from stagewise.papers.linear_init import LinearInit
 from stagewise.papers.published import Result, table_of
 from stagewise.papers.running import run_each
 from stagewise.probes import Accuracy

@@ -5,7 +5,7 @@ import math
 from typing import Any, Literal
 
 from stagewise.architecture import Architecture
-from stagewise.init import LinearInit
+from stagewise.papers.linear_init import LinearInit
 from stagewise.papers.tasks import AssociativeRecall, SparseRegression
 from stagewise.presets import recipe_for
 from stagewise.recipe import Recipe

@@ -12,7 +12,7 @@ from torch import Tensor
 from stagewise.architecture import Architecture
 from stagewise.architectures import reshaped
 from stagewise.fields import Count, Share, check_fields
-from stagewise.init import LinearInit
+from stagewise.papers.linear_init import LinearInit
 from stagewise.plan import Seeds, TrainPlan
 from stagewise.presets import Preset
 from stagewise.recipe import Recipe

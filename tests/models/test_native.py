@@ -10,12 +10,12 @@ import torch
 from stagewise import models
 from stagewise.architecture import Architecture
 from stagewise.checkpoints.series import CheckpointSeries
-from stagewise.init import LinearInit
 from stagewise.loss import squared_error, training_loss
 from stagewise.measurement.engine import measure
 from stagewise.models import _native as native
 from stagewise.models._model import Config
 from stagewise.models._training_pass import training_pass
+from stagewise.papers.linear_init import LinearInit
 from stagewise.papers.position_heads import position_heads
 from stagewise.papers.tasks import MarkovRegression, SparseRegression
 from stagewise.probes import (
@@ -205,17 +205,3 @@ def test_the_loss_of_vectors_is_half_the_squared_error_and_of_tokens_cross_entro
     assert training_loss(outputs, torch.zeros(2, 2)).item() == 1.25
     expected = (math.log1p(math.exp(-1)) + math.log(2)) / 2
     assert training_loss(outputs, torch.tensor([1, 0])).item() == pytest.approx(expected)
-
-
-def test_linear_init_has_pytorchs_ranges_and_fixed_sinusoids() -> None:
-    model = models.build(ARCHITECTURE, seed=3)
-    for name, fan_in in (("embed.W_E", 4), ("blocks.0.attn.W_Q", 8), ("blocks.1.mlp.W_out", 16), ("unembed.b_U", 8)):
-        weights = models.parameters(model)[name]
-        assert 0.5 * fan_in**-0.5 < weights.abs().max().item() <= fan_in**-0.5
-    positions = models.parameters(model)["pos_embed.W_pos"]
-    assert not positions.requires_grad
-    assert positions[0].tolist() == pytest.approx([0, 1] * 4)
-    assert positions[2, 4].item() == pytest.approx(math.sin(2 / 10_000 ** (4 / 8)))
-    assert models.weights(models.build(ARCHITECTURE, seed=4))["embed.W_E"].std() > 0
-    with pytest.raises((ValueError, TypeError), match="embedding"):
-        Architecture(ARCHITECTURE.config, LinearInit("sparse"))  # type: ignore[arg-type]

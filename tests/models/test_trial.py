@@ -10,7 +10,6 @@ from torch import Tensor
 from stagewise import models
 from stagewise.architecture import Architecture
 from stagewise.checkpoints.series import open_series
-from stagewise.init import LinearInit
 from stagewise.intervention import AblateHead, AblateMLP, RestrictContext
 from stagewise.measurement.engine import measure
 from stagewise.models import _bridge_edits as bridge_edits
@@ -19,6 +18,7 @@ from stagewise.models import _hooked_edits as hooked_edits
 from stagewise.models import _readout as passes
 from stagewise.models import _trial as trial
 from stagewise.models._bridge_loading import trial_tokens
+from stagewise.papers.linear_init import LinearInit
 from stagewise.papers.scan_and_snap.growth_factor import GrowthFactor
 from stagewise.tasks import RepeatedTokens
 

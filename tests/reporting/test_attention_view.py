@@ -14,7 +14,7 @@ from stagewise.architecture import Architecture
 from stagewise.batch import Batch
 from stagewise.checkpoints.run_folder import EXAMPLE
 from stagewise.checkpoints.series import open_series
-from stagewise.init import LinearInit
+from stagewise.papers.linear_init import LinearInit
 from stagewise.papers.tasks import SparseRegression
 from stagewise.recipe import Recipe, TrainPlan
 from stagewise.reporting import attention_view as example
