@@ -53,6 +53,5 @@ from .value_schedules import Shuffled as Shuffled
 from .value_schedules import Steps as Steps
 from .words._answer import answer as answer
 from .words._findings import in_words as in_words
-from .words._times import in_tokens as in_tokens
 
 __all__: list[str]

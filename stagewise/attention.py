@@ -1,7 +1,7 @@
 """Attention heads as numbers: patterns over the scored queries, one value a sequence; weights as circuits."""
 
 import dataclasses
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -81,22 +81,6 @@ class Circuits:
     W_E: Float[Tensor, "token model"]
     W_U: Float[Tensor, "model output"]
     W_pos: Float[Tensor, "pos model"] | None
-
-
-@runtime_checkable
-class AbstractReadout(Protocol):
-    """The way from the residual stream to the predictions of one checkpoint: see `models._readout`."""
-
-    def logits(self, residual: Float[Tensor, "*axes model"]) -> Float[Tensor, "*axes token"]:
-        """Return the logits (or outputs) of residual vectors, as if the last layer had left them: the logit lens."""
-
-    def direct(
-        self, part: Float[Tensor, "*axes model"], residual: Float[Tensor, "*axes model"], targets: Int[Tensor, "*axes"]
-    ) -> Float[Tensor, "*axes"]:
-        """Return a part's contribution to a target's logit over the mean logit of all tokens."""
-
-    def written(self, layer: int, z: Float[Tensor, "*axes head d_head"]) -> Float[Tensor, "*axes head model"]:
-        """Return the output of each head of a layer to the residual stream."""
 
 
 def hooks_of(name: str, n_layers: int) -> tuple[str, ...]:

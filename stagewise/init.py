@@ -20,10 +20,23 @@ class Config(Protocol):
     d_model: int
     d_head: int
     d_vocab: int
+    d_vocab_out: int
     d_mlp: int | None
+    act_fn: str
+    attn_only: bool
     attn_scale: float
+    eps: float
+    gated_mlp: bool
+    n_key_value_heads: int | None
+    normalization_type: str | None
+    output_logits_soft_cap: float
     positional_embedding_type: str
+    rotary_adjacent_pairs: bool
+    rotary_dim: int | None
     use_attn_scale: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all fields."""
 
 
 Shapes = Mapping[str, Sequence[int]]

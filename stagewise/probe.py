@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from stagewise.architecture import Architecture
-from stagewise.attention import AbstractReadout, Circuits, ScoredQueries, hooks_of, mass_by_query, offset_profile
+from stagewise.attention import Circuits, ScoredQueries, hooks_of, mass_by_query, offset_profile
 from stagewise.batch import END, Prompts
 from stagewise.intervention import Attribution, Edit
 from stagewise.loss import EditedPass as EditedPass
@@ -163,12 +163,12 @@ class View:
     weights: Mapping[str, Tensor]
     circuits: Circuits | None = None
     attributed: Mapping[Attribution, Float[Tensor, "batch layer head *edge"]] = dataclasses.field(default_factory=dict)
-    find_readout: Callable[[], AbstractReadout] | None = None
+    find_readout: Callable[[], Any] | None = None
     others: Mapping[str, "View"] = dataclasses.field(default_factory=dict)
 
     @cached_property
-    def readout(self) -> AbstractReadout:
-        """The way from the residual stream to the predictions, of any model kind, checked to give its own."""
+    def readout(self) -> Any:
+        """The way from the residual stream to the predictions, checked to give the model's own: a `models.Readout`."""
         if self.find_readout is None:
             raise ValueError("a view made by hand has no model to read out: give it a readout, by `find_readout`")
         return self.find_readout()

@@ -1,16 +1,13 @@
 """Known public suites of checkpoints: tokens a step, stages that go on counting, faults, each with its source.
 
-They are the rows of `suites.csv`; rows of a file of your own, which the variable STAGEWISE_SUITES names, come first.
+They are the rows of `suites.csv`.
 """
 
 import csv
-import os
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
-
-OWN = "STAGEWISE_SUITES"
+from typing import Any, NamedTuple
 
 
 class Suite(NamedTuple):
@@ -18,7 +15,7 @@ class Suite(NamedTuple):
 
     Args:
         repositories: a pattern of their names, as EleutherAI/pythia-*.
-        sizes: numbers of parameters, as the names of the repositories say them; a file of your own may leave them out.
+        sizes: numbers of parameters, as the names of the repositories say them.
         checkpoints: which there are, in words.
         seeds: how many.
         tokens_per_step: None where it differs between models, or names of revisions say it.
@@ -37,15 +34,11 @@ class Suite(NamedTuple):
     source: str
 
 
+@cache
 def suites() -> list[Suite]:
-    """Return the known suites, the user's first.
-
-    Raises:
-        ValueError: a file lacks a column, or tokens a step are no number.
-        OSError: the user's file cannot be read.
-    """
-    own = os.environ.get(OWN)
-    return [*(_read(Path(own)) if own else ()), *_read(Path(__file__).with_suffix(".csv"))]
+    """Return the known suites."""
+    with Path(__file__).with_suffix(".csv").open(encoding="utf8", newline="") as file:
+        return [_suite({name: text.strip() for name, text in row.items()}) for row in csv.DictReader(file)]
 
 
 def suite_of(repository: str) -> Suite | None:
@@ -57,20 +50,7 @@ def suite_of(repository: str) -> Suite | None:
     return next((suite for suite in suites() if fnmatchcase(repository.lower(), suite.repositories.lower())), None)
 
 
-@cache
-def _read(path: Path) -> tuple[Suite, ...]:
-    with path.open(encoding="utf8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    try:
-        return tuple(_suite(row) for row in rows)
-    except (KeyError, ValueError) as reason:
-        columns = ", ".join(Suite._fields)
-        raise ValueError(f"{path} is no table of suites, whose columns are {columns}: {reason}") from None
-
-
-def _suite(row: dict[str, str]) -> Suite:
-    text = {name: row[name].strip() for name in Suite._fields if name != "sizes"}
-    tokens, join = text.pop("tokens_per_step"), text.pop("join")
+def _suite(row: dict[str, Any]) -> Suite:
+    tokens, join = row["tokens_per_step"], row["join"]
     parts = tuple(part.strip() for part in join.split(",")) if join else ()
-    sizes = (row.get("sizes") or "").strip()
-    return Suite(**text, sizes=sizes, tokens_per_step=int(tokens) if tokens else None, join=parts)
+    return Suite(**{**row, "tokens_per_step": int(tokens) if tokens else None, "join": parts})

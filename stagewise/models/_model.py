@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from stagewise.init import Config as Sizes
+from stagewise.init import Config
 
 Tokens = Int[Tensor, "batch pos"] | Float[Tensor, "batch pos feature"]
 """What a model reads: tokens, or vectors in their place."""
@@ -24,25 +24,6 @@ Activations = Mapping[str, Tensor]
 
 Hook = tuple[str, Callable[..., Tensor | None]]
 """A hook's name, and a function of its activation; returning None leaves it unchanged."""
-
-
-@runtime_checkable
-class Config(Sizes, Protocol):
-    """The config fields that a model computes with, beside its sizes."""
-
-    act_fn: str
-    attn_only: bool
-    d_vocab_out: int
-    eps: float
-    gated_mlp: bool
-    normalization_type: str | None
-    n_key_value_heads: int | None
-    output_logits_soft_cap: float
-    rotary_adjacent_pairs: bool
-    rotary_dim: int | None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return all fields."""
 
 
 @runtime_checkable

@@ -10,9 +10,8 @@ from collections.abc import Iterator
 from contextvars import ContextVar
 
 import numpy as np
-import pandas as pd
 
-from stagewise.token_axis import Time, TokenAxis, token_axis
+from stagewise.token_axis import Time, TokenAxis
 
 UNITS = ((10**12, "T"), (10**9, "B"), (10**6, "M"), (10**3, "k"))
 """Sizes of numbers of tokens, with their letters."""
@@ -31,23 +30,6 @@ def written_on(axis: TokenAxis | None) -> Iterator[None]:
         yield
     finally:
         _AXIS.reset(token)
-
-
-def in_tokens(table: pd.DataFrame, tokens_per_step: int | None = None) -> contextlib.AbstractContextManager[None]:
-    """Write and draw what was found in a run with the tokens that it had seen in place of steps.
-
-    Args:
-        table: of the run, as `measure` returns it.
-        tokens_per_step: where the table does not say how many tokens the model had seen.
-
-    Raises:
-        ValueError: that is not known.
-
-    >>> with stagewise.in_tokens(table):  # doctest: +SKIP
-    ...     print(stages)
-    ...     stagewise.plot.loss_curve(table, stages)
-    """
-    return written_on(token_axis(table, tokens_per_step))
 
 
 def counted_in(axis: str) -> contextlib.AbstractContextManager[None]:

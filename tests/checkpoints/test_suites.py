@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from stagewise.checkpoints.series import CheckpointSeries, open_series
-from stagewise.checkpoints.suites import OWN, suite_of, suites
+from stagewise.checkpoints.suites import suites
 
 Opened = Callable[..., CheckpointSeries]
 
@@ -153,22 +153,6 @@ def test_known_faults_are_told_where_a_suite_is_opened(opened: Opened, capsys: p
 
 def test_tokens_a_step_can_be_given(opened: Opened) -> None:
     assert opened("owner/model", "step0", "step1000", tokens_per_step=512).tokens == {0: 0, 1000: 512000}
-
-
-def test_rows_of_ones_own_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    own = tmp_path / "suites.csv"
-    own.write_text(
-        "repositories,checkpoints,seeds,tokens_per_step,join,faults,source\nmine/*,10,1,1024,,,mine\n", encoding="utf8"
-    )
-    monkeypatch.setenv(OWN, str(own))
-    assert suites()[0].source == "mine"
-    assert (found := suite_of("mine/model")) is not None
-    assert found.tokens_per_step == 1024
-    own = tmp_path / "other.csv"
-    own.write_text("name\nmine\n", encoding="utf8")
-    monkeypatch.setenv(OWN, str(own))
-    with pytest.raises(ValueError, match="is no table of suites"):
-        suites()
 
 
 def test_every_row_has_a_source() -> None:

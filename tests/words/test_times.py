@@ -4,12 +4,12 @@ import math
 
 import pandas as pd
 
+from stagewise.token_axis import token_axis
 from stagewise.words._times import (
     COUNTED,
     at,
     counted_in,
     headed,
-    in_tokens,
     interval,
     span,
     written,
@@ -27,7 +27,7 @@ def test_steps_are_written_where_no_axis_is_in_force() -> None:
 
 
 def test_on_an_axis_of_tokens_the_same_words_have_tokens_and_it_ends_with_its_block() -> None:
-    with in_tokens(RUN):
+    with written_on(token_axis(RUN)):
         assert at(interval(200, 100, 300)) == "3M [1M, 5M] tokens"
         assert span(50, 100, " and ") == "500k and 1M tokens"
         assert (headed("from step"), headed("between steps"), headed("stage")) == (
