@@ -32,7 +32,7 @@ def test_another_order_has_the_same_batches_from_the_step_on() -> None:
     assert [one.paired for one in in_orders(own, (None, "other"))] == [None, "other"]
 
 
-def test_classes_are_named_by_what_their_names_begin_with_and_come_back_at_the_stop(tmp_path: Path) -> None:
+def test_classes_are_named_by_what_their_names_begin_with_and_left_out_from_a_step_on(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     train(TWO_LAGS, folder, progress=False, until=4)
     parent = Parent(folder, TWO_LAGS)
@@ -41,8 +41,8 @@ def test_classes_are_named_by_what_their_names_begin_with_and_come_back_at_the_s
     assert named["of token 5"] == int((parent.batch.scored & (parent.batch.targets == 5)).sum()) > 0
     with pytest.raises(ValueError, match=r"two classes at least are told apart, \['of token 5'\] are \['of token 5'\]"):
         named_classes(parent, ["of token 5"])
-    one = left_out(TWO_LAGS, ("of token 5",), 20, 30)
-    assert [one.recipe.at(step).plan.leave_out for step in (19, 20, 30)] == [None, ("of token 5",), None]
+    one = left_out(TWO_LAGS, ("of token 5",), 20)
+    assert [one.recipe.at(step).plan.leave_out for step in (19, 20)] == [None, ("of token 5",)]
 
 
 def test_the_matched_head_has_the_nearest_norm_and_is_of_another_layer_where_it_must_be() -> None:
