@@ -5,7 +5,6 @@ from ._measured import Measured as Measured
 from ._measured import axis_in as axis_in
 from ._measured import read_measured as read_measured
 from ._measured import write_batch as write_batch
-from ._measured_runs import SeedReport as SeedReport
 from ._measured_runs import over_seeds as over_seeds
 from ._measured_runs import read_runs as read_runs
 from ._measured_runs import report_seeds as report_seeds
