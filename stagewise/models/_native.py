@@ -10,8 +10,9 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from stagewise.init import Config
 from stagewise.models._config_fields import NATIVE, OF_NATIVE_WITHOUT_EFFECT, WITHOUT_EFFECT, asked_beside
-from stagewise.models._model import Bridge, Config, Model
+from stagewise.models._model import Bridge, Model
 
 _LETTERS = {
     **{"embed": "E", "pos_embed": "pos", "unembed": "U"},

@@ -11,12 +11,13 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from stagewise.init import Config
 from stagewise.models import _native as native
 from stagewise.models._config_fields import HOOKS, TRAINING, WITHOUT_EFFECT, asked_beside
 from stagewise.models._held_attention import HeldKeys, evenly, held_keys, of_last
 from stagewise.models._lean_reading import of_config
 from stagewise.models._lean_weights import TRAINED_ACTIVATIONS, Layer
-from stagewise.models._model import Config, Model, Tokens
+from stagewise.models._model import Model, Tokens
 from stagewise.models._weights import parameters
 
 _SHORT = 800
