@@ -112,7 +112,7 @@ def changed(recipe: "stagewise.Recipe", values: Mapping[str, Any], classes: Sequ
                 raise ValueError(f"--set {key}: another --set has replaced what this field belongs to")
             node = node[name]
         node[last] = describe(checked(value, _type_of(part, key, last), f"--set {key}", described=True))
-    rebuilt: Recipe = rebuild(described, [*classes, type(recipe.task), type(recipe.architecture.init)])
+    rebuilt: stagewise.Recipe = rebuild(described, [*classes, type(recipe.task), type(recipe.architecture.init)])
     return rebuilt
 
 
@@ -181,7 +181,7 @@ def recipe_in(folder: Path, changes: RecipeOptions = AS_IT_IS, tasks: Sequence[s
     classes = task_classes(tasks)
     record = checkpoints.read_run(*(folder.parent, folder.name) if folder.is_file() else (folder,))
     try:
-        recipe: Recipe = rebuild(record["recipe"], classes)
+        recipe: stagewise.Recipe = rebuild(record["recipe"], classes)
     except TypeError as reason:  # a field that this version does not have, or one that it lacks
         writer = f"stagewise {record.get('versions', {}).get('stagewise', 'another version')}"
         raise ValueError(f"the recipe in {folder} was written by {writer} ({reason}): use that one") from reason

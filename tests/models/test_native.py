@@ -10,10 +10,10 @@ import torch
 from stagewise import models
 from stagewise.architecture import Architecture
 from stagewise.checkpoints.series import CheckpointSeries
+from stagewise.init import Config
 from stagewise.loss import squared_error, training_loss
 from stagewise.measurement.engine import measure
 from stagewise.models import _native as native
-from stagewise.models._model import Config
 from stagewise.models._training_pass import training_pass
 from stagewise.papers.linear_init import LinearInit
 from stagewise.papers.position_heads import position_heads
