@@ -7,7 +7,6 @@ from .heads import head_masses as head_masses
 from .heads import specialisation as specialisation
 from .maps import attention_map as attention_map
 from .onsets import onset_curves as onset_curves
-from .seeds import interventions as interventions
 from .seeds import over_seeds as over_seeds
 from .strips import ablation_with_control as ablation_with_control
 from .strips import centroids as centroids

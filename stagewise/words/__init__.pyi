@@ -8,7 +8,6 @@ from ._delays import branch_in_words as branch_in_words
 from ._delays import certified_in_words as certified_in_words
 from ._delays import delay_in_words as delay_in_words
 from ._delays import delays_in_words as delays_in_words
-from ._delays import end_in_words as end_in_words
 from ._delays import held_in_words as held_in_words
 from ._delays import left_out_in_words as left_out_in_words
 from ._delays import transition as transition

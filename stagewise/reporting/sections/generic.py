@@ -14,10 +14,10 @@ from stagewise.plot.generic import COLOURED, GREYS, PANELS, finite_rows, kind_of
 from stagewise.reporting._figure import Plot, identifier
 from stagewise.reporting._html import texts, wording
 from stagewise.reporting._measured import Measured
-from stagewise.reporting._prose import in_words
+from stagewise.reporting._prose import html_table, in_words
 from stagewise.reporting._section import Blocks, Section
 from stagewise.table import LOGGED, Quantity, select
-from stagewise.words import capital
+from stagewise.words import branch_in_words, capital, delay_in_words, transition
 
 
 def generic_sections(measured: Measured, elsewhere: Iterable[str]) -> list[Section]:
@@ -113,11 +113,16 @@ def _shaded(rows: pd.DataFrame, stages: Stages | None) -> str:
 
 
 def _delays(measured: Measured) -> Blocks:
-    """Return the matrix of transitions, and of heads and changes."""
+    """Return a row for each transition under each head that was held, and each change."""
     rows = measured.interventions
     if rows is None or rows.empty:
         return []
-    return [Plot("interventions", {"": plot.interventions(rows)}, rows, wording("further", "delays"))]
+    cells = [
+        [branch_in_words(row), row["step"], row["control"], transition(row), delay_in_words(*delay)]
+        for row, delay in zip(rows.to_dict("records"), rows[["value", "lo", "hi"]].to_numpy(float), strict=True)
+    ]
+    table = html_table(("change", "from step", "control", "transition", "comes"), cells)
+    return [f"<p>{wording('further', 'delays')}</p>{table}"]
 
 
 INTERVENTIONS: Section = Section("interventions", "What a stage needs", _delays, applies=False)

@@ -106,11 +106,11 @@ def folder(measured_of_further: Path, tmp_path: Path) -> Path:
 
 def test_a_report_shows_the_interventions_of_its_run(folder: Path) -> None:
     assert "What a stage needs" not in report(folder).read_text(encoding="utf8")
-    row = {"layer": 0, "head": 1, "kind": "out", "step": 2, "transition": "the loss falls", "run": "run"}
+    row = {"layer": 0, "head": 1, "kind": "out", "step": 2, "control": "", "transition": "the loss falls", "run": "run"}
     rows = pd.DataFrame(
         [{**row, "probe": "Intervention", "quantity": "delay", "value": math.inf, "lo": 4.0, "hi": math.inf}]
     )
     write(folder / INTERVENTIONS, lambda partial: rows.to_parquet(partial, index=False))
     page = report(folder).read_text(encoding="utf8")
     assert "What a stage needs" in page
-    assert "it no longer came, at least n steps later" in page
+    assert "no more, or more than 4 steps later" in page
