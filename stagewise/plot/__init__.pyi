@@ -4,11 +4,8 @@ from .curves import restricted_context as restricted_context
 from .curves import training_loss as training_loss
 from .generic import quantity as quantity
 from .heads import head_masses as head_masses
-from .heads import specialisation as specialisation
 from .maps import attention_map as attention_map
 from .onsets import onset_curves as onset_curves
 from .seeds import over_seeds as over_seeds
 from .strips import ablation_with_control as ablation_with_control
-from .strips import centroids as centroids
-from .strips import clusters as clusters
 from .strips import heads_over_training as heads_over_training

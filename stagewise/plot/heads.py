@@ -32,21 +32,6 @@ def head_masses(
     return finish(ax)
 
 
-def specialisation(table: pd.DataFrame, stages: Stages | None = None, ax: Axes | None = None) -> Axes:
-    """Draw the competition and the coverage index of the heads over training.
-
-    Source: the competitive and cooperative phases of Yüksel et al. (2026), arXiv:2602.19143, section 3.
-    """
-    rows = select(table, "HeadSpecialisation")
-    quantities = {name: quantity_of(table, "HeadSpecialisation", name) for name in ("competition", "coverage")}
-    rows = rows[rows["quantity"].isin(quantities)]
-    ax = step_axis.new_axes(ax, height=2.6)
-    family(ax, rows, "quantity", list(quantities), stages, lambda name: quantities[str(name)].label)
-    set_value_axis(ax, quantities["coverage"])
-    ax.set_ylabel("index")
-    return finish(ax)
-
-
 def moved_most(rows: pd.DataFrame, most: int) -> list[Head]:
     """Return the heads with a value that changed most over training, in order."""
     others = [name for name in ("layer", "head", "relation", "feature", "offset") if name in rows]

@@ -1,13 +1,11 @@
-"""Heads over training: strips whose values are colours, and clusters of patterns."""
+"""Heads over training: strips whose values are colours."""
 
-import itertools
 import math
-import textwrap
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.colors import ListedColormap, to_rgb
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
@@ -19,13 +17,6 @@ from stagewise.table import head_label, select
 
 _LABELLED = 36
 """Heads whose names fit beside a matrix."""
-
-PROFILES, CHARACTER, WRAPPED = 5.9, 0.08, 16
-"""Inches of all columns of the mean profiles, and of a character of a name below one: names of relations that do not
-fit are slanted. Longer ones than the third number of characters take several lines."""
-
-_CLUSTER_COLOURS = ("#c6dbef", "#fdd0a2", "#c7e9c0", "#dadaeb", "#f6c7c1", "#e3d6b8", "#d9d9d9", "#bfe5e2")
-"""Light enough for the cluster's number to be read on them."""
 
 
 def ablation_with_control(
@@ -100,49 +91,6 @@ def beyond_uniform(table: pd.DataFrame) -> pd.DataFrame:
     uniform = table[(table["probe"] == "AttentionTo") & (table["quantity"] == "uniform")]
     chance = along["relation"].map(uniform.groupby("relation")["value"].mean()).fillna(0).clip(upper=0.99)
     return along.assign(value=((along["value"] - chance) / (1 - chance)).clip(0, 1).fillna(0))
-
-
-def clusters(table: pd.DataFrame, stages: Stages | None = None, ax: Axes | None = None) -> Axes:
-    """Draw which cluster each head's attention belongs to at each step."""
-    wide = _by_head(select(table, "PatternClusters", "cluster"))
-    ax = step_axis.new_axes(ax, 7.6, 0.9 + _rows_height(len(wide)))
-    edges, number = step_axis.cell_edges(wide.columns.to_numpy()), len(_CLUSTER_COLOURS)
-    cells(ax, wide % number, cmap=ListedColormap(_CLUSTER_COLOURS), vmin=-0.5, vmax=number - 0.5)
-    _finish_strip(ax, wide, stages)
-    for row, labels in enumerate(wide.to_numpy(float)):
-        starts = [0, *(np.flatnonzero(np.diff(labels)) + 1), len(labels)]
-        for start, end in itertools.pairwise(starts):
-            left, right = (step_axis.axes_position(ax, edges[place], row)[0] for place in (start, end))
-            if right - left > 0.02:  # room for a number
-                middle, text, at = (left + right) / 2, str(int(labels[start])), ax.get_yaxis_transform()
-                ax.text(middle, row, text, transform=at, ha="center", va="center", fontsize=8.5)
-    return ax
-
-
-def centroids(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
-    """Draw the mean profile of each cluster: its attention mass at each offset and on each relation."""
-    rows = select(table, "PatternClusters", "centroid")
-    step_axis.check_one_run(rows)
-    features = rows["feature"].drop_duplicates().tolist()
-    wide = rows.pivot(index="cluster", columns="feature", values="value")[features]
-    names = [textwrap.fill(name.removeprefix("offset "), WRAPPED) for name in features]
-    relations = [i for i, name in enumerate(features) if not name.startswith("offset ")]
-    longest = max((len(line) for i in relations for line in names[i].splitlines()), default=0)
-    slanted = CHARACTER * longest > PROFILES / len(features)
-    ax = step_axis.new_axes(ax, 7.6, 0.9 + 0.34 * len(wide) + slanted * CHARACTER * longest)
-    mesh = ax.pcolormesh(wide.to_numpy(float), cmap=SCALE, vmin=0, vmax=1, edgecolor="white", linewidth=0.5)
-    ax.invert_yaxis()
-    ax.set_xticks(np.arange(len(features)) + 0.5, names)
-    ax.set_yticks(np.arange(len(wide)) + 0.5, [f"cluster {float(label):g}" for label in wide.index])
-    if relations:
-        ax.axvline(relations[0], color="#333333", linewidth=1.2)
-        for label in ax.get_xticklabels()[relations[0] :] if slanted else ():
-            label.set(rotation=-30, ha="left", rotation_mode="anchor")
-    ax.tick_params(length=0)
-    ax.spines[:].set_visible(False)
-    ax.set_xlabel("offset (positions back), then relations")
-    ax.figure.colorbar(mesh, ax=ax, pad=0.02, label=quantity_of(table, "PatternClusters", "centroid").axis)
-    return ax
 
 
 def _rows_height(heads: int) -> float:

@@ -41,7 +41,7 @@ KINDS = {
     "AttentionTo": "What each head attends to",
     "RestrictedContextKL": "How much context is used",
     "HeadAblation": "Which heads are needed",
-    "PatternClusters": "Kinds of attention",
+    "PatternClusters": "Where the kinds of attention come from",
 }
 """The four kinds that every task gets, and the titles of their sections."""
 

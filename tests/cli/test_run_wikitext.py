@@ -65,7 +65,7 @@ def test_the_section_says_what_the_model_knows_of_the_text(folder: Path) -> None
 @pytest.mark.slow
 def test_the_report_has_everything_on_one_page(folder: Path) -> None:
     page = report(folder).read_text(encoding="utf8")
-    for section in ("text", "stages", "heads", "maps", "context", "ablation", "clusters", "entropy", "settings"):
+    for section in ("text", "stages", "heads", "maps", "context", "ablation", "lineage", "entropy", "settings"):
         assert f'<section id="{section}">' in page
 
 

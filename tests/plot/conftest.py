@@ -36,7 +36,6 @@ def readings(step: int) -> dict[str, list[Reading]]:
         "AttentionEntropy": [Reading("batch layer head", draw(6, 1, 2), "entropy")],
         "ValueAlignment": [Reading("layer head feature", draw(1, 2, 2) - 0.5, "projection", feature)],
         "MeanPattern": [Reading("layer head query key", pattern, "attention", {"query": range(4), "key": range(4)})],
-        "PatternClusters": [Reading("layer head", torch.tensor([[0.0, float(step > 5)]]), "cluster")],
     }
 
 
@@ -50,11 +49,7 @@ def table() -> pd.DataFrame:
         for reading in found
     ]
     frames = [frame.assign(nested=[0, 1, 2]) if "reference" in frame else frame for frame in frames]
-    profile = pd.DataFrame(
-        {"feature": ["offset 0", "I(1)"] * 2, "cluster": [0.0, 0.0, 1.0, 1.0], "value": [0.1, 0.2, 0.3, 0.4]}
-    )
-    centroid = profile.assign(run="small", step=300, probe="PatternClusters", quantity="centroid")
-    return tidy([*frames, centroid])
+    return tidy(frames)
 
 
 def _stages_between(*edges: tuple[float, float, float]) -> Stages:

@@ -56,8 +56,6 @@ def test_an_axis_goes_from_the_first_checkpoint_to_the_last(
 
 ONE_A_STEP: dict[str, Callable[[pd.DataFrame], object]] = {
     "HeadAblation.kl": plot.ablation_with_control,
-    "PatternClusters.cluster": plot.clusters,
-    "PatternClusters.centroid": plot.centroids,
     "MeanPattern.attention": lambda table: plot.attention_map(table, 3),
     "Other.score": lambda table: plot.quantity(table, "Other", "score"),
 }

@@ -1,4 +1,4 @@
-"""Strips of heads: one colour scale, and each cluster numbered once."""
+"""Strips of heads: one colour scale, and the colours of relations."""
 
 import itertools
 
@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
-from matplotlib.figure import Figure
 
 from stagewise import plot
 from stagewise.findings import Stages
@@ -31,22 +30,6 @@ def test_an_ablation_and_its_control_share_one_colour_scale(table: pd.DataFrame,
     assert head.get_clim() == control.get_clim()
     of_head_1 = values(table, "HeadAblation", head=1, control="random head")[:, 1]
     assert np.allclose(np.asarray(control.get_array())[1], of_head_1)
-
-
-@pytest.mark.parametrize("name", ["I(1)", "where the next number stands"])
-def test_the_name_of_a_relation_does_not_cover_an_offset(table: pd.DataFrame, name: str) -> None:
-    known = {"probe": "PatternClusters", "quantity": "centroid", "cluster": 0, "run": "run", "step": 0}
-    features = [*(f"offset {i}" for i in range(10)), name]
-    ax = plot.centroids(pd.DataFrame([{**known, "feature": feature, "value": 0.1} for feature in features]))
-    assert isinstance(ax.figure, Figure)
-    ax.figure.draw_without_rendering()
-    offset, relation = (label.get_window_extent() for label in ax.get_xticklabels()[-2:])
-    assert offset.x1 < relation.x0
-
-
-def test_each_run_of_a_cluster_is_numbered_once(table: pd.DataFrame, stages: Stages) -> None:
-    assert sorted(texts(plot.clusters(table))) == ["0", "0", "1"]
-    assert len(plot.centroids(table).get_yticklabels()) == 2
 
 
 def test_a_heads_colour_is_its_relation_fuller_the_more_it_attends_beyond_uniform_attention() -> None:

@@ -83,7 +83,6 @@ def readings(step: int) -> dict[str, list[Reading]]:
         "AttentionEntropy": [Reading("batch layer head", mass[..., 0], "entropy")],
         "ValueAlignment": [Reading("layer head feature", mass[0], name, feature) for name in ("cosine", "projection")],
         "MeanPattern": [Reading("layer head query key", pattern, "attention", {"query": range(4), "key": range(4)})],
-        "PatternClusters": [Reading("layer head", (mass[0, ..., 1] > 0.5).float(), "cluster")],
     }
 
 
@@ -101,9 +100,7 @@ def table() -> pd.DataFrame:
         frame.assign(nested=[NESTED.get(name, 0) for name in frame["reference"]]) if "reference" in frame else frame
         for frame in frames
     ]
-    profile = pd.DataFrame({"feature": ["offset 0", "I(1)"], "cluster": [0.0, 0.0], "value": [0.1, 0.2]})
-    centroid = profile.assign(run=RUN_NAME, step=600, probe="PatternClusters", quantity="centroid")
-    measured = tidy([*frames, centroid])
+    measured = tidy(frames)
     declare(measured, {OWN: {"early & $late$": Quantity("loss of <early> exits", "nats", (0, None), "down")}})
     return measured
 

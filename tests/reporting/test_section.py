@@ -41,7 +41,7 @@ def test_a_section_is_missing_only_where_the_task_has_what_it_shows(
 ) -> None:
     unknown = bare(table[table["probe"] == "AttentionEntropy"], run={"recipe": {"plan": {}}})
     missing = {each.identifier for each in (*SECTIONS, *LAST) if each.applies_to(unknown)} - {"entropy", "settings"}
-    assert {"stages", "maps", "context", "ablation", "clusters", "training"} <= missing
+    assert {"stages", "maps", "context", "ablation", "training"} <= missing
     assert not {"heads", "evidence", "audit"} & missing
     known = unknown._replace(relations={"I(1)": np.eye(4, dtype=bool)}, references=("A*_1", "A*_1:2"))
     further = {each.identifier for each in SECTIONS if each.applies_to(known)} - missing - {"entropy"}

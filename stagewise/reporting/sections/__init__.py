@@ -18,7 +18,6 @@ SECTIONS: tuple[Section, ...] = (
     maps.TRAINED_CONTEXT,
     heads.ABLATION,
     generic.INTERVENTIONS,
-    heads.CLUSTERS,
 )
 """Sections on the table."""
 

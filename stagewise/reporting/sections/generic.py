@@ -27,7 +27,7 @@ def generic_sections(measured: Measured, elsewhere: Iterable[str]) -> list[Secti
         measured: of the run.
         elsewhere: probes, as in "Loss", and quantities, as in "AttentionTo.mass", that other sections show.
     """
-    skipped = set(elsewhere)
+    skipped = {*elsewhere, "PatternClusters"}  # whose kinds the lineage tells
     pairs = measured.table[["probe", "quantity"]].drop_duplicates()
     others: dict[str, list[str]] = {}
     for probe, quantity in pairs.itertuples(index=False):

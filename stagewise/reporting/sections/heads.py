@@ -19,7 +19,6 @@ from stagewise.words.stages import each_event
 KINDS = ("kind", "attends to", "first at step", "last at step", "heads at the end")
 
 OF_HEADS = "AttentionTo", "HeadSpecialisation"
-OF_CLUSTERS = ("PatternClusters.cluster", "PatternClusters.centroid", "PatternClusters.silhouette")
 
 
 def _attended(measured: Measured) -> Blocks:
@@ -35,8 +34,8 @@ def _attended(measured: Measured) -> Blocks:
     if measured.has("HeadSpecialisation.coverage"):
         rows = select(table, "HeadSpecialisation")
         rows = rows[rows["quantity"].isin(("competition", "coverage"))]
-        axes = plot.specialisation(table, stages)
-        blocks.append(Plot("specialisation", {"": axes}, rows, wording("heads", "specialisation")))
+        panels = {name: plot.quantity(rows, "HeadSpecialisation", name, stages) for name in rows["quantity"].unique()}
+        blocks.append(Plot("specialisation", panels, rows, wording("heads", "specialisation")))
     return blocks + _last_labels(measured) + _changes(measured)
 
 
@@ -106,18 +105,4 @@ def _kinds(lineage: Lineage) -> list[list[object]]:
     ]
 
 
-def _clusters(measured: Measured) -> Blocks:
-    """Return the cluster of each head over training, and what each cluster attends to."""
-    table = measured.table
-    if not (measured.has("PatternClusters.cluster") and measured.has("PatternClusters.centroid")):
-        return []
-    rows = select(table, "PatternClusters")
-    rows = rows[rows["quantity"] != "profile"]
-    silhouettes = rows[rows["quantity"] == "silhouette"]
-    quality = f" The best mean silhouette is {silhouettes['value'].max():.2f}." if len(silhouettes) else ""
-    panels = {"heads": plot.clusters(table, measured.stages), "profiles": plot.centroids(table)}
-    return [Plot("clusters", panels, rows, wording("kinds", "clusters") + quality)]
-
-
 LINEAGE = Section("lineage", "Where the kinds of attention come from", _lineage, applies=False)
-CLUSTERS = Section("clusters", "Kinds of attention", _clusters, ("PatternClusters",), reads=OF_CLUSTERS)

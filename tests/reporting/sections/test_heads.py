@@ -11,7 +11,7 @@ from stagewise.findings.lineage import find_lineage
 from stagewise.reporting._figure import Plot
 from stagewise.reporting._html import wording
 from stagewise.reporting._measured import Measured
-from stagewise.reporting.sections.heads import ABLATION, CLUSTERS, HEADS, LINEAGE
+from stagewise.reporting.sections.heads import ABLATION, HEADS, LINEAGE
 from tests.fixtures.profiles import profile_rows
 
 EVENT = {"layer": 1, "head": 2, "before": "diffuse", "after": "I(2)", "last_step_before": 40, "first_step_after": 60}
@@ -79,27 +79,3 @@ def test_a_run_in_which_nothing_happened_says_so(measured: Measured) -> None:
 
 def test_a_run_without_patterns_has_no_such_section(measured: Measured) -> None:
     assert LINEAGE.blocks(measured) == []
-
-
-def test_the_best_silhouette_is_told(table: pd.DataFrame, bare: Callable[..., Measured]) -> None:
-    rows = table[table["probe"] == "PatternClusters"]
-    scores = pd.DataFrame({"step": 600, "value": [0.25, 0.613, 0.4]}).assign(
-        run=rows["run"].iloc[0], probe="PatternClusters", quantity="silhouette"
-    )
-    (plot,) = CLUSTERS.blocks(bare(pd.concat([rows, scores])))
-    assert isinstance(plot, Plot)
-    assert plot.caption.endswith("The best mean silhouette is 0.61.")
-    assert len(plot.rows) == len(rows) + 3
-
-
-def test_clusters_and_their_profiles_are_two_panels_of_the_same_rows(table: pd.DataFrame, measured: Measured) -> None:
-    (plot,) = CLUSTERS.blocks(measured)
-    assert isinstance(plot, Plot)
-    assert list(plot.panels) == ["heads", "profiles"]
-    assert "silhouette" not in plot.caption
-    assert set(plot.rows["quantity"]) == {"cluster", "centroid"}
-    assert len(plot.rows) == (table["probe"] == "PatternClusters").sum()
-
-
-def test_clusters_without_profiles_are_not_shown(table: pd.DataFrame, bare: Callable[..., Measured]) -> None:
-    assert CLUSTERS.blocks(bare(table[table["quantity"] != "centroid"])) == []
