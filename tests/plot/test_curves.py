@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from stagewise import plot
 from stagewise.findings import Stages
-from stagewise.plot.axes import _step_ticks
+from stagewise.plot.axes import ALONE, _step_ticks
 from stagewise.plot.curves import (
     _KL_FLOOR,
     axes_of,
