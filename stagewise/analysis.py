@@ -5,7 +5,7 @@ import contextlib
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Unpack, cast
+from typing import Any, Unpack
 
 import pandas as pd
 
@@ -172,32 +172,27 @@ def _tell(notes: Iterable[str]) -> None:
         print(note, file=sys.stderr)
 
 
-class _MeasureChoices(Resources, total=False):
-    """Arguments of `measured` by these names: on what, and what, is measured."""
-
-    task: AbstractTask | None
-    batch: Batch | None
-    sequences: int | None
-    probes: Probes
-    extra_probes: Sequence[AbstractProbe]
-
-
-class _Choices(_MeasureChoices, total=False):
-    """Arguments of `analyse` by these names: those, and files of one's own to measure on."""
-
-    architecture: Any
-    branch: str | None
-    steps: Choice | None
-    hub: Mapping[str, Any] | None
-    executor: concurrent.futures.Executor | None
-    tokens: str | Path | None
-    relations: Sequence[str]
-    text: Texts | None
-    tokenizer: str | None
-    pairs: str | Path | None
-
-
-def analyse(source: Any, folder: str | Path | None = None, **choices: Unpack[_Choices]) -> Analysis:
+def analyse(
+    source: Any,
+    folder: str | Path | None = None,
+    *,
+    architecture: Any = None,
+    branch: str | None = None,
+    steps: Choice | None = None,
+    hub: Mapping[str, Any] | None = None,
+    task: AbstractTask | None = None,
+    batch: Batch | None = None,
+    sequences: int | None = None,
+    tokens: str | Path | None = None,
+    relations: Sequence[str] = (),
+    text: Texts | None = None,
+    tokenizer: str | None = None,
+    pairs: str | Path | None = None,
+    probes: Probes = None,
+    extra_probes: Sequence[AbstractProbe] = (),
+    executor: concurrent.futures.Executor | None = None,
+    **resources: Unpack[Resources],
+) -> Analysis:
     """Audit a series, measure it with the default probes on repeated random tokens, find stages, write the report.
 
     A second call on the same series resumes where the first one stopped.
@@ -230,18 +225,14 @@ def analyse(source: Any, folder: str | Path | None = None, **choices: Unpack[_Ch
             resumes are written then); or both a batch and a number of sequences are given.
         FileNotFoundError: there is no such text, or no tokenizer for it.
     """
-    opening = {name: choices.pop(name) for name in ("architecture", "branch", "steps", "hub") if name in choices}
-    series = opened(source, **opening)
-    folder = folder_of(series, choices.get("pairs")) if folder is None else Path(folder)
-    tokens, relations = choices.pop("tokens", None), choices.pop("relations", ())
-    text, tokenizer, pairs = choices.pop("text", None), choices.pop("tokenizer", None), choices.pop("pairs", None)
-    task = own_task(series, tokens, relations, text, tokenizer, pairs)
-    choices["task"] = task or choices.get("task")
-    executor = choices.pop("executor", None)
-    with several(1 if executor else choices.get("workers", 1)) as pool:
-        faults, table = measured(series, folder, executor=executor or pool, **cast(_MeasureChoices, choices))
-        given = choices["task"], choices.get("batch"), choices.get("device", "cpu")
-        return conclude(series, folder, faults, table, *given, executor=pool)
+    opening = {"architecture": architecture, "branch": branch, "steps": steps, "hub": hub}
+    series = opened(source, **{name: value for name, value in opening.items() if value is not None})
+    folder = folder_of(series, pairs) if folder is None else Path(folder)
+    task = own_task(series, tokens, relations, text, tokenizer, pairs) or task
+    what: dict[str, Any] = {"batch": batch, "sequences": sequences, "probes": probes, "extra_probes": extra_probes}
+    with several(1 if executor else resources.get("workers", 1)) as pool:
+        faults, table = measured(series, folder, task=task, executor=executor or pool, **what, **resources)
+        return conclude(series, folder, faults, table, task, batch, resources.get("device", "cpu"), executor=pool)
 
 
 def conclude(

@@ -5,7 +5,7 @@ The glossary of axes and columns is that of the package: `help(stagewise)`.
 
 import dataclasses
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -189,10 +189,6 @@ class Batch:
     def starts(self, relation: str) -> Bool[Tensor, " batch"]:
         """Return in which sequences a relation starts: where some query has a key of it."""
         return self.relations[relation].any(-1).any(-1)
-
-    def with_relations(self, names: Iterable[str]) -> "Batch":
-        """Return the batch with these of its relations only."""
-        return dataclasses.replace(self, relations={name: self.relations[name] for name in names})
 
     @cached_property
     def nested_references(self) -> tuple[str, ...]:

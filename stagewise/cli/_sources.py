@@ -129,11 +129,6 @@ class OpenedSource(NamedTuple):
             return measurement.probe_batch.series_batch(self.series, self.task)
         return stagewise.load_batch(self.recipe, self.folder)
 
-    def claim(self) -> None:
-        """Claim the folder, before the first thing is written; a run has its own."""
-        if self.recipe is None:
-            checkpoints.claim_for(self.folder, _identity(self.series))
-
 
 def _identity(series: "stagewise.CheckpointSeries") -> str:
     return series.name if series.source is None else series.source.identity or series.name

@@ -62,11 +62,6 @@ class Comparison(InWords):
     quantities: Quantities = dataclasses.field(default_factory=dict)
     axis: str = "steps"
 
-    @property
-    def shared(self) -> pd.DataFrame:
-        """The events of both runs."""
-        return self.events[self.events["later"].notna()]
-
 
 def compare_stages(first: Stages, second: Stages, roles: pd.DataFrame) -> Comparison:
     """Align boundaries and onsets of two runs, heads by roles; of several onsets those nearest in log(1 + step)."""

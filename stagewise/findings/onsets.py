@@ -86,7 +86,9 @@ def onsets_of(
         (curve, _decided(curve, [(one, p, None if p is None else float(next(adjusted))) for one, p in of], causes))
         for curve, of in zip(curves, searched, strict=True)
     ]
-    told = {each.cause for curve, of in of_curve if "head" in curve.labels for each in of if _matters(each, criteria)}
+    # A head that changes by so much is explained by no schedule alone.
+    of_heads = [each for curve, of in of_curve if "head" in curve.labels for each in of if each.against is None]
+    told = {each.cause for each in of_heads if each.one is not None and abs(each.one.size) >= criteria.growth}
     records = [record for curve, of in of_curve for record in _records(curve, of, told, causes)]
     onsets = typed(records, {"probe": "str", "quantity": "str", **_axis_types(curves), **TYPES})
     return onsets.sort_values("t50", kind="stable", ignore_index=True)
@@ -203,11 +205,6 @@ def _records(curve: Curve, decided: Sequence[_Decided], told: Collection[str], c
     if onsets:
         return [_record(curve, number, each) for number, each in enumerate(onsets, start=1)]
     return [_still(curve, decided[0].p, decided[0].adjusted)]
-
-
-def _matters(each: _Decided, criteria: StageCriteria) -> bool:
-    """Whether a head changes by so much that no schedule alone explains it."""
-    return each.one is not None and each.against is None and abs(each.one.size) >= criteria.growth
 
 
 def _sharper(each: _Decided, causes: Causes) -> bool:

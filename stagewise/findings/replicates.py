@@ -198,15 +198,13 @@ def _ordered(findings: pd.DataFrame, events: Sequence[int]) -> Iterator[Mapping[
         if len(gaps) < 2:
             continue
         apart = pooled(gaps, np.zeros(len(gaps)))
-        test = scipy.stats.ttest_1samp(gaps, 0).pvalue if np.ptp(gaps) > 0 else _of_signs(gaps)
+        if np.ptp(gaps) > 0:
+            test = scipy.stats.ttest_1samp(gaps, 0).pvalue
+        else:  # equal gaps have no variance to test against: the sign test
+            test = scipy.stats.binomtest(len(gaps), len(gaps)).pvalue if gaps[0] else 1.0
         ratio = dict(zip(("ratio", "lo", "hi"), np.exp(apart[:3]).tolist(), strict=True))
         order = {"before": before, "after": after, "seeds": len(gaps), "p_value": float(test)}
         yield {**order, **_share(int((gaps > 0).sum()), len(gaps)), **ratio}
-
-
-def _of_signs(gaps: np.ndarray) -> float:
-    """Return the p-value of the sign test, where equal gaps have no variance to test against."""
-    return float(scipy.stats.binomtest(len(gaps), len(gaps)).pvalue) if gaps[0] else 1.0
 
 
 def _share(number: int, of: int) -> dict[str, float]:

@@ -197,8 +197,8 @@ def usable(batch: Batch) -> Batch:
     if bool(scored.any()) and not bool(scored.all()):
         batch = batch[scored]
     enough = min(_FEWEST, (len(batch) + 1) // 2)
-    starts = {name: int(batch.starts(name).sum()) for name in batch.relations}
-    return batch.with_relations([name for name, number in starts.items() if number >= enough])
+    relations = {name: mask for name, mask in batch.relations.items() if int(batch.starts(name).sum()) >= enough}
+    return dataclasses.replace(batch, relations=relations)
 
 
 def _of_relations(batch: Batch, kept: Mapping[str, object]) -> Sequence[str]:

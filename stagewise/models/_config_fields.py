@@ -61,8 +61,8 @@ _OFF: Mapping[str, Any] = {
 def asked_beside(config: Mapping[str, Any], covered: Collection[str]) -> dict[str, Any]:
     """Return the fields of a config that ask for something and are not covered."""
     beside = {name: value for name, value in config.items() if name not in covered}
-    return {name: value for name, value in beside.items() if not _is_off(name, value)}
-
-
-def _is_off(name: str, value: Any) -> bool:
-    return bool(value == _OFF[name]) if name in _OFF else value is None or value is False
+    return {
+        name: value
+        for name, value in beside.items()
+        if (value != _OFF[name] if name in _OFF else value is not None and value is not False)
+    }

@@ -23,7 +23,7 @@ from stagewise.checkpoints import short_digest
 from stagewise.plain_text import plain_name
 from stagewise.plot.axes import ALONE
 from stagewise.reporting._html import packed
-from stagewise.table import KEYS, NUMBERS, VALUES, maps_in
+from stagewise.table import KEYS, NUMBERS, VALUES
 
 POINTS = 72
 """An inch has, and an SVG of matplotlib counts in them."""
@@ -239,28 +239,14 @@ def _settle(figure: Figure) -> bool:
 
 
 def _csv_link(name: str, rows: pd.DataFrame) -> str:
-    """Return a link that holds the rows as CSV (five significant digits), or says where too many rows are."""
-    what, size = ("maps", int(rows["map"].map(len).sum())) if "map" in rows else ("rows", len(rows))
-    if size > CSV_ROWS or len(text := _csv(_cells(rows) if what == "maps" else rows)) > CSV_BYTES:
-        return f"<span>{len(rows)} {what}: in tables/measurements.parquet</span>"
-    return f'<a href="#plot-{name}" download="{name}.csv" data-csv="{packed(text)}">{len(rows)} {what} (CSV)</a>'
-
-
-def _csv(rows: pd.DataFrame) -> str:
+    """Return a link that holds the rows as CSV (five significant digits), or says where too many rows, or maps, are."""
     axes = [column for column in rows.columns if column not in KEYS + VALUES]
     columns = [column for column in (*KEYS, *axes, *NUMBERS) if column in rows and rows[column].notna().any()]
-    text: str = rows[columns].to_csv(index=False, float_format="%.5g", lineterminator="\n")
-    return text
-
-
-def _cells(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return a row a cell of rows of maps, with its query and its key."""
-    maps = maps_in(rows)
-    queries, keys = np.indices(maps.shape[1:])
-    each = rows.drop(columns="map").loc[np.repeat(rows.index, maps[0].size)]
-    return each.assign(
-        query=np.tile(queries.ravel(), len(maps)), key=np.tile(keys.ravel(), len(maps)), value=maps.ravel()
-    )
+    few = "map" not in rows and len(rows) <= CSV_ROWS
+    text = rows[columns].to_csv(index=False, float_format="%.5g", lineterminator="\n") if few else ""
+    if not few or len(text) > CSV_BYTES:
+        return f"<span>{len(rows)} {'maps' if 'map' in rows else 'rows'}: in tables/measurements.parquet</span>"
+    return f'<a href="#plot-{name}" download="{name}.csv" data-csv="{packed(text)}">{len(rows)} rows (CSV)</a>'
 
 
 def identifier(text: str) -> str:

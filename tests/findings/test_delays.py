@@ -7,9 +7,14 @@ import pandas as pd
 import pytest
 
 from stagewise.findings._roles import paired_roles
-from stagewise.findings.delays import compare_stages, find_delays
+from stagewise.findings.delays import Comparison, compare_stages, find_delays
 from stagewise.findings.stages import Stages, find_stages
 from stagewise.words._delays import names
+
+
+def shared(compared: Comparison) -> pd.DataFrame:
+    """The events of both runs."""
+    return compared.events.dropna(subset="later")
 
 
 def test_delays_over_seeds_have_students_interval_and_count_what_never_came() -> None:
@@ -53,7 +58,7 @@ def test_an_event_of_both_runs_is_later_by_the_planted_steps(
     runs: tuple[pd.DataFrame, pd.DataFrame], stages: tuple[Stages, Stages]
 ) -> None:
     found = compare_stages(*stages, paired_roles(pd.concat(runs, ignore_index=True)))
-    [row] = found.shared.to_dict("records")
+    [row] = shared(found).to_dict("records")
     assert "L0H0 (in second L0H1) attends" in names(found)[row["event"]]
     assert "previous token" in names(found)[row["event"]]
     assert row["later_lo"] <= 300 <= row["later_hi"]
@@ -107,8 +112,8 @@ def test_the_other_order_turns_the_signs(
     runs: tuple[pd.DataFrame, pd.DataFrame], stages: tuple[Stages, Stages]
 ) -> None:
     first, second = stages
-    there = compare_stages(first, second, paired_roles(pd.concat(runs))).shared.iloc[0]
-    back = compare_stages(second, first, paired_roles(pd.concat(runs[::-1]))).shared.iloc[0]
+    there = shared(compare_stages(first, second, paired_roles(pd.concat(runs)))).iloc[0]
+    back = shared(compare_stages(second, first, paired_roles(pd.concat(runs[::-1])))).iloc[0]
     assert (back["later"], back["later_lo"], back["later_hi"]) == (
         -there["later"],
         -there["later_hi"],
@@ -121,7 +126,7 @@ def test_a_run_against_itself_differs_in_nothing(
 ) -> None:
     again, first = runs[0].assign(run="again"), stages[0]
     found = compare_stages(first, find_stages(again), paired_roles(pd.concat([runs[0], again])))
-    assert found.shared["later"].tolist() == [0.0] * len(found.events)
+    assert shared(found)["later"].tolist() == [0.0] * len(found.events)
     assert str(found).count("which is earlier cannot be told: 0 [") == len(found.events)
     with pytest.raises(ValueError, match="runs of different names"):
         compare_stages(first, first, found.roles)
@@ -137,4 +142,4 @@ def test_of_several_rises_those_nearest_to_each_other_correspond(step_up: StepUp
     found = compare_stages(first, second, paired_roles(pd.concat(runs)))
     assert [names(found)[event].endswith("(number 2)") for event in found.events["event"]] == [False, True]
     assert found.events["later"].isna().tolist() == [True, False]
-    assert found.shared["later_lo"].item() <= 0 <= found.shared["later_hi"].item()
+    assert shared(found)["later_lo"].item() <= 0 <= shared(found)["later_hi"].item()
