@@ -5,7 +5,7 @@ import os
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
 import pandas as pd
 
@@ -32,8 +32,6 @@ VERSION = 20
 
 Findings that another version saved are found anew. `make golden` refuses to write changed findings under one number.
 """
-
-_Finding = TypeVar("_Finding", Stages, Lineage)
 
 _ANEW = "delete it, what it holds is found anew"
 """The remedy for a file that cannot be read."""
@@ -143,7 +141,7 @@ def familiarity_in(folder: Path) -> BatchFamiliarity | None:
     return familiarity_of_run(read_record(folder), file.read(names_of(file.outline, *LOSSES)))
 
 
-def _saved(kind: type[_Finding], path: Path, rows: pd.DataFrame) -> _Finding | None:
+def _saved(kind: type[Stages] | type[Lineage], path: Path, rows: pd.DataFrame) -> Any:
     """Return the saved findings of a kind, if this code found them in these very rows; else None."""
     if not path.exists():
         return None

@@ -2,8 +2,8 @@
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -11,10 +11,8 @@ from torch import Tensor
 
 from stagewise.architectures import resized
 from stagewise.fields import Count, check_fields
-from stagewise.presets import Preset, recipe_for
 from stagewise.recipe import Recipe
 from stagewise.task import AbstractTask, Batch
-from stagewise.tasks.markov_chain import MarkovChain
 
 _WINDOWS_A_SEQUENCE = 3
 """Windows in a batch, for each sequence in a batch of the full model."""
@@ -69,11 +67,6 @@ class Windows(AbstractTask):
 
     def __post_init__(self) -> None:
         check_fields(self)
-
-    @classmethod
-    def presets(cls) -> Mapping[str, Preset]:
-        """Return "small": the last four tokens of the minimal `MarkovChain`."""
-        return {"small": _small}
 
     @property
     def d_vocab(self) -> int:
@@ -135,10 +128,3 @@ def restricted_recipe(recipe: Recipe, context: int) -> Recipe:
     size = _WINDOWS_A_SEQUENCE * recipe.plan.batch_size
     plan = dataclasses.replace(recipe.plan, batch_size=size, save=(0, recipe.plan.steps))
     return Recipe(task, resized(recipe.architecture, context), plan)
-
-
-def _small(seed: int, n_heads: int | None, n_layers: int | None, context: int = 4, **fields: Any) -> Recipe:
-    chain = recipe_for(MarkovChain, "minimal", seed=seed, n_heads=n_heads, n_layers=n_layers, **fields)
-    recipe = restricted_recipe(chain, context)
-    # A baseline needs its end alone; whoever trains it for itself looks at the way there.
-    return dataclasses.replace(recipe, plan=dataclasses.replace(recipe.plan, save=chain.plan.save))

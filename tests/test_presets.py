@@ -16,7 +16,7 @@ from stagewise.probes import HeadAblation
 from stagewise.probes.default_probes import default_probes
 from stagewise.recipe import Recipe
 from stagewise.task import AbstractTask
-from stagewise.tasks import MarkovChain, Text, Tokens, Windows
+from stagewise.tasks import MarkovChain, Text, Tokens
 
 CATALOGUE = [getattr(tasks, name) for name in TASKS.values()]
 PLAIN = [kind for kind in CATALOGUE if kind not in (Text, Tokens, WikiText)]
@@ -51,7 +51,7 @@ def test_every_preset_saves_enough_to_find_transitions_in(kind: type[AbstractTas
         assert len([*(recipe_for(kind, name).plan.save or ())]) >= DEFAULT.fewest
 
 
-@pytest.mark.parametrize("kind", [kind for kind in PLAIN if kind is not Windows], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", PLAIN, ids=lambda kind: kind.__name__)
 def test_heads_and_layers_are_those_asked_for(kind: type[AbstractTask]) -> None:
     architecture = recipe_for(kind, n_heads=2, n_layers=3).architecture
     assert (architecture.n_heads, architecture.n_layers) == (2, 3)

@@ -3,14 +3,12 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any
 
 from stagewise.checkpoints._formats import OtherFormError
 from stagewise.checkpoints._pickles import NotOnlyWeightsError
 from stagewise.checkpoints.findings import Finding, Kind
 from stagewise.checkpoints.sources import Entry, Source
-
-T = TypeVar("T")
 
 
 def at_entry(kind: Kind, *entries: Entry, **details: Any) -> Finding:
@@ -20,12 +18,12 @@ def at_entry(kind: Kind, *entries: Entry, **details: Any) -> Finding:
 
 
 def read_each(
-    source: Source, entries: Iterable[Entry], read: Callable[[Entry], T]
-) -> tuple[dict[Entry, T], list[Finding]]:
+    source: Source, entries: Iterable[Entry], read: Callable[[Entry], Any]
+) -> tuple[dict[Entry, Any], list[Finding]]:
     """Return each checkpoint's reading, and findings on unreadable ones; a hub that does not answer ends the audit."""
     kinds = {FileNotFoundError: Kind.NO_WEIGHTS, OtherFormError: Kind.NO_WEIGHTS}
     kinds[NotOnlyWeightsError] = Kind.NOT_ONLY_WEIGHTS
-    contents, faults = dict[Entry, T](), list[Finding]()
+    contents, faults = dict[Entry, Any](), list[Finding]()
     for entry in entries:
         try:
             contents[entry] = read(entry)

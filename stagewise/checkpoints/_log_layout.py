@@ -86,28 +86,25 @@ def wide(frame: pd.DataFrame, at: Any, runs: Any, values: str) -> pd.DataFrame:
         return frame
     if not (frame.groupby(keys, sort=False).size() > 1).mean() > MOSTLY:  # a resumed run repeats few steps
         return frame
-    named = [name for name in frame.columns.drop(keys) if _tells_curves(frame[name], str(name))]
+    numbers = {name for name in frame if pd.api.types.is_numeric_dtype(frame[name]) or frame[name].isna().all()}
+    named = [name for name in frame.columns.drop(keys) if str(name).lower() in AXES or name not in numbers]
     axes = {name for name in named if _is_axis(frame[name], str(name))}
     several = {name for name in named if (frame.groupby(keys, sort=False)[name].nunique(dropna=False) > 1).any()}
     # A head of the only layer has that layer's number too.
     varying = [name for name in named if name in (several | axes if several & axes else several)]
-    numbers = [name for name in frame.columns.drop([*keys, *named]) if pd.api.types.is_numeric_dtype(frame[name])]
-    if not varying or not numbers or frame.duplicated([*keys, *varying]).any():
+    curves = [name for name in frame.columns.drop([*keys, *named]) if pd.api.types.is_numeric_dtype(frame[name])]
+    if not varying or not curves or frame.duplicated([*keys, *varying]).any():
         return frame
-    nameless = all(str(name).lower() == values for name in numbers)
+    nameless = all(str(name).lower() == values for name in curves)
     texts = not {*varying} <= axes
     # The column that has one name for all values, where nothing else names them.
     one = [name for name in named if str(name).lower() in OF_ALL][:1] if nameless and not texts else []
     labels = frame[[*one, *varying]].apply(lambda row: _label(row.to_dict()), axis=1)
     parts = []
     for label, rows in frame.groupby(labels, sort=False):
-        columns = {name: _named(label, str(name), values) for name in numbers}
-        parts.append(rows.set_index(keys)[numbers].rename(columns=columns))
+        columns = {name: _named(label, str(name), values) for name in curves}
+        parts.append(rows.set_index(keys)[curves].rename(columns=columns))
     return pd.concat(parts, axis=1).reset_index()
-
-
-def _tells_curves(column: pd.Series, name: str) -> bool:
-    return name.lower() in AXES or not (pd.api.types.is_numeric_dtype(column) or column.isna().all())
 
 
 def _is_axis(column: pd.Series, name: str) -> bool:

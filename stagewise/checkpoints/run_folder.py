@@ -13,7 +13,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
@@ -26,10 +26,6 @@ from stagewise.checkpoints._writing import write_json as write_json
 from stagewise.checkpoints.names import is_step
 from stagewise.plain_text import plain_names
 from stagewise.table import ARRAYS
-
-if TYPE_CHECKING:
-    from stagewise.checkpoints._weight_files import State
-    from stagewise.recipe import Recipe
 
 FORMAT = 1
 """The form of run.json and analysis.json that this version writes, under the key `format`."""
@@ -77,9 +73,7 @@ def state_file(folder: Path, step: int) -> Path:
     return folder / STATES / f"step-{step:08d}.pt"
 
 
-def claim(
-    folder: Path, recipe: "Recipe | Mapping[str, Any]", name: str = RUN, parent: Mapping[str, Any] | None = None
-) -> None:
+def claim(folder: Path, recipe: Any, name: str = RUN, parent: Mapping[str, Any] | None = None) -> None:
     """Write run.json in a new folder; in one that holds a run, check that it is a run of the same recipe.
 
     For a training without a `Recipe`, give its settings as plain data and the name of the file for them. The parent is
@@ -184,12 +178,13 @@ def read_record(folder: Path) -> dict[str, Any]:
     return read_run(folder, ANALYSIS if is_elsewhere else RUN)
 
 
-def read_checkpoint(folder: Path, step: int) -> "State":
+def read_checkpoint(folder: Path, step: int) -> Mapping[str, Any]:
     """Read the weights of a step."""
     from stagewise.checkpoints._weight_files import load_file
 
     path = checkpoint_file(folder, step)
-    weights: State = load_file(path, f"Restore it, or delete {path.parent} and train again: it gives the same bits")
+    fix = f"Restore it, or delete {path.parent} and train again: it gives the same bits"
+    weights: Mapping[str, Any] = load_file(path, fix)
     return weights
 
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -11,12 +11,6 @@ from stagewise import checkpoints, findings, reporting, words
 from stagewise.cli._options import AsJson, Axis, Causes, Origin, StepsColumn, TokensPerStep, read_causes
 from stagewise.cli._sources import each_run, measured_folder, name_causes_of
 from stagewise.processes import cores, readers
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from stagewise.findings import Stages
-    from stagewise.findings.batch_familiarity import BatchFamiliarity
 
 
 def stages(
@@ -73,13 +67,13 @@ def compare(first: Origin, second: Origin, axis: Axis = "steps", tokens_per_step
     print(stagewise.compare(*folders, axis=axis, tokens_per_step=tokens_per_step))
 
 
-def show(stages: "Stages | None", as_json: bool, run: str = "", familiarity: "BatchFamiliarity | None" = None) -> None:
+def show(stages: "stagewise.Stages | None", as_json: bool, run: str = "", familiarity: Any = None) -> None:
     """Print stages in words, or as JSON, with what is known of the probe batch; None where the table can show none."""
     told = words.stages.NO_STAGES if stages is None else str(stages)
     print(json.dumps(as_data(stages, run, familiarity), indent=2) if as_json else words.warned(told, familiarity))
 
 
-def as_data(stages: "Stages | None", run: str = "", familiarity: "BatchFamiliarity | None" = None) -> dict[str, Any]:
+def as_data(stages: "stagewise.Stages | None", run: str = "", familiarity: Any = None) -> dict[str, Any]:
     """Return stages as plain data, a list of rows a frame."""
     frames = {name: [] if stages is None else records(getattr(stages, name)) for name in findings.stages.FRAMES}
     batch = None if familiarity is None else familiarity.plain
@@ -87,7 +81,7 @@ def as_data(stages: "Stages | None", run: str = "", familiarity: "BatchFamiliari
     return {"run": run if stages is None else stages.run, "probe_batch": batch, **frames, "words": told}
 
 
-def records(frame: "pd.DataFrame") -> list[dict[str, Any]]:
+def records(frame: Any) -> list[dict[str, Any]]:
     """Return the rows of a frame as plain data; what is missing or infinite is null."""
     rows: list[dict[str, Any]] = json.loads(frame.to_json(orient="records"))
     return rows

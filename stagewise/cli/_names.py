@@ -27,7 +27,6 @@ TASKS = {
     "repeated-tokens": "RepeatedTokens",
     "text": "Text",
     "tokens": "Tokens",
-    "windows": "Windows",
 }
 """Short name -> class of the catalogue; its class name in kebab case (markov-chain) is understood too."""
 TASKS |= {kebab_case(name): name for name in added("tasks") if name not in TASKS.values()}

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -14,9 +14,6 @@ from stagewise.cli._names import all_exact, probe_named, probes_again
 from stagewise.cli._options import Controls, DryRun, LeftOut, OwnTask, SequenceCount
 from stagewise.cli._recipes import read_axes, read_settings, recipe_of_run
 from stagewise.cli._sources import print_report
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 RunOf = Annotated[Path, typer.Argument(help="a run folder")]
 
@@ -44,7 +41,7 @@ def _parent(folder: Path, how: options.ReplayOptions, verb: str, pairs: str | No
     return replay.Parent.of(folder, recipe_of_run(folder, how.own_task or (), verb), pairs, **how.resources())
 
 
-def _compare(parent: "replay.Parent", branches: "Sequence[replay.Branch]", dry: bool) -> "pd.DataFrame | None":
+def _compare(parent: "replay.Parent", branches: "Sequence[replay.Branch]", dry: bool) -> Any:
     """Print the cost of branches and, unless that is all, the delays of transitions in them; return these rows."""
     price = parent.cost(branches)
     if ends := checkpoints.unfinished(parent.folder):

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -12,12 +12,6 @@ import stagewise
 from stagewise import checkpoints
 from stagewise.cli import _options as options
 from stagewise.cli._recipes import read_axes, recipe_of
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from stagewise.models import Dtype
-
 
 SUMMARY = "summary.csv"
 
@@ -68,7 +62,7 @@ def sweep(
     print(f"table: {folder / SUMMARY}")
 
 
-def _by_axes(table: "pd.DataFrame", cells: Sequence[Mapping[str, str]]) -> "pd.DataFrame":
+def _by_axes(table: Any, cells: Sequence[Mapping[str, str]]) -> Any:
     """Return the rows of finished runs with the values of the axes in front, in place of the recipe."""
     summary = table.drop(columns=["recipe", "restricted", *SHARED], errors="ignore")
     for number, axis in enumerate(cells[0]):
@@ -92,7 +86,7 @@ def run_one(
     restricted: bool | Sequence[int] | None,
     device: str = "cpu",
     memory: int | None = None,
-    dtype: "Dtype" = "float32",
+    dtype: Any = "float32",
 ) -> Mapping[str, Any]:
     """Run one recipe into its folder; return its number of stages, its final loss and its boundaries."""
     how: Any = {"device": device, "dtype": dtype, "memory": memory, "progress": False}

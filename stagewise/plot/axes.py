@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -28,8 +28,6 @@ _MARKERS = "os^DvPX<>*"
 
 GREY = "#b9bcc6"
 """The colour of lines for comparison."""
-
-Item = TypeVar("Item")
 
 _SHADES = ("#eceef4", "#f9f9fb")
 """Odd and even stages."""
@@ -98,7 +96,7 @@ def panels(number: int, height: float, across: int = 1, **shared: Any) -> tuple[
     return figure, axes[:number]
 
 
-def evenly(items: Sequence[Item], most: int) -> list[Item]:
+def evenly(items: Sequence[Any], most: int) -> list[Any]:
     """Return so many of some items at most, the first and the last among them, at equal distances."""
     return [items[place] for place in np.linspace(0, len(items) - 1, min(most, len(items))).round().astype(int)]
 

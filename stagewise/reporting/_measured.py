@@ -8,7 +8,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -20,9 +20,6 @@ from stagewise.findings.lineage import Lineage
 from stagewise.reporting._html import write_text
 from stagewise.table import families
 from stagewise.token_axis import TokenAxis, token_axis
-
-if TYPE_CHECKING:
-    from stagewise.task import Batch
 
 RECORDED = "batch"
 """Key under which the record of a run describes its probe batch, where `write_batch` wrote it."""
@@ -163,7 +160,7 @@ def _planned(record: Mapping[str, Any]) -> int | None:
     return batch * positions if batch and positions else None
 
 
-def write_batch(folder: Path, batch: "Batch", provenance: Mapping[str, Any] | None = None) -> None:
+def write_batch(folder: Path, batch: Any, provenance: Mapping[str, Any] | None = None) -> None:
     """Write beside the table of a folder what a report needs to know of the probe batch: then it rebuilds no task.
 
     A relation alike in every sequence has (query, key) pairs.

