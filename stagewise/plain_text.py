@@ -6,7 +6,10 @@ import os
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 NAME = 100
 """Letters of a name: of a curve, a quantity, a run, a reference."""
@@ -106,7 +109,7 @@ def _number(text: str) -> str:
     return hashlib.sha256(text.encode("utf8", "surrogatepass")).hexdigest()[:8]
 
 
-def plain_names(frame: Any, arrays: Iterable[str] = ()) -> Any:
+def plain_names(frame: "pd.DataFrame", arrays: Iterable[str] = ()) -> "pd.DataFrame":
     """Return a frame whose text is names, as `plain_name` makes them; its columns of arrays stay."""
     for column in frame.columns.difference(list(arrays)):
         if str(frame[column].dtype) in ("object", "str", "string", "category"):

@@ -77,7 +77,7 @@ def load_stages(
         file = _opened(source)
         table, folder = file.read(evidence(file.outline), arrays=["resamples"], aside=True), file.folder
     causes = None if folder is None else causes_of(folder)
-    saved = None if folder is None else _saved(Stages, folder / STAGES, rows_of_evidence(table))
+    saved: Stages | None = None if folder is None else _saved(Stages, folder / STAGES, rows_of_evidence(table))
     if saved is not None and criteria in (None, saved.criteria) and saved.causes == causes:
         return saved
     criteria = criteria or DEFAULT
@@ -105,7 +105,8 @@ def load_lineage(source: str | Path | TableFile) -> Lineage | None:
     table, folder = file.read(list(map(".".join, with_role(file.outline, *PATTERNS, *OUTPUTS)))), file.folder
     if not has_patterns(table):
         return None
-    if (saved := _saved(Lineage, folder / LINEAGE, table)) is not None:
+    saved: Lineage | None = _saved(Lineage, folder / LINEAGE, table)
+    if saved is not None:
         return saved
     lineage = find_lineage(table)
     if os.access(folder, os.W_OK):

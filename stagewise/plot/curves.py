@@ -89,14 +89,6 @@ def loss_curve(
     return finish(ax, bottom=0.0 if name == "excess" and rows["value"].min() >= 0 else None)
 
 
-def scalar(table: pd.DataFrame, probe: str, name: str, stages: Stages | None, ax: Axes) -> None:
-    """Draw a number of the whole model over training."""
-    rows, quantity = select(table, probe, name), quantity_of(table, probe, name)
-    prepared(ax, rows, stages, small=True)
-    step_axis.curve(ax, rows, step_axis.ALONE, BLACK, "o")
-    set_value_axis(ax, quantity, width=20)
-
-
 def training_loss(metrics: pd.DataFrame, stages: Stages | None = None, ax: Axes | None = None) -> Axes:
     """Draw the loss of every training batch, nats, from the frame of training metrics (`step`, `loss`)."""
     ax = prepared(step_axis.new_axes(ax, height=2.4), metrics, stages)

@@ -34,8 +34,8 @@ def _attended(measured: Measured) -> Blocks:
     if measured.has("HeadSpecialisation.coverage"):
         rows = select(table, "HeadSpecialisation")
         rows = rows[rows["quantity"].isin(("competition", "coverage"))]
-        panels = {name: plot.quantity(rows, "HeadSpecialisation", name, stages) for name in rows["quantity"].unique()}
-        blocks.append(Plot("specialisation", panels, rows, wording("heads", "specialisation")))
+        figures = {name: plot.quantity(rows, "HeadSpecialisation", name, stages) for name in rows["quantity"].unique()}
+        blocks.append(Plot("specialisation", figures, rows, wording("heads", "specialisation")))
     return blocks + _last_labels(measured) + _changes(measured)
 
 

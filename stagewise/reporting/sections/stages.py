@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 from stagewise import plot
 from stagewise.findings import Stages
 from stagewise.findings.scores import UNIT, curves_of
-from stagewise.plot.axes import panels
-from stagewise.plot.curves import scalar
+from stagewise.plot.axes import ALONE, curve, panels
+from stagewise.plot.curves import BLACK, prepared, quantity_of, set_value_axis
 from stagewise.plot.onsets import kinds_shown, onset_curves
 from stagewise.plot.strips import beyond_uniform
 from stagewise.reporting._figure import Plot
@@ -19,6 +19,7 @@ from stagewise.reporting._html import wording
 from stagewise.reporting._measured import Measured
 from stagewise.reporting._prose import html_table, number, stage_rows, time
 from stagewise.reporting._section import Blocks, Section
+from stagewise.table import select
 from stagewise.words import capital, interval, without_onset
 from stagewise.words import onsets as in_words
 from stagewise.words.stages import stages as stage_lines
@@ -68,7 +69,9 @@ def _curves(measured: Measured) -> Figure:
     if loss:
         plot.loss_curve(table, stages, ax=axes[kl])
     if accuracy:
-        scalar(table, PROBE, QUANTITY, stages, axes[-1])
+        rows = select(table, PROBE, QUANTITY)
+        curve(prepared(axes[-1], rows, stages, small=True), rows, ALONE, BLACK, "o")
+        set_value_axis(axes[-1], quantity_of(table, PROBE, QUANTITY), width=20)
     for ax in axes[:-1]:
         ax.set_xlabel("")
     return figure
