@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -19,6 +19,9 @@ from stagewise.checkpoints._weight_names import checkpoints_in, chosen_files, co
 from stagewise.checkpoints.names import REPOSITORY, Coordinates, Parse, whole
 from stagewise.checkpoints.run_folder import RUN, TABLE
 from stagewise.entry_points import added
+
+if TYPE_CHECKING:
+    from stagewise.checkpoints.sources import Source
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,7 +112,7 @@ def _holding(inside: Callable[[Path], object]) -> Callable[[Any], bool]:
     return _of_paths(lambda path: path.is_dir() and bool(inside(path)))
 
 
-def _listed(source: Any, options: Options) -> Any:
+def _listed(source: Any, options: Options) -> "Source":
     from stagewise.checkpoints._hub_revisions import one_each
     from stagewise.checkpoints.sources import given
 
@@ -120,7 +123,7 @@ def _listed(source: Any, options: Options) -> Any:
     return one_each(places, options.parse, options.hub) if places and len(places) == len(items) else given(items)
 
 
-def _on_hub(source: str, options: Options) -> Any:
+def _on_hub(source: str, options: Options) -> "Source":
     from stagewise.checkpoints._hub_revisions import on_hub
     from stagewise.checkpoints.hub import Hub
 
@@ -131,7 +134,7 @@ def _on_hub(source: str, options: Options) -> Any:
     return dataclasses.replace(found, identity=source)
 
 
-def _in_file(source: str | Path, options: Options) -> Any:
+def _in_file(source: str | Path, options: Options) -> "Source":
     from stagewise.checkpoints._one_file import in_file, in_gguf
 
     path = gguf_at(Path(source))
@@ -139,7 +142,7 @@ def _in_file(source: str | Path, options: Options) -> Any:
     return dataclasses.replace(found, identity=os.path.realpath(path or source))
 
 
-def _in_folder(source: str | Path, options: Options) -> Any:
+def _in_folder(source: str | Path, options: Options) -> "Source":
     from stagewise.checkpoints._folders import in_folder, in_run, on_base
     from stagewise.checkpoints._hub_revisions import place_of
 
