@@ -52,6 +52,9 @@ TokensPerStep = Annotated[
     int | None,
     Option(min=1, help="tokens of an update, where neither names nor tables say how many the model had seen"),
 ]
+Restricted = Annotated[
+    bool | None, Option(help="train restricted-context models to compare; by default where the task names contexts")
+]
 Controls = Annotated[
     bool, Option("--controls/--no-controls", help="the same elsewhere or later, or a kick of the same norm, to compare")
 ]
@@ -245,29 +248,6 @@ class ReplayOptions:
     def resources(self) -> dict[str, Any]:
         """Return them as arguments of `branch` and its like."""
         return {"progress": not self.quiet, "device": self.device, "dtype": self.dtype}
-
-
-@dataclass(frozen=True)
-class BaselineOptions:
-    """Whether, and of which contexts, restricted-context models are trained."""
-
-    restricted: Annotated[
-        bool | None, Option(help="train restricted-context models to compare; by default where the task names contexts")
-    ] = None
-    contexts: Annotated[
-        str | None, Option(help="of the restricted-context models, as in 1,2,4; the task's if not given")
-    ] = None
-
-    def read(self) -> bool | tuple[int, ...] | None:
-        """Return them as `presets.run` takes them."""
-        if self.contexts is None:
-            return self.restricted
-        if self.restricted is False:
-            raise ValueError("--contexts are those of the models that --no-restricted leaves out: give one of the two")
-        contexts = read_names(self.contexts)
-        if not all(each.isdecimal() for each in contexts):
-            raise ValueError(f"--contexts takes whole numbers, as in 1,2,4; got {self.contexts!r}")
-        return tuple(sorted({int(each) for each in contexts}))
 
 
 def read_causes(texts: Sequence[str] | None) -> dict[str, int | tuple[int, int]]:

@@ -36,7 +36,7 @@ def sweep(
         Path | None, typer.Option(help="holds the run folders; finished runs in it are not repeated")
     ] = None,
     changes: options.RecipeOptions,
-    baselines: options.BaselineOptions,
+    restricted: options.Restricted = None,
     passes: SweepOptions,
 ) -> None:
     """Run a task for every combination of values, as in --set plan.seeds.init=0,1,2 --set task.importance=1.0,1.5."""
@@ -47,7 +47,7 @@ def sweep(
     settings = [[f"{key}={value}" for key, value in cell.items()] for cell in cells]
     recipes = [recipe_of(task, dataclasses.replace(changes, settings=each)) for each in settings]
     folders = [str(folder / _name(cell)) for cell in cells]
-    same = {"restricted": baselines.read(), **_resources(passes)}
+    same = {"restricted": restricted, **_resources(passes)}
     runs = [{"recipe": recipe, "folder": at, **same} for recipe, at in zip(recipes, folders, strict=True)]
     how: Any = {"workers": passes.workers, "results": RESULTS, "name": itemgetter("folder")}
     how["progress"] = not passes.quiet
@@ -83,7 +83,7 @@ def _resources(passes: SweepOptions) -> dict[str, Any]:
 def run_one(
     recipe: "stagewise.Recipe",
     folder: str,
-    restricted: bool | Sequence[int] | None,
+    restricted: bool | None,
     device: str = "cpu",
     memory: int | None = None,
     dtype: Any = "float32",

@@ -139,7 +139,7 @@ def run_task(
     *,
     folder: options.RunFolder = None,
     changes: options.RecipeOptions,
-    baselines: options.BaselineOptions,
+    restricted: options.Restricted = None,
     measurement: options.ProbeOptions,
     as_json: options.AsJson = False,
 ) -> None:
@@ -149,7 +149,7 @@ def run_task(
     analysis = stagewise.run(
         recipe_of(task, changes),
         folder or Path("runs", task.replace(":", "-")),
-        restricted=baselines.read(),
+        restricted=restricted,
         **measurement.arguments(),
     )
     show(analysis.stages, as_json, analysis.series.name)

@@ -1,10 +1,9 @@
-"""The options of the commands: contexts, memory, and what a measurement is made of."""
+"""The options of the commands: memory, and what a measurement is made of."""
 
 import pytest
 
 from stagewise.architecture import Architecture
 from stagewise.cli._options import (
-    BaselineOptions,
     Measurement,
     ProbeOptions,
     read_causes,
@@ -13,21 +12,6 @@ from stagewise.cli._options import (
 )
 from stagewise.probes import HeadAblation
 from stagewise.tasks import RepeatedTokens
-
-
-@pytest.mark.parametrize("restricted", [None, True])
-def test_contexts_are_sorted_and_none_is_there_twice(restricted: bool | None) -> None:
-    assert BaselineOptions(restricted, "4, 1,2,4").read() == (1, 2, 4)
-    assert BaselineOptions(restricted, None).read() is restricted
-
-
-@pytest.mark.parametrize(
-    ("restricted", "contexts", "message"),
-    [(False, "1", "give one of the two"), (None, "1,-2", "got '1,-2'"), (True, "", "whole numbers, as in 1,2,4")],
-)
-def test_contexts_without_a_meaning_are_refused(restricted: bool | None, contexts: str, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        BaselineOptions(restricted, contexts).read()
 
 
 @pytest.mark.parametrize(

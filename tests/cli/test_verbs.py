@@ -279,8 +279,7 @@ def test_a_name_that_is_no_paper_has_the_options_of_a_task(name: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["recall", "--contexts", "1,x"], "--contexts takes whole numbers, as in 1,2,4; got '1,x'"),
-        (["wikitext", "--contexts", "1", "--no-restricted"], "give one of the two"),
+        (["recall", "--preset", "huge"], "no preset 'huge'"),
         (["incremental", "--figure", "1", "--setting", "huge"], "in setting 'huge'"),
     ],
 )
