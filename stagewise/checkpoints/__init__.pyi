@@ -35,7 +35,6 @@ from .openers import is_log as is_log
 from .run_folder import RUN as RUN
 from .run_folder import TABLE as TABLE
 from .run_folder import check_claim as check_claim
-from .run_folder import claim_for as claim_for
 from .run_folder import is_recorded as is_recorded
 from .run_folder import read_run as read_run
 from .run_folder import table_file as table_file
