@@ -58,7 +58,7 @@ def test_settings_events_and_roles_are_compared(folders: list[Path]) -> None:
     found = compare(*folders)
     assert found.settings["setting"].tolist() == ["task.importance", "task.order"]
     assert found.comparison.roles.query("run != 'first'").set_index("head")["role"].to_dict() == {0: 1, 1: 0}
-    assert found.comparison.shared["later"].tolist() == [0.0]
+    assert found.comparison.events.dropna(subset="later")["later"].tolist() == [0.0]
     assert str(found).startswith("task.importance: 1.5, 1\n")
 
 
