@@ -40,6 +40,9 @@ def run_incremental(
     block: Annotated[
         bool, typer.Option("--block", help="2, 3, 12, 18, 19 (paper: 8, 9): the paper's own block, with dropout")
     ] = False,
+    until: Annotated[
+        int | None, typer.Option(help="the step to end runs at for now, a saved one; without it they resume")
+    ] = None,
     workers: Workers = 1,
     quiet: Quiet = False,
 ) -> None:
@@ -49,14 +52,17 @@ def run_incremental(
     if every == (figure is not None):
         raise ValueError("give a figure, as in --figure 1, or --all for every one of them")
     if figure is None:
-        if seeds is not None or restricted is not None or block:
-            raise ValueError("--all has the seeds, the restricted-context models and the block of each figure")
+        if seeds is not None or restricted is not None or block or until is not None:
+            raise ValueError(
+                "--all has the seeds, the restricted-context models, the block and the steps of each figure"
+            )
         command.make_all(setting, folder, workers=workers, progress=not quiet)
         return
     if seeds is not None and seeds < 1:
         raise ValueError(f"a figure takes at least one seed, got {seeds}")
     chosen = None if seeds is None else range(seeds)
-    how: Any = {"restricted": restricted, "block": block, "workers": workers, "progress": not quiet}
+    how: Any = {"restricted": restricted, "block": block, "until": until}
+    how |= {"workers": workers, "progress": not quiet}
     command.make(figure, folder, setting, chosen, **how)
 
 
@@ -148,7 +154,7 @@ def run_emergence(
         str,
         typer.Option(
             help="1, 2, 6 to 10, schedules: the toy model; 3, 11 to 15: regression; 4, 5, 16, 17, values, heads, "
-            "fixed, norms: recall"
+            "recall-schedules, fixed, norms: recall"
         ),
     ] = "1",
     setting: Setting = "small",

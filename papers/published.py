@@ -89,6 +89,34 @@ def over_seeds(quantity: str, published: str, values: Sequence[float] | np.ndarr
     return number(quantity, published, f"{mean:.3f}", bounds(lo, hi), f"{len(values)} seeds" if len(values) > 1 else "")
 
 
+def over_some(
+    quantity: str,
+    published: str,
+    values: Sequence[int | float] | np.ndarray,
+    *,
+    of: int | None = None,
+    within: tuple[float, float] | None = None,
+) -> dict[str, str]:
+    """Return a row of the mean of those seeds' values that are finite, and how many these are; never of none.
+
+    Args:
+        quantity: what it is.
+        published: what the paper gives.
+        values: a seed each; not finite where it has none.
+        of: how many seeds there are, where not each has a place among the values.
+        within: quantiles that stand for the interval, between which a further value lies; None for that of the mean.
+
+    >>> over_some("step", "-", [3.0, 5.0, float("inf")])["ours"], over_some("step", "-", [3.0, float("nan")])["remark"]
+    ('4', '1 of 2 seeds')
+    """
+    seeds = np.asarray(values, dtype=float)
+    came, remark = seeds[np.isfinite(seeds)], f"{np.isfinite(seeds).sum()} of {of or len(seeds)} seeds"
+    if not came.size:
+        return number(quantity, published, "never", remark=remark)
+    mean, lo, hi = mean_over(came) if within is None else (came.mean(), *np.quantile(came, within))
+    return number(quantity, published, f"{mean:.3g}", bounds(lo, hi), remark)
+
+
 def table_of(rows: Sequence[dict[str, str]]) -> pd.DataFrame:
     """Return rows of `number` as the table that is printed and written."""
     return pd.DataFrame(list(rows), columns=list(COLUMNS))

@@ -1,25 +1,18 @@
 """Recall with layer norms, as the paper's text says, and without, as its table says, by the scale of embeddings."""
 
 import dataclasses
-import functools
 from collections.abc import Mapping
 from typing import Any
 
-import pandas as pd
-
 from stagewise.architecture import Architecture
-from stagewise.papers.emergence._fixed_sequences import emerged
 from stagewise.papers.emergence._grids import FigureRequest
 from stagewise.papers.emergence._panels import draw_curves, panels
-from stagewise.papers.emergence._runs import measured, run_path, until_learned
+from stagewise.papers.emergence._recall_accuracy import accuracies, emerged
 from stagewise.papers.emergence.recipes import recall_recipe
 from stagewise.papers.linear_init import LinearInit
 from stagewise.papers.published import Result, table_of
-from stagewise.papers.running import run_each
-from stagewise.probes import Accuracy
 from stagewise.recipe import Recipe
 from stagewise.sweeping import parameter_grid
-from stagewise.table import select
 
 BUDGET = 4000
 
@@ -40,8 +33,8 @@ def figure_norms(request: FigureRequest) -> Result:
     """
     cases = [case | {"variant": name} for name in VARIANTS for case in parameter_grid(**request.axes)]
     recipes = [_recipe(case, request.budget or BUDGET) for case in cases]
-    one = functools.partial(_accuracy, request=request)
-    tables = run_each(one, list(zip(cases, recipes, strict=True)), request.workers, progress=request.progress)
+    folders = [case | {"variant": list(VARIANTS).index(case["variant"])} for case in cases]
+    tables = accuracies("norms", list(zip(folders, recipes, strict=True)), request)
     figure, (ax,) = panels(1)
     runs, first = [*zip(cases, tables, strict=True)], cases[0]
     shown = [(case["variant"], table) for case, table in runs if case | {"variant": first["variant"]} == first]
@@ -59,11 +52,3 @@ def _recipe(case: Mapping[str, Any], budget: int) -> Recipe:
     norm, init = VARIANTS[case["variant"]]
     config = {**base.architecture.config, "normalization_type": norm}
     return dataclasses.replace(base, architecture=Architecture(config, init))
-
-
-def _accuracy(run: tuple[Mapping[str, Any], Recipe], request: FigureRequest, progress: bool) -> pd.DataFrame:
-    case, recipe = run
-    which = {"variant": list(VARIANTS).index(case["variant"])}
-    folder = run_path("norms", request.folder / "runs", **(dict(case) | which), budget=recipe.plan.steps)
-    table = measured(recipe, folder, [Accuracy()], log=until_learned(recipe), progress=progress)
-    return select(table, "Accuracy", "accuracy")

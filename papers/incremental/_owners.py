@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from scipy.stats import spearmanr
 from stagewise.measurement.engine import measure
 from stagewise.papers.incremental import markov
 from stagewise.papers.incremental._drawing import finish, panels
-from stagewise.papers.published import Result, bounds, mean_over, number, table_of
+from stagewise.papers.published import Result, over_some, table_of
 from stagewise.papers.running import run_each
 from stagewise.probes import HeadSpecialisation
 from stagewise.recipe import Recipe
@@ -88,32 +89,25 @@ def coverage(labels: Int[np.ndarray, "checkpoint head"], groups: int) -> list[in
 
 def owner_rows(found: Sequence[tuple[np.ndarray, np.ndarray]], groups: int = 3) -> list[dict[str, str]]:
     """Return the order in which groups are covered beside that of their importance, and how often heads move on."""
-    covered = [[None if at is None else int(steps[at]) for at in coverage(labels, groups)] for steps, labels in found]
-    whole = [[at for at in one if at is not None] for one in covered]
+    covered = [
+        [math.nan if at is None else float(steps[at]) for at in coverage(labels, groups)] for steps, labels in found
+    ]
+    whole = [[at for at in one if math.isfinite(at)] for one in covered]
     # Where all are covered at one checkpoint there is no order.
     ordered = [one for one in whole if len(one) == groups and len({*one}) > 1]
     orders = [float(spearmanr(range(groups), one).statistic) for one in ordered]
     moves = [sum(map(_moves, labels.T)) for _, labels in found]
     return [
-        *(_row(f"step from which I({k + 1}) has a head", "-", [one[k] for one in covered]) for k in range(groups)),
-        _row("Spearman, order of coverage with that of importance", "1", orders, of=len(found)),
-        _row("groups that some head has", str(groups), [len(one) for one in whole]),
-        _row("times a head goes on to another group", "-", moves),
+        *(over_some(f"step from which I({k + 1}) has a head", "-", [one[k] for one in covered]) for k in range(groups)),
+        over_some("Spearman, order of coverage with that of importance", "1", orders, of=len(found)),
+        over_some("groups that some head has", str(groups), [len(one) for one in whole]),
+        over_some("times a head goes on to another group", "-", moves),
     ]
 
 
 def _moves(of_head: Int[np.ndarray, " checkpoint"]) -> int:
     """Return how often a head goes on to another group, be it by way of none."""
     return int(np.count_nonzero(np.diff(of_head[of_head >= 0])))
-
-
-def _row(what: str, published: str, values: Sequence[int | float | None], of: int | None = None) -> dict[str, str]:
-    """Return the mean over the runs that have a value, with its interval, and how many these are."""
-    came, of = [float(one) for one in values if one is not None], of or len(values)
-    if not came:
-        return number(what, published, "never", remark=f"0 of {of} seeds")
-    mean, lo, hi = mean_over(came)
-    return number(what, published, f"{mean:.3g}", bounds(lo, hi), f"{len(came)} of {of} seeds")
 
 
 def _labelled(

@@ -11,7 +11,7 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from stagewise.checkpoints import run_folder
-from stagewise.checkpoints.series import CheckpointSeries
+from stagewise.checkpoints.series import CheckpointSeries, open_series
 from stagewise.measurement.engine import measure
 from stagewise.measurement.probe_batch import load_batch
 from stagewise.papers.incremental import markov
@@ -43,7 +43,9 @@ def distinct_heads(series: CheckpointSeries) -> int:
     return max(len(representatives), 1)
 
 
-def _run_recipe(recipe: Recipe, folder: Path, cache: Path | None = None, *, progress: bool = True) -> pd.DataFrame:
+def _run_recipe(
+    recipe: Recipe, folder: Path, cache: Path | None = None, until: int | None = None, *, progress: bool = True
+) -> pd.DataFrame:
     """Train a run, or resume it, measure its checkpoints and write its table.
 
     Args:
@@ -51,12 +53,13 @@ def _run_recipe(recipe: Recipe, folder: Path, cache: Path | None = None, *, prog
         folder: the run folder.
         cache: where the sweep's restricted-context baselines are, to which the run folder then refers; None trains
             none, and compares with those that the folder refers to already.
+        until: the step to end at for now, one that is saved.
         progress: show bars.
 
     Raises:
         ValueError: the folder belongs to another recipe.
     """
-    series = train(recipe, folder, progress=progress)
+    series = train(recipe, folder, progress=progress, until=until)
     if not isinstance(recipe.task, MarkovChain):
         raise ValueError(f"this measures runs on MarkovChain, the recipe's task is {type(recipe.task).__name__}")
     _link_shared(recipe, folder, cache, progress)
@@ -74,7 +77,13 @@ def _link_shared(recipe: Recipe, folder: Path, cache: Path | None, progress: boo
 
 
 def run_sweep(
-    sweep: Sequence[Run], folder: str | Path, *, restricted: bool = False, workers: int = 1, progress: bool = True
+    sweep: Sequence[Run],
+    folder: str | Path,
+    *,
+    restricted: bool = False,
+    until: int | None = None,
+    workers: int = 1,
+    progress: bool = True,
 ) -> pd.DataFrame:
     """Train and measure every run of a sweep, each in its folder; what is finished is not done again.
 
@@ -82,6 +91,7 @@ def run_sweep(
         sweep: the runs.
         folder: holds the run folders, and the shared baselines in `baselines`.
         restricted: whether to train restricted-context baselines to compare with.
+        until: the step to end every run at for now, one that is saved.
         workers: processes, of one thread each; the baselines train before, in this one.
         progress: show bars.
 
@@ -94,25 +104,27 @@ def run_sweep(
     folder = Path(folder)
     cache = folder / "baselines" if restricted else None
     if workers > 1:
-        _run_beside_each_other(sweep, folder, cache, workers, progress)
+        _run_beside_each_other(sweep, folder, cache, until, workers, progress)
     rows: list[dict[str, Any]] = []
     for run in sweep:
-        table = _run_recipe(run.recipe, folder / run.folder, cache, progress=progress)
-        heads = distinct_heads(train(run.recipe, folder / run.folder, progress=False))
+        table = _run_recipe(run.recipe, folder / run.folder, cache, until, progress=progress)
+        heads = distinct_heads(open_series(folder / run.folder, classes=[type(run.recipe.architecture.init)]))
         named = {"run": run.name, "variant": run.variant, "seed": run.seed, "folder": run.folder}
         rows.append({**named, **run_numbers(table, folder / run.folder), "distinct_heads": heads})
     return pd.DataFrame(rows)
 
 
 def _run_beside_each_other(
-    sweep: Sequence[Run], folder: Path, cache: Path | None, workers: int, progress: bool
+    sweep: Sequence[Run], folder: Path, cache: Path | None, until: int | None, workers: int, progress: bool
 ) -> None:
     if cache is not None:  # two processes must not train the same baseline
         for run in sweep:
             _link_shared(run.recipe, folder / run.folder, cache, progress)
     recipes = {folder / run.folder: run.recipe for run in sweep}
     with worker_pool(workers) as pool:
-        futures = [pool.submit(_run_recipe, recipe, path, progress=False) for path, recipe in recipes.items()]
+        futures = [
+            pool.submit(_run_recipe, recipe, path, until=until, progress=False) for path, recipe in recipes.items()
+        ]
         for future in tqdm(as_completed(futures), total=len(futures), disable=not progress, unit="run"):
             future.result()
 
@@ -125,6 +137,7 @@ def run_figure(
     *,
     restricted: bool | None = None,
     block: bool = False,
+    until: int | None = None,
     workers: int = 1,
     progress: bool = True,
 ) -> pd.DataFrame:
@@ -137,6 +150,7 @@ def run_figure(
         seeds: of everything; None takes those of `seeds_of`.
         restricted: whether to train the shared baselines; None trains them where the figure shows them.
         block: whether the whole transformer has the paper's own block.
+        until: the step to end every run at for now, one that is saved; the same call without it resumes.
         workers: processes, of one thread each.
         progress: show bars.
 
@@ -145,7 +159,7 @@ def run_figure(
     """
     sweep = runs(figure, setting, seeds if seeds is not None else seeds_of(figure, setting), block=block)
     baselines = FIGURES[figure].restricted if restricted is None else restricted
-    summary = run_sweep(sweep, folder, restricted=baselines, workers=workers, progress=progress)
+    summary = run_sweep(sweep, folder, restricted=baselines, until=until, workers=workers, progress=progress)
     path = Path(folder) / f"summary-{figure}{'-block' if block else ''}.csv"
     run_folder.write(path, lambda partial: summary.to_csv(partial, index=False))
     return summary

@@ -16,7 +16,7 @@ from stagewise.papers.incremental._runs import run_figure
 from stagewise.papers.incremental._settings import figure_settings
 from stagewise.papers.incremental._widths import figure_widths
 from stagewise.papers.incremental.recipes import FIGURES, runs
-from stagewise.papers.published import Result, say_cost, show, table_of
+from stagewise.papers.published import Result, number, say_cost, show, table_of
 
 FLOWS: dict[str, Callable[[], Result]] = {
     "10": figure_10,
@@ -64,6 +64,7 @@ def make(
     *,
     restricted: bool | None = None,
     block: bool = False,
+    until: int | None = None,
     workers: int = 1,
     progress: bool = True,
 ) -> Path:
@@ -77,20 +78,23 @@ def make(
         seeds: of everything; None takes those of `recipes.seeds_of`.
         restricted: whether to train restricted-context baselines; None trains them where the figure shows them.
         block: the paper's own block in place of TransformerLens's, in figures of the whole transformer.
+        until: the step to end runs at for now, one that is saved; the same call without it resumes them.
         workers: processes, of one thread each.
         progress: show bars.
 
     Raises:
         ValueError: there is no such figure or setting, a figure without such a transformer is asked for with `block`,
-            or a run folder belongs to another recipe.
+            one that has no such runs with `until`, or a run folder belongs to another recipe.
     """
     known = {name.lower(): name for name in (*FIGURES, *FLOWS, *OTHERS)}
     if figure.lower() not in known:
         raise ValueError(f"there is no figure {figure} here; there are {', '.join(known.values())}")
     figure, folder = known[figure.lower()], folder or Path("runs/incremental") / setting
+    if until is not None and figure not in FIGURES:
+        raise ValueError(f"the runs of figure {figure} do not end before their last step: leave it out")
     if block and (figure == "blocks" or figure not in FIGURES):
         raise ValueError(f"figure {figure} has no block: leave it out")
-    if progress and seeds is None and restricted is None and not block:
+    if progress and seeds is None and restricted is None and not block and until is None:
         say_cost(figure, "seconds" if figure in FLOWS else COSTS.get(setting, {}).get(figure))
     if figure in FLOWS:
         result = FLOWS[figure]()
@@ -98,10 +102,12 @@ def make(
         chosen = range(3) if seeds is None else seeds
         result = OTHERS[figure](folder, setting, chosen, workers=workers, progress=progress)
     else:
-        how: Any = {"restricted": restricted, "block": block, "workers": workers, "progress": progress}
+        how: Any = {"restricted": restricted, "block": block, "until": until}
+        how |= {"workers": workers, "progress": progress}
         summary = run_figure(figure, folder, setting, seeds, **how)
         measured = measured_runs(folder, summary)
-        numbers = table_of(figure_numbers(figure, setting, summary, measured))
+        ended = [] if until is None else [number("step at which runs end for now", "-", until)]
+        numbers = table_of([*ended, *figure_numbers(figure, setting, summary, measured)])
         result = Result(draw(figure, measured, summary), numbers)
     path = folder / f"figure-{figure}{'-block' if block else ''}"
     show(result, path)

@@ -34,7 +34,7 @@ def test_a_figure_prints_its_numbers_and_says_where_they_are(tmp_path: Path) -> 
         ([], "give a figure, as in --figure 1, or --all"),
         (["--figure", "1", "--all"], "give a figure, as in --figure 1, or --all"),
         (["--figure", "1", "--seeds", "0"], "a figure takes at least one seed, got 0"),
-        (["--all", "--seeds", "2"], "--all has the seeds, the restricted-context models and the block of each figure"),
+        (["--all", "--seeds", "2"], "--all has the seeds, the restricted-context models, the block and the steps"),
         (["--all", "--setting", "huge"], "in setting 'huge'"),
     ],
 )

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import pandas as pd
 import pytest
 import torch
 
@@ -22,14 +21,6 @@ def test_the_training_set_is_fixed_and_the_rest_is_the_third_partys() -> None:
     seen = torch.cat([batches(step).tokens for step in range(400)]).unique(dim=0)
     known = recipe.task.sample(20_000, 1).tokens.unique(dim=0)
     assert len(seen) <= 10_000 < len(known)
-
-
-def test_the_middle_of_the_steps_is_given_or_never() -> None:
-    rows = [("run", "Accuracy", "accuracy", step, value) for step, value in ((0, 0.0), (50, 0.1), (100, 0.95))]
-    columns = ["run", "probe", "quantity", "step", "value"]
-    table = pd.DataFrame(rows, columns=columns).assign(lo=lambda each: each["value"], hi=lambda each: each["value"])
-    assert fixed.emerged("steps", "-", table)["ours"] == "75"
-    assert fixed.emerged("steps", "-", table.iloc[:2])["ours"] == "never"
 
 
 def test_each_size_and_seed_has_a_row(tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ pytestmark = pytest.mark.usefixtures("unchecked")
 
 def test_ends_stand_in_steps_and_over_their_mean_and_missing_ones_are_counted() -> None:
     rows = end_rows(np.array([[50.0, 600.0], [100.0, np.nan], [150.0, 800.0]]))
-    assert [row["ours"] for row in rows] == ["100", "700", "1", "1"]
-    assert [row["remark"] for row in rows] == ["3 draws", "2 of 3 seeds"] * 2
+    assert [row["ours"] for row in rows] == ["100", "700", "1", "1", "0.67", "0.67"]
+    assert [row["remark"] for row in rows] == ["3 of 3 seeds", "2 of 3 seeds"] * 2 + [""] * 2
     assert rows[2]["interval"] == "[0.525, 1.48]"
 
 
@@ -30,4 +30,4 @@ def test_a_stage_that_no_run_ends_has_no_step(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(ends, "recipe_of", short)
     monkeypatch.setattr(ends, "SEQUENCES", 8)
     numbers = figure_ends(tmp_path, seeds=(0, 1), progress=False).numbers
-    assert numbers["ours"].tolist() == ["never"] * 4
+    assert numbers["ours"].tolist() == ["never"] * 4 + ["0.00"] * 2

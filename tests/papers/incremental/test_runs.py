@@ -1,5 +1,6 @@
 """Sweeps end to end at a tiny size; the figures' own recipes are checked, and trained in slow tests."""
 
+import dataclasses
 import shutil
 from pathlib import Path
 
@@ -50,6 +51,15 @@ def test_the_runs_of_a_data_sweep_share_their_baselines(swept: tuple[Path, pd.Da
     folder, summary = swept
     assert len(list((folder / "baselines").iterdir())) == 2  # contexts 1 and 2
     assert summary["completed"].between(1, 2).all()
+
+
+def test_runs_that_end_for_now_are_measured_up_to_there_and_resume(tmp_path: Path) -> None:
+    recipe = tiny()
+    longer = dataclasses.replace(recipe, plan=dataclasses.replace(PLAN, steps=8, save=frozenset({0, 2, 4, 6})))
+    for until, steps in ((6, [0, 2, 4, 6]), (None, [0, 2, 4, 6, 8])):
+        incremental.run_sweep([Run("n=40", 0, longer, "c-seed0")], tmp_path, until=until, progress=False)
+        table = select(run_folder.read_table(tmp_path / "c-seed0"), "Loss", "excess")
+        assert sorted(table["step"]) == steps
 
 
 def test_a_second_call_trains_nothing_and_says_the_same(swept: tuple[Path, pd.DataFrame]) -> None:
