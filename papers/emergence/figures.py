@@ -11,7 +11,7 @@ from stagewise.papers.emergence._most_frequent import figure_values
 from stagewise.papers.emergence._norms import figure_norms
 from stagewise.papers.emergence._recall import figure_4, figure_5, figure_16, figure_17
 from stagewise.papers.emergence._regression import figure_3, figure_11, figure_12
-from stagewise.papers.emergence._schedules import figure_recall_schedules, figure_schedules
+from stagewise.papers.emergence._schedules import figure_repetition, figure_schedules
 from stagewise.papers.emergence._toy_descent import figure_9
 from stagewise.papers.emergence._toy_figures import figure_1, figure_2
 from stagewise.papers.emergence._variants import figure_13, figure_14, figure_15
@@ -22,7 +22,7 @@ FIGURES: dict[int | str, Callable[[FigureRequest], Result]] = {
     1: figure_1, 2: figure_2, 3: figure_3, 4: figure_4, 5: figure_5, 6: figure_6, 7: figure_7, 8: figure_8,
     9: figure_9, 10: figure_10, 11: figure_11, 12: figure_12, 13: figure_13, 14: figure_14, 15: figure_15,
     16: figure_16, 17: figure_17, "values": figure_values, "heads": figure_heads,
-    "schedules": figure_schedules, "recall-schedules": figure_recall_schedules, "fixed": figure_fixed,
+    "schedules": figure_schedules, "repetition": figure_repetition, "fixed": figure_fixed,
     "norms": figure_norms,
 }  # fmt: skip
 
@@ -35,7 +35,7 @@ COSTS: dict[str, dict[int | str, str]] = {
         7: "seconds", 8: "seconds", 9: "half a minute", 10: "seconds", 11: "a few minutes", 12: "ten minutes",
         13: "four minutes", 14: "a quarter of an hour", 15: "ten minutes", 16: "half an hour", 17: "five minutes",
         "values": "two minutes", "heads": "three minutes", "schedules": "a minute", "fixed": "four minutes",
-        "norms": "four minutes", "recall-schedules": "six minutes",
+        "norms": "four minutes", "repetition": "six minutes",
     },
     "paper": {6: "seconds", 7: "seconds", 8: "seconds", 9: "an hour", 10: "seconds"},
 }  # fmt: skip
@@ -59,7 +59,7 @@ def run(
     Args:
         figure: 1, 2, 6 to 10 and "schedules", the toy model; 3 and 11 to 15, a transformer on regression; 4, 5, 16 and
             17, one on recall; "values", the heuristic behind Figure 5's plateau, "heads", whether those of a layer are
-            alike, "recall-schedules", repetition in recall that ends, "fixed", recall from fixed sequences at a third
+            alike, "repetition", repetition in recall that ends, "fixed", recall from fixed sequences at a third
             party's setting, "norms", with layer norms and without.
         setting: "small" for two cores, "paper" for the published sizes.
         folder: where runs, figures and numbers go.
