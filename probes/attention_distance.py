@@ -24,6 +24,7 @@ class AttentionDistance(AbstractPatternProbe):
     """
 
     quantities = {"distance": Quantity("mean distance", "tokens", (0, None))}
+    reads_predictions = False
 
     def read(self, view: View) -> list[Reading]:
         """Return `distance` in tokens by layer and head."""

@@ -23,6 +23,7 @@ class AttentionEntropy(AbstractPatternProbe):
     """
 
     quantities = {"entropy": Quantity("entropy of attention", "nats", (0, None))}
+    reads_predictions = False
 
     def read(self, view: View) -> list[Reading]:
         """Return `entropy` in nats by layer and head."""

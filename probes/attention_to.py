@@ -39,6 +39,7 @@ class AttentionTo(AbstractPatternProbe):
         "along": Quantity("attention mass along the relation", range=(0, 1), progress="up", role="attention along"),
         "uniform": Quantity("attention mass of uniform attention", range=(0, 1), role="uniform attention"),
     }
+    reads_predictions = False
 
     relations: tuple[str, ...] | None = None
 

@@ -24,6 +24,7 @@ class EffectiveSupport(AbstractPatternProbe):
     """
 
     quantities = {"keys": Quantity("effective number of keys", range=(0, None))}
+    reads_predictions = False
 
     def read(self, view: View) -> list[Reading]:
         """Return `keys` by layer and head."""

@@ -44,6 +44,7 @@ class HeadSpecialisation(AbstractPatternProbe):
         "competition": Quantity("competition", range=(0, 1)),
         "coverage": Quantity("coverage", range=(0, 1)),
     }
+    reads_predictions = False
 
     relations: tuple[str, ...] | None = None
 

@@ -25,6 +25,7 @@ class MeanPattern(AbstractPatternProbe):
     """
 
     quantities = {"attention": Quantity("mean attention", range=(0, 1))}
+    reads_predictions = False
 
     n_positions: int | None = None
 

@@ -38,6 +38,7 @@ class OffsetProfile(AbstractPatternProbe):
         ),
         "peak_offset": Quantity("offset with most attention", "positions", range=(_NEAREST, None), role="peak offset"),
     }
+    reads_predictions = False
 
     max_offset: int | None = None
 

@@ -37,6 +37,7 @@ class ParticipationRatio(AbstractProbe):
     """
 
     quantities = {"dimensions": Quantity("effective dimension of the output", range=(0, None))}
+    reads_predictions = False
 
     def hooks(self, architecture: Architecture) -> Iterable[str]:
         """Name z of all layers."""

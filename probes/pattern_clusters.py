@@ -50,6 +50,7 @@ class PatternClusters(AbstractPatternProbe):
         "centroid": Quantity("attention mass", range=(0, 1)),
         "silhouette": Quantity("mean silhouette", range=(-1, 1)),
     }
+    reads_predictions = False
 
     max_offset: int | None = None
     max_clusters: int = 8

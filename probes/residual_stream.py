@@ -36,6 +36,7 @@ class ResidualStream(AbstractProbe):
         "cosine": Quantity("mean cosine of two positions", range=(-1, 1)),
         "dimensions": Quantity("effective dimension of the residual stream", range=(0, None)),
     }
+    reads_predictions = False
 
     def hooks(self, architecture: Architecture) -> Iterable[str]:
         """Name the residual stream at every layer."""

@@ -45,6 +45,7 @@ class ValueAlignment(AbstractProbe):
         "cosine": Quantity("cosine with the feature", range=(-1, 1), role="alignment of values"),
         "projection": Quantity("projection on the feature"),
     }
+    reads_predictions = False
 
     features: Mapping[str, Float[Tensor, "token_out token_in"]]
 

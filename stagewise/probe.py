@@ -257,6 +257,9 @@ class AbstractProbe(abc.ABC):
     To be set where values of a sequence depend on the other sequences, as on their mean or their largest value.
     """
 
+    reads_predictions: ClassVar[bool] = True
+    """Whether it reads `view.log_probs` or `view.loss`; where no probe of a measurement does, they are not computed."""
+
     checkpoints: frozenset[int] | None = None
     """The steps that it is measured at, as `at` sets them; None for all."""
 
@@ -317,6 +320,8 @@ class AbstractPatternProbe(AbstractProbe):
 
 class AbstractCircuitProbe(AbstractProbe):
     """A probe that reads weights only."""
+
+    reads_predictions = False
 
     def read(self, view: View) -> list[Reading]:
         """Return the readings of one checkpoint's weights; a view without circuits is refused."""

@@ -27,6 +27,7 @@ class AttentionByToken(AbstractPatternProbe):
     """
 
     quantities = {"attention": Quantity("attention by token", range=(0, 1))}
+    reads_predictions = False
 
     of_all_sequences = True
 

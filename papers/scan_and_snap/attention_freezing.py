@@ -34,6 +34,7 @@ class AttentionFreezing(AbstractPatternProbe):
         "attention": Quantity("attention", range=(0, 1)),
         "change": Quantity("change of attention", range=(0, 1)),
     }
+    reads_predictions = False
 
     of_all_sequences = True
 

@@ -41,6 +41,7 @@ class GrowthFactor(AbstractProbe):
         "score": Quantity("attention score"),
         "growth": Quantity("growth of the attention score", range=(0, None)),
     }
+    reads_predictions = False
 
     of_all_sequences = True
 

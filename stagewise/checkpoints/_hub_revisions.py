@@ -1,9 +1,10 @@
-"""Checkpoints that lie apart: revisions of a hub repository, or a repository, a folder or a file a step."""
+"""Checkpoints that lie apart: revisions of a hub repository, or a repository, a folder or a file a step; read ahead."""
 
 import dataclasses
 import os
 import re
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -55,7 +56,12 @@ def on_hub(hub: Hub, parse: Parse | str | None = None) -> Source:
     if suite is not None and suite.faults:
         lines.append(f"known of {suite.repositories}: {suite.faults}")
     entries = _entries(hub, commits, {name: known[name] for name in ordered})
-    source = dataclasses.replace(_source(hub, entries, lines, MAIN in commits), ignored=ignored)
+    source = dataclasses.replace(
+        _source(hub, entries, lines, MAIN in commits),
+        ignored=ignored,
+        # Some entries are made anew: what is fetched ahead is the next one of them.
+        chosen=lambda some: _entries(hub, commits, {entry.label: entry.at for entry in some}),
+    )
     return joined(source, suite.join) if suite else source
 
 
@@ -125,7 +131,7 @@ def at_revision(hub: Hub, revision: str, at: Coordinates) -> Entry:
 
 def _entries(hub: Hub, commits: Mapping[str, str] | None, known: Mapping[str, Coordinates]) -> tuple[Entry, ...]:
     """Return the checkpoints at revisions; what their entries do is asked of their downloads, by the revision."""
-    downloads, asked = _Downloads(hub, commits), [field.name for field in dataclasses.fields(Entry)]
+    downloads, asked = _Downloads(hub, [*known], commits), [field.name for field in dataclasses.fields(Entry)]
     methods = {name: getattr(downloads, name) for name in asked if hasattr(downloads, name)}
     return tuple(
         Entry(revision, at, **{name: partial(method, revision) for name, method in methods.items()})
@@ -134,11 +140,19 @@ def _entries(hub: Hub, commits: Mapping[str, str] | None, known: Mapping[str, Co
 
 
 class _Downloads:
-    """The downloads of one series, of which the oldest are deleted when space runs out."""
+    """The downloads of one series: the next while the current one is probed, the oldest deleted when space runs out."""
 
-    def __init__(self, hub: Hub, commits: Mapping[str, str] | None) -> None:
-        self._hub, self._commits = hub, commits
+    def __init__(self, hub: Hub, order: list[str], commits: Mapping[str, str] | None) -> None:
+        self._hub, self._order, self._commits = hub, order, commits
+        self._started: dict[str, Future[list[Path]]] = {}
+        self._place = -1
         self._listed: dict[str, Mapping[str, RemoteFile]] = {}
+        # One worker: two downloads at once would not be faster.
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="stagewise-download")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Another process has a worker, and downloads, of its own.
+        return _Downloads, (self._hub, self._order, self._commits)
 
     def _files(self, revision: str) -> Mapping[str, RemoteFile]:
         if revision not in self._listed:  # the hub is asked once
@@ -176,11 +190,18 @@ class _Downloads:
         return sum(self._files(revision)[name].size for name in missing)
 
     def read(self, revision: str) -> Contents:
-        """Fetch and read the files if they have the hashes that the hub lists; if not, remove them from the cache."""
-        if not (names := self._weights(revision)):
-            raise FileNotFoundError(f"{self._named(revision)} holds no weights")
-        paths = [self._hub.fetch(revision, name) for name in names]
-        self._shrink(revision, paths)
+        """Read a revision's weights, and start to fetch the next one, if they are read one after the other."""
+        started, self._started = self._started, {}
+        paths = (started.get(revision) or self._worker.submit(self._fetch, revision)).result()
+        place = self._order.index(revision)
+        self._shrink(self._order[place : place + 2], paths)
+        in_order, self._place = place == self._place + 1, place
+        for following in self._order[place + 1 : place + 2] if in_order else ():
+            self._started = {following: self._worker.submit(self._fetch, following)}
+        return self._checked(revision, paths)
+
+    def _checked(self, revision: str, paths: list[Path]) -> Contents:
+        """Read the files if they have the hashes that the hub lists; if not, remove them from the cache."""
         try:
             for path in paths:
                 if len(hash := self._files(revision)[path.name].hash) == SHA256 and file_sha256(path) != hash:
@@ -195,11 +216,16 @@ class _Downloads:
                 "call downloads it again. If that does not help, leave its step out: `steps=`"
             ) from reason
 
-    def _shrink(self, keep: str, paths: list[Path]) -> None:
-        """Delete revisions but this until the cache is small enough, then files but these: of folders of one."""
+    def _fetch(self, revision: str) -> list[Path]:
+        if not (names := self._weights(revision)):
+            raise FileNotFoundError(f"{self._named(revision)} holds no weights")
+        return [self._hub.fetch(revision, name) for name in names]
+
+    def _shrink(self, keep: list[str], paths: list[Path]) -> None:
+        """Delete revisions but these until the cache is small enough, then files but these: of folders of one."""
         cached = scan_cache_dir(self._hub.cache)
         size, revisions = cached.size_on_disk, [revision for repo in cached.repos for revision in repo.revisions]
-        kept = {revision.commit_hash for revision in revisions if keep in (revision.commit_hash, *revision.refs)}
+        kept = {revision.commit_hash for revision in revisions if not revision.refs.isdisjoint(keep)}
         for revision in sorted(revisions, key=lambda revision: revision.last_modified):
             if size > self._hub.cache_bytes and revision.commit_hash not in kept:
                 strategy = cached.delete_revisions(revision.commit_hash)

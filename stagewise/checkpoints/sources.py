@@ -88,6 +88,7 @@ class Source:
         folder: on this machine, in which they lie.
         tokens_per_step: where it is known, and names do not say how many tokens were seen.
         begins: the step of the model that the training began from, where that was given.
+        chosen: makes some of the entries anew, which then are all that there is: none is downloaded between them.
     """
 
     name: str
@@ -105,6 +106,9 @@ class Source:
     folder: Path | None = None
     tokens_per_step: int | None = None
     begins: int | None = None
+    chosen: Callable[[tuple[Entry, ...]], tuple[Entry, ...]] = dataclasses.field(
+        repr=False, default=lambda entries: entries
+    )
 
     def __post_init__(self) -> None:
         if not self.ordered:
@@ -136,7 +140,7 @@ class Source:
         if taken == self.entries:
             return self
         whole = self if len(taken) == len(self.entries) else dataclasses.replace(self, promised=(), lost=())
-        return dataclasses.replace(whole, entries=taken)
+        return dataclasses.replace(whole, entries=self.chosen(taken))
 
 
 def in_memory(given: Sequence[tuple[int, Any]], name: str) -> Source:

@@ -25,6 +25,7 @@ from stagewise.measurement._passes import (
     cut,
     mean_of_groups,
     patching,
+    predicted,
 )
 from stagewise.measurement._rows import checked_readings, merge
 from stagewise.models import gradients, lean
@@ -248,6 +249,7 @@ class _Slices:
             for layer in range(architecture.n_layers):  # the heads on top are ablated too
                 self.hooks |= models.hooks_for(self.model, (AblateHead(layer, 0),))
             replaced |= {gradients.INPUT, *map(z_hook, range(architecture.n_layers))}
+        self.predicted = bool(further) or predicted(probes, architecture)
         self.mean, self.last = self._of_all(replaced) if len(parts) > 1 else ({}, [])
         self.lean: models.LeanWeights | None = None
         self.way = ""
@@ -304,7 +306,12 @@ class _Slices:
         return passes, view
 
     def _clean(self, batch: Batch, hooks: Iterable[str]) -> tuple[Tensor, dict[str, Tensor]]:
-        return models.clean_pass(self.model, batch.tokens, hooks, regression=batch.is_regression, dtype=self.plan.dtype)
+        kind, dtype = batch.is_regression, self.plan.dtype
+        if self.predicted:
+            return models.clean_pass(self.model, batch.tokens, hooks, regression=kind, dtype=dtype)
+        shape = (*batch.tokens.shape[:2], self.plan.architecture.n_outputs)
+        unread = torch.tensor(torch.nan, device=batch.tokens.device).expand(shape)
+        return unread, models.activations_alone(self.model, batch.tokens, hooks, dtype=dtype)
 
     def _choose_way(self, batch: Batch, log_probs: Tensor, activations: Mapping[str, Tensor]) -> None:
         """Choose the way of the edited passes by what float32 shows, and check there what they assume."""

@@ -211,7 +211,15 @@ def parts_folder(
         for path in sorted(folder.glob(f"{'[0-9a-f]' * SHORT}/{_SETTINGS}"))
         if path.parent != parts
     }
-    write_json(parts / _SETTINGS, {"run": series.name, "keys": keys})
+    settings = {
+        "run": series.name,
+        "probes": [repr(probe) for probe in probes],
+        "resamples": resamples,
+        "dtype": dtype,
+        "stagewise": version("stagewise"),
+        "keys": keys,
+    }
+    write_json(parts / _SETTINGS, settings)
     having = {name: [path for path, known in others.items() if known.get(name) == key] for name, key in keys.items()}
     return parts, having
 

@@ -69,15 +69,17 @@ def _free() -> int:
     return 4 * _ENOUGH
 
 
-def enough(batch: Batch, architecture: Architecture, backward: bool = False) -> int:
+def enough(batch: Batch, architecture: Architecture, backward: bool = False, predictions: bool = True) -> int:
     """Return the bytes of a slice in which products are as fast as in a larger one."""
     sequences = math.ceil(_FEWEST / batch.tokens.shape[1])
-    return sequences * _bytes(batch, architecture, backward)
+    return sequences * _bytes(batch, architecture, backward, predictions)
 
 
-def slices_needed(batch: Batch, architecture: Architecture, memory: int, backward: bool = False) -> int:
+def slices_needed(
+    batch: Batch, architecture: Architecture, memory: int, backward: bool = False, predictions: bool = True
+) -> int:
     """Return into how many slices of `memory` bytes a batch is cut; a `backward` pass keeps all activations."""
-    needed = len(batch) * _bytes(batch, architecture, backward)
+    needed = len(batch) * _bytes(batch, architecture, backward, predictions)
     return min(len(batch), max(1, math.ceil(needed / memory)))
 
 
@@ -89,18 +91,24 @@ def cut(batch: Batch, number: int) -> list[Batch]:
     return [batch[start:stop] for start, stop in itertools.pairwise(bounds)]
 
 
+def predicted(probes: Sequence[AbstractProbe], architecture: Architecture) -> bool:
+    """Whether a probe reads predictions, by itself or by edited passes or gradients, which are compared with them."""
+    return any(probe.reads_predictions or asks_for_passes(probe, architecture) for probe in probes)
+
+
 def asks_for_passes(probe: AbstractProbe, architecture: Architecture) -> bool:
     """Whether a probe asks for edited passes or gradients."""
     return any(any(True for _ in each(architecture)) for each in (probe.edits, probe.attributions))
 
 
-def _bytes(batch: Batch, architecture: Architecture, backward: bool) -> int:
+def _bytes(batch: Batch, architecture: Architecture, backward: bool, predictions: bool) -> int:
     """Estimate the bytes that one sequence takes at most: predictions, attention, and the residual stream."""
     length, config = batch.tokens.shape[1], architecture.config
     attention = 4 * architecture.n_layers * architecture.n_heads * length
     stream = ((_KEPT if backward else 3) * architecture.n_layers + 16) * int(config["d_model"])
+    outputs = 4 * architecture.n_outputs if predictions else 0
     beside = len(batch.others) if isinstance(batch, Prompts) else 0
-    return (1 + beside) * 4 * length * (4 * architecture.n_outputs + attention + stream)
+    return (1 + beside) * 4 * length * (outputs + attention + stream)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

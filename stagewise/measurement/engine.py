@@ -15,7 +15,7 @@ from stagewise.intervention import AttributeEdges
 from stagewise.measurement._checkpoint import Plan
 from stagewise.measurement._earlier import PASSES, Earlier, join, join_into, parts_folder, passes_of, rows_of
 from stagewise.measurement._measuring import Measurement, measure_due, write_part
-from stagewise.measurement._passes import default_memory, enough, slices_needed
+from stagewise.measurement._passes import default_memory, enough, predicted, slices_needed
 from stagewise.measurement._provenance import PROBES, in_words, provenance
 from stagewise.measurement._rows import Table, check_batch
 from stagewise.models import Dtype, check_device, check_dtype
@@ -116,10 +116,11 @@ def planned(
 ) -> Plan:
     """Return the settings by which each checkpoint is measured: the batch in slices that fit into the memory."""
     backward = any(list(probe.attributions(series.architecture)) for probe in probes)
-    budget = memory or default_memory(device, enough(batch, series.architecture, backward), workers)
+    predictions = predicted(probes, series.architecture)
+    budget = memory or default_memory(device, enough(batch, series.architecture, backward, predictions), workers)
     # Means over prompts of one length are of the whole batch.
     grouped = isinstance(batch, Prompts) and batch.several_lengths and not batch.summed
-    slices = 1 if grouped else slices_needed(batch, series.architecture, budget, backward)
+    slices = 1 if grouped else slices_needed(batch, series.architecture, budget, backward, predictions)
     return Plan(series.architecture, probes, batch.to(device), slices, **how)
 
 

@@ -24,6 +24,7 @@ from ._numbers import check_device as check_device
 from ._numbers import check_dtype as check_dtype
 from ._numbers import products_in as products_in
 from ._readout import Readout as Readout
+from ._readout import activations_alone as activations_alone
 from ._readout import circuits as circuits
 from ._readout import clean_pass as clean_pass
 from ._readout import edited_pass as edited_pass

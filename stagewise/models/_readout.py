@@ -33,7 +33,29 @@ def clean_pass(
     model: Model, tokens: Tokens, hooks: Iterable[str], *, regression: bool = False, dtype: Dtype = "float32"
 ) -> tuple[Logits, dict[str, Tensor]]:
     """Run the model; return log-probabilities (nats), or outputs, and named activations, in float32 in any dtype."""
+    logits, activations = _run(model, tokens, set(hooks), dtype)
+    outputs = widened(logits)
+    return outputs if regression else outputs.log_softmax(-1), activations
+
+
+def activations_alone(
+    model: Model, tokens: Tokens, hooks: Iterable[str], *, dtype: Dtype = "float32"
+) -> dict[str, Tensor]:
+    """Run the model once, but for its unembedding; return the activations of the named hooks, as `clean_pass` does."""
     names = set(hooks)
+    if not names:
+        return {}
+    if any(name.startswith("unembed") for name in names):
+        return _run(model, tokens, names, dtype)[1]
+    unembedding = getattr(model.unembed, "original_component", None) or model.unembed
+    unembedding.forward = lambda residual, *_, **__: residual[..., :1]
+    try:
+        return _run(model, tokens, names, dtype)[1]
+    finally:
+        del unembedding.forward
+
+
+def _run(model: Model, tokens: Tokens, names: set[str], dtype: Dtype) -> tuple[Tensor, dict[str, Tensor]]:
     if unknown := sorted(names - model.hook_dict.keys()):
         raise ValueError(_absent(model, unknown))
     with torch.inference_mode(), products_in(dtype, tokens.device), named_in_errors(model):
@@ -42,10 +64,7 @@ def clean_pass(
     if missing := sorted(silent - rotary_hooks(model)):  # positions as complex numbers have no cosine and sine
         raise ValueError(f"a pass of {name_of(model)} does not show {', '.join(missing)}, although it has such a hook")
     shown = {name: widened(cache[name]) for name in names - silent}
-    heads = model.cfg.n_heads
-    activations = {name: by_head(x, heads) if re.fullmatch(_Z, name) else x for name, x in shown.items()}
-    outputs = widened(logits)
-    return outputs if regression else outputs.log_softmax(-1), activations
+    return logits, {name: by_head(x, model.cfg.n_heads) if re.fullmatch(_Z, name) else x for name, x in shown.items()}
 
 
 def _absent(model: Model, unknown: Sequence[str]) -> str:

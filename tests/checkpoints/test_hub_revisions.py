@@ -71,6 +71,13 @@ def test_a_second_reading_downloads_nothing(hub: Any, tmp_path: Path) -> None:
     assert not [asked for asked in hub.asked if asked.startswith("GET") and WEIGHTS in asked]
 
 
+def test_the_next_revision_is_fetched_while_the_current_one_is_used(hub: Any, tmp_path: Path) -> None:
+    series = opened(hub, tmp_path)
+    series.weights(0)
+    series.weights(512)
+    assert all(hub.asked[f"GET {name}/{WEIGHTS}"] == 1 for name in ("step0", "step512"))
+
+
 def test_a_series_can_be_handed_to_another_process(hub: Any, tmp_path: Path) -> None:
     series = opened(hub, tmp_path, steps=2)
     again = pickle.loads(cloudpickle.dumps(series))
@@ -82,7 +89,7 @@ def test_the_cache_stays_below_its_size(hub: Any, tmp_path: Path) -> None:
     size = len(hub.files["step0"][WEIGHTS])
     for _ in opened(hub, tmp_path, cache_bytes=2 * size):
         held = sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file() and not path.is_symlink())
-        assert held < 3.2 * size  # those of before and the current one, and their small files
+        assert held < 3.2 * size  # the current one, the next one on its way, and their small files
     assert not list(tmp_path.rglob(f"*{hub.commit('step0')}*/{WEIGHTS}"))
 
 

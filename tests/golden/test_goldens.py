@@ -41,7 +41,7 @@ def test_the_readme_shows_the_lines_of_the_demo() -> None:
     assert begin.endswith(" ...")
     assert first.startswith(begin.removesuffix(" ..."))
     assert stages == others
-    assert "step 165 [105, 195]" in first
+    assert "step 165 [135, 210]" in first
 
 
 @pytest.mark.slow

@@ -79,6 +79,22 @@ def test_lean_passes_and_slices_give_the_numbers_of_hooks_on_the_whole_batch(ser
     assert_same(measured(series, memory=1), by_hooks)
 
 
+@pytest.mark.one_of(3)
+def test_probes_that_read_no_predictions_give_the_same_rows_where_none_are_computed(series: CheckpointSeries) -> None:
+    batch = TASK.probe_batch(4, seed=0)
+    catalogue = [*vars(probes).values(), AttentionFreezing]
+    kinds = [each for each in catalogue if isinstance(each, type) and issubclass(each, AbstractProbe)]
+    needing: set[type[AbstractProbe]] = {probes.ValueAlignment}
+    if not any(isinstance(each, probes.QKOffset) for each in default_probes(series.architecture, batch)):
+        needing.add(probes.QKOffset)  # there are no learned positions
+    chosen = [each() for each in kinds if not each.reads_predictions and each not in needing]
+    assert len(chosen) > 12
+    with_predictions = measured(series, [*chosen, probes.Loss()])
+    alone = measure(series, chosen, batch, progress=False)
+    expected = with_predictions[with_predictions["probe"] != "Loss"].dropna(axis=1, how="all")
+    pd.testing.assert_frame_equal(alone, expected.reset_index(drop=True))
+
+
 @pytest.mark.one_of(5)
 def test_controls_and_mlps_too(series: CheckpointSeries) -> None:
     controls = HeadAblation(kinds=("zero", "mean", "resample"))

@@ -56,6 +56,13 @@ def test_less_memory_makes_more_slices_to_one_sequence_each(batch: Batch) -> Non
     assert numbers[-1] == len(batch)
 
 
+def test_predictions_that_nobody_reads_take_no_memory(batch: Batch) -> None:
+    wide = Architecture({**SIZES.config, "d_vocab": 50_000})
+    read, unread = (slices_needed(batch, wide, 2**25, predictions=predictions) for predictions in (True, False))
+    assert read > 1
+    assert unread == 1
+
+
 def test_the_default_is_some_memory_and_enough_for_large_products_where_it_is_free(
     batch: Batch, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -236,6 +236,18 @@ def test_the_clean_pass_is_the_models_own_and_gives_the_named_activations(subjec
     assert all(torch.equal(activations[name], cache[name]) for name in names)
 
 
+@pytest.mark.one_of(4)
+def test_activations_without_predictions_are_those_of_the_clean_pass(kind_or_more: str, subject: Make) -> None:
+    one = subject(kind_or_more)
+    last = one.built.cfg.n_layers - 1
+    names = {f"blocks.{last}.attn.hook_pattern", f"blocks.{last}.hook_resid_post", f"blocks.{last}.attn.hook_z"}
+    log_probs, expected = models.clean_pass(one.built, one.tokens, names)
+    alone = models.activations_alone(one.built, one.tokens, names)
+    assert alone.keys() == names
+    assert all(torch.equal(alone[name], expected[name]) for name in names)
+    assert torch.equal(models.clean_pass(one.built, one.tokens, names)[0], log_probs)  # the model predicts as before
+
+
 def test_a_hook_that_does_not_exist_is_refused(subject: Make) -> None:
     one = subject("LN and MLP", 1)
     with pytest.raises(ValueError, match=r"has no hook blocks.0.hook_nothing; it has blocks.0.hook_.* others"):

@@ -70,7 +70,7 @@ def atoms_of(steps: tuple[float, ...], settings: EffectSettings) -> Atoms:
     """Return the atoms of a run's checkpoints."""
     t = np.asarray(steps)
     # What is nearly done by the second checkpoint cannot be told from a jump within the first gap.
-    gradual = [one for one in _gradual(t, settings) if abs(one.values[1] - one.values[0]) <= settings.at_once]
+    gradual = [one for one in _gradual(t, settings) if abs(one.values[1] - one.values[0]) <= settings.like]
     none = [_Row(np.zeros(len(t)), Kind.NONE), *_excursions(len(t), settings), *gradual]
     rows = [*none, *_changes(np.log1p(t), settings)]
     values, kinds, weights, families, times, cells = map(np.array, zip(*rows, strict=True))
@@ -104,9 +104,9 @@ def _changes(u: np.ndarray, s: EffectSettings) -> Iterator[_Row]:
             # A narrow one at a checkpoint has a value of its own there; between two, none has its half at one.
             places = [middle, u[k + 1]] if gap > cell and k < len(gaps) - 1 else [middle]
             share, family = max(gap, cell) / len(places), 2 + int(np.log2(s.widths[0] / width) + 1e-9)
-            cell_of = np.hypot(share, s.known * width * way)
+            cell_of = np.hypot(share, s.apart * width * way)
             for place in places:
-                if sigmoid(u[-1:], place, width) >= s.cut:
+                if sigmoid(u[-1:], place, width) >= s.nearly:
                     yield _Row(
                         scaled(sigmoid(u, place, width)), Kind.CHANGE, share, family, place + width * way, cell_of
                     )
@@ -116,7 +116,7 @@ def _changes(u: np.ndarray, s: EffectSettings) -> Iterator[_Row]:
                 continue
             places = [u[k], middle] if gap > cell else [u[k]]
             share = max(gap, cell) / len(places)
-            cell_of = np.hypot(share, s.known * since)
+            cell_of = np.hypot(share, s.apart * since)
             for place in places:
                 onset = -np.expm1(-tail * np.clip(u - place, 0, None))
                 yield _Row(scaled(onset), Kind.CHANGE, share / gap, 1, place + since, cell_of)

@@ -207,11 +207,10 @@ def _noises(s: EffectSettings, *, given: bool) -> list[tuple[Setting, float]]:
     """Return the noises with their log priors; beside given errors there may be none, or some of several sizes."""
     kinds = [(one, np.log(prior)) for one, prior in s.correlations]
     if given:
-        some = np.log((1 - s.exact) / len(s.further))
+        some = np.log(s.smooth / len(s.further))
         beside = [(Setting(one, noise=noise), prior + some) for one, prior in kinds for noise in s.further]
-        return [(Setting(noise=0.0), np.log(s.exact)), *beside]
-    bends = len(s.growths) - 1
-    levels = [(one, np.log((1 - s.bursting) / (2 if one == 0 else 2 * bends))) for one in s.growths]
+        return [(Setting(noise=0.0), np.log(1 - s.smooth)), *beside]
+    levels = [(s.louder * way, np.log((1 - s.bursting) / (4 if way else 2))) for way in (-1, 0, 1)]
     places = np.linspace(0, 1 - s.burst, 2 * round(1 / s.burst) - 1).tolist()
     pairs = [(one, other) for one, other in itertools.combinations(places, 2) if other - one > s.burst]
     either: list[tuple[tuple[float, ...], int]] = [((one,), len(places)) for one in places] + [
@@ -225,4 +224,4 @@ def _level(setting: Setting, number: int, s: EffectSettings) -> np.ndarray:
     """Return the relative level of the noise at each checkpoint."""
     part = np.linspace(0, 1, number)
     during = np.any([(part >= start) & (part <= start + s.burst) for start in (*setting.bursts, 2)], axis=0)
-    return np.asarray(np.exp(setting.growth * (part - 0.5)) * np.where(during, s.raised, 1))
+    return np.asarray(np.exp(setting.growth * (part - 0.5)) * np.where(during, np.exp(s.louder), 1))

@@ -61,10 +61,10 @@ class Told(NamedTuple):
         transitions = [self._transition(weight, e, bayes, fitted, noise) for e, bayes in each]
         transitions.sort(key=lambda each: float(each.times[1, 0]))
         transitions = told_apart(transitions, self.u, fitted, self.problem.settings)
-        lasting, as_fast = self._lasting(transitions), self.problem.settings.as_fast
+        lasting, nearly = self._lasting(transitions), self.problem.settings.nearly
         overs, begins = [0.0, *(one.times[2, 0] for one in lasting)], [*(one.times[0, 0] for one in lasting), np.inf]
         around = zip(lasting, overs[:-1], begins[1:], strict=True)
-        transitions = [one._replace(prominence=prominence(one, self.u, fitted, near, as_fast)) for one, *near in around]
+        transitions = [one._replace(prominence=prominence(one, self.u, fitted, near, nearly)) for one, *near in around]
         size = _visible(self.problem, fits, best) * self.unit
         return CurveModel(tuple(transitions), size if size <= self.span else None)
 
@@ -120,10 +120,10 @@ class Told(NamedTuple):
         """Return those that are no part of an excursion: what the curve soon comes back from, or the way back. The
         shortest excursion is left out first, and then what it hid: a collapse soon after a rise does not undo that.
         """
-        left, smooth, pause = list(transitions), running_median(self.values), self.problem.settings.pause
+        left, smooth, like = list(transitions), running_median(self.values), self.problem.settings.like
         there = np.ones(len(self.u), bool)
         while True:
-            opposite = (k for k, (a, b) in enumerate(itertools.pairwise(left)) if -1 / pause < b.size / a.size < -pause)
+            opposite = (k for k, (a, b) in enumerate(itertools.pairwise(left)) if -1 / like < b.size / a.size < -like)
             back = [
                 k for k in opposite
                 if self._is_undone(left[k], 1, smooth, there) or self._is_undone(left[k + 1], -1, smooth, there)
@@ -139,9 +139,9 @@ class Told(NamedTuple):
     def _is_undone(self, one: Transition, way: int, smooth: np.ndarray, there: np.ndarray) -> bool:
         """Whether a curve is soon after a transition where it was before, or was soon before where it is after."""
         s = self.problem.settings
-        brief = max(s.brief + 1, round(s.soon * len(self.u)))
+        soon = max(s.brief + 1, round(s.soon * len(self.u)))
         begins, ends = np.searchsorted(self.u, one.times[[0, 2], 0], side="right")
-        after, before = smooth[ends:][there[ends:]][:brief], smooth[:begins][there[:begins]][-brief:]
+        after, before = smooth[ends:][there[ends:]][:soon], smooth[:begins][there[:begins]][-soon:]
         near = after - one.before if way > 0 else before - one.after
         return bool(np.abs(near).min(initial=np.inf) < s.undone * abs(one.size))
 

@@ -8,6 +8,9 @@ from scipy.special import logsumexp
 from stagewise.statistics._effects._atoms import Atoms
 from stagewise.statistics._effects._fits import Fits, Problem, by_parts
 
+SHAPES = 112
+"""Shapes that are fitted together: those of all that explain most."""
+
 HELD = 0.01
 """Posterior of an atom in some effect from which a screening keeps it."""
 
@@ -34,7 +37,7 @@ def _screened(problem: Problem, fits: Fits) -> Fits:
     np.put_along_axis(best, held, np.inf, axis=1)
     best[:, 0] = np.inf
     # In their own order: that of a partition is the processor's, and what is drawn of them goes by it.
-    number = fits.atoms.shape[1]
+    number = min(SHAPES, len(atoms.kind))
     chosen = np.sort(np.argpartition(-best, number - 1, axis=1)[:, :number], axis=1)
     shape, size = (_moved(values, fits.atoms, chosen, len(atoms.kind)) for values in (fits.shape, fits.size))
     return fits.take(slice(None), atoms=chosen, shape=shape, size=size)
@@ -50,9 +53,12 @@ def _closest(
     shrinkage = prior / (norms[:, part] * prior + noise)
     base = 0.5 * np.log(shrinkage * (noise / prior)) + atoms.prior[part]
     # One product of matrices is four times as fast as one for each fit.
-    along = (within.reshape(-1, within.shape[2]) @ atoms.columns[part].T).reshape(*within.shape[:2], -1)
-    log = along**2 * (0.5 * shrinkage / noise)[:, None] + base[:, None]
-    return np.asarray((log - log.max(2, keepdims=True)).max(1))
+    log = (within.reshape(-1, within.shape[2]) @ atoms.columns[part].T).reshape(*within.shape[:2], -1)
+    log *= log
+    log *= (0.5 * shrinkage / noise)[:, None]
+    log += base[:, None]
+    log -= log.max(2, keepdims=True)
+    return np.asarray(log.max(1))
 
 
 def _moved(values: np.ndarray, before: np.ndarray, after: np.ndarray, number: int) -> np.ndarray:

@@ -12,6 +12,9 @@ from stagewise.statistics._effects._search import evidence_of, leading, levels, 
 FIRST, FURTHER = 4, 6
 """Sweeps from a start, and from a fit under another setting."""
 
+SETTINGS = 6
+"""Settings of process and noise over which the posterior is averaged: the best ones."""
+
 EACH = 2
 """Settings under which the best fit of each number is followed."""
 
@@ -25,6 +28,10 @@ FEW = 2
 BEHIND = 20.0
 """Nats, under white noise alone, by which levels of three jumps or more may be behind two changes to be followed:
 planted staircases are 19 ahead, curves without a change mostly 12 to 30 behind; at 10 a slow fall was missed."""
+
+
+MOST = 6
+"""Changes that are fitted together at first: planted staircases have six steps."""
 
 
 class Selection(NamedTuple):
@@ -42,12 +49,11 @@ def selected(problem: Problem) -> list[Selection]:
     evidence = np.stack([evidence_of(by_number[k], by_number[k].curve, curves) for k in range(len(by_number))], axis=1)
     number = (evidence - s.threshold * (np.arange(evidence.shape[1]) > 0)).argmax(1)
     fewer, result = list[Fits](), dict[int, Selection]()
-    for changes in range(evidence.shape[1] - 1, -1, -1):
-        followed = by_number[changes]
-        fits = joined([followed.take(number[followed.curve] == changes), *fewer])
+    for changes in range(evidence.shape[1] - 1, 0, -1):
+        fits = by_number[changes].take(number[by_number[changes].curve] == changes)
+        fits = joined([*fewer, fits.take(leading(fits, 1))])
         fewer, here = [], np.unique(fits.curve)
-        if not changes or not len(here):
-            result |= {c: Selection(fits.take(fits.curve == c), np.zeros(0)) for c in here.tolist()}
+        if not len(here):
             continue
         fits = _tested(problem, fits.take(leading(fits, 1)))
         best, whole = fits.take(leading(fits, 1)), evidence_of(fits, fits.curve, curves)[here]
@@ -56,13 +62,15 @@ def selected(problem: Problem) -> list[Selection]:
             none = by_number[0].take(leading(by_number[0], 1))
             without.append(none.take(np.isin(none.curve, here)))
         each, others = len(here) * changes, _tested(problem, joined(without))
-        group = np.arange(len(others)) // s.settings % each
+        group = np.arange(len(others)) // SETTINGS % each
         bayes = whole - evidence_of(others, group, each).reshape(changes, -1)
         for i, (c, weakest) in enumerate(zip(here.tolist(), bayes.argmin(0), strict=True)):
             if bayes[weakest, i] >= s.threshold:
                 result[c] = Selection(fits.take(fits.curve == c), bayes[:, i])
             else:
                 fewer.append(others.take(group == weakest * len(here) + i))
+    for fits in (by_number[0].take(number[by_number[0].curve] == 0), *fewer):
+        result |= {c: Selection(fits.take(fits.curve == c), np.zeros(0)) for c in fits.curve.tolist()}
     return [result[c] for c in range(curves)]
 
 
@@ -84,7 +92,7 @@ def _followed(problem: Problem) -> dict[int, Fits]:
 def _starts(problem: Problem) -> dict[int, Fits]:
     """Return fits of each number of changes from nothing, and from levels: of three and more those of staircases."""
     s, plain, every = problem.settings, _places(problem), np.arange(len(problem.curves))
-    most = min(s.most, max(1, problem.curves.shape[1] // s.each))
+    most = min(MOST, max(1, problem.curves.shape[1] // s.each))
     seeds = _seeded(problem, int(plain[0]), most)
     starts, best = dict[int, Fits](), np.full(len(every), -np.inf)
     for changes in range(min(most, 2) + 1):
@@ -139,4 +147,4 @@ def _reduced(problem: Problem, fits: Fits) -> list[Fits]:
 
 
 def _tested(problem: Problem, fits: Fits) -> Fits:
-    return ascended(problem, screened(problem, suited(problem, fits, problem.settings.settings)), FURTHER)
+    return ascended(problem, screened(problem, suited(problem, fits, SETTINGS)), FURTHER)

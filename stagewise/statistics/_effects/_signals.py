@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import softmax
 
 from stagewise.statistics._effects._atoms import Kind, sigmoid
-from stagewise.statistics._effects._fits import Fits, Problem
+from stagewise.statistics._effects._fits import OTHERS, Fits, Problem
 from stagewise.statistics._effects._search import marginal
 from stagewise.statistics._effects._selection import Selection
 
@@ -66,7 +66,7 @@ def _drawn(problem: Problem, fits: Fits, generator: np.random.Generator) -> _Com
     s, below = problem.settings, fits.shape.cumsum(2)
     place = (generator.random(below.shape[:2])[..., None] * below[..., -1:] > below).sum(2)
     atoms = np.take_along_axis(fits.atoms, place, 1)
-    prior = np.array([s.size**2] * fits.changes + [problem.reach[fits.curve[0]]] * s.others)
+    prior = np.array([s.size**2] * fits.changes + [problem.reach[fits.curve[0]]] * OTHERS)
     return _Combinations(fits.setting, atoms, problem.atoms.columns[atoms], prior)
 
 

@@ -35,7 +35,7 @@ def told_apart(transitions: list[Transition], u: np.ndarray, fitted: np.ndarray,
     """Return transitions in their order, as one those that cannot be told apart; none where they undo one another."""
     apart: list[list[Transition]] = []
     for one in transitions:
-        if apart and (_alike(apart[-1][-1], one) or _goes_on(apart[-1][-1], one, u, fitted, s.pause)):
+        if apart and (_alike(apart[-1][-1], one) or _goes_on(apart[-1][-1], one, u, fitted, s.like)):
             apart[-1].append(one)
         else:
             apart.append([one])
@@ -49,7 +49,7 @@ def _alike(one: Transition, later: Transition) -> bool:
     return bool(lo <= second <= hi and later_lo <= first <= later_hi)
 
 
-def _goes_on(one: Transition, later: Transition, u: np.ndarray, fitted: np.ndarray, pause: float) -> bool:
+def _goes_on(one: Transition, later: Transition, u: np.ndarray, fitted: np.ndarray, like: float) -> bool:
     """Whether the curve does not slow down between the middles of two changes of one direction, or stays slow from
     there on: a jump and the growth that slows down after it are one change.
     """
@@ -61,7 +61,7 @@ def _goes_on(one: Transition, later: Transition, u: np.ndarray, fitted: np.ndarr
     if len(speeds) < 3:
         return True
     way, slowest = abs(fitted[places][-1] - fitted[places][0]) / np.ptp(np.expm1(u[places])), int(speeds.argmin())
-    return bool(speeds[slowest] >= pause * min(way, speeds[slowest + 1 :].max(initial=0)))
+    return bool(speeds[slowest] >= like * min(way, speeds[slowest + 1 :].max(initial=0)))
 
 
 def _as_one(group: list[Transition], u: np.ndarray, fitted: np.ndarray, undone: float) -> Transition | None:
@@ -92,10 +92,10 @@ def _as_one(group: list[Transition], u: np.ndarray, fitted: np.ndarray, undone: 
 
 
 def prominence(
-    one: Transition, u: np.ndarray, fitted: np.ndarray, near: Sequence[float] = (0, np.inf), as_fast: float = 1.0
+    one: Transition, u: np.ndarray, fitted: np.ndarray, near: Sequence[float] = (0, np.inf), nearly: float = 1.0
 ) -> float:
     """Return the largest speed of the fitted curve in a transition over that before and after it, each for half as long
-    as it takes, and at least from one checkpoint to the next. Where that is at least `as_fast`, as between steps of a
+    as it takes, and at least from one checkpoint to the next. Where that is at least `nearly`, as between steps of a
     staircase, it is not taken from within the transitions next to it, but from where the one before is over to where
     the one after it begins, which `near` says.
     """
@@ -113,4 +113,4 @@ def prominence(
         return float((sign * inside).max() / around) if around > 0 else float("inf")
 
     whole = over_that(before, after)
-    return over_that(max(before, since), min(after, until)) if whole >= as_fast else whole
+    return over_that(max(before, since), min(after, until)) if whole >= nearly else whole

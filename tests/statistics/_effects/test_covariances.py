@@ -73,8 +73,8 @@ def test_columns_are_kept_times_the_inverse_with_their_lengths() -> None:
 
 
 def test_noise_has_its_level_and_fades_by_its_correlation() -> None:
-    place = PLAIN.settings.index(Setting(0.6, 1.6))
-    level = np.exp(1.6 * (np.linspace(0, 1, 30) - 0.5))
+    place = PLAIN.settings.index(Setting(0.6, S.louder))
+    level = np.exp(S.louder * (np.linspace(0, 1, 30) - 0.5))
     assert np.diag(PLAIN.noise(place)) == pytest.approx(level**2)
     assert PLAIN.noise(place)[2, 5] == pytest.approx(0.6**3 * level[2] * level[5])
 

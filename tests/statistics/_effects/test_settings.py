@@ -13,7 +13,7 @@ S = EffectSettings()
 def test_priors_sum_to_one() -> None:
     assert sum(S.shares) == pytest.approx(1)
     assert sum(prior for _, prior in S.correlations) == pytest.approx(1)
-    assert all(0 < prior < 1 for prior in (S.exact, S.smooth, S.bursting))
+    assert all(0 < prior < 1 for prior in (S.smooth, S.bursting))
 
 
 def test_a_higher_threshold_tells_less() -> None:
