@@ -29,7 +29,8 @@ pytestmark = [
 ]
 
 KINDS = {"HeadSpecialisation", "RestrictedContextKL", "HeadAblation", "PatternClusters"}
-TITLES = ("What each head attends to", "How much context is used", "Which heads are needed", "Kinds of attention")
+LINEAGE = "Where the kinds of attention come from"
+TITLES = ("What each head attends to", "How much context is used", "Which heads are needed", LINEAGE)
 """Of the report's sections on the four kinds."""
 
 SETTING = Setting("sgd", 5.0, 10.0, steps=3, n_layers=2)
