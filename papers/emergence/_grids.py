@@ -99,7 +99,8 @@ GRIDS: dict[int | str, dict[str, dict[str, tuple[int | float, ...]]]] = {
         for setting in _SETTINGS
     },
     "repetition": {
-        setting: {"N_pairs": (6,), "N_tokens": (64,), "p": (0, 0.4, 0.8), "seed": (0, 1, 2)} for setting in _SETTINGS
+        setting: {"N_pairs": (6,), "N_tokens": (64,), "p": (0, 0.4, 0.8), "B": (1, 2), "seed": (0, 1, 2)}
+        for setting in _SETTINGS
     },
     "fixed": {
         setting: {"N_pairs": (8, 16, 32), "N_tokens": (64,), "width": (32,), "seed": (0, 1, 2)} for setting in _SETTINGS

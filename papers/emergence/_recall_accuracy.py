@@ -47,6 +47,11 @@ def emerged(what: str, published: str, accuracy: pd.DataFrame) -> dict[str, str]
     return number(what, published, f"{(lo + hi) / 2:g}", remark=f"({lo:g}, {hi:g}]; {last}")
 
 
+def steps_to(level: float, accuracy: pd.DataFrame) -> float:
+    """Return the first measured step from which accuracy is at a level; inf where it never is."""
+    return float(find_emergence_times(accuracy, "Accuracy", "accuracy", level)["hi"].item())
+
+
 def _accuracy(
     run: Named, kind: str, folder: Path, log_of: Callable[[Recipe], Log | None], progress: bool
 ) -> pd.DataFrame:

@@ -11,11 +11,10 @@ import numpy as np
 
 from stagewise.papers.emergence._grids import FigureRequest
 from stagewise.papers.emergence._panels import finish, panels
-from stagewise.papers.emergence._recall_accuracy import Named, accuracies
+from stagewise.papers.emergence._recall_accuracy import Named, accuracies, steps_to
 from stagewise.papers.emergence._runs import until_learned
 from stagewise.papers.emergence.recipes import recall_recipe
 from stagewise.papers.emergence.toy_attention import check_toy, run_toy
-from stagewise.papers.emergence_times import find_emergence_times
 from stagewise.papers.published import Result, number, over_some, table_of
 from stagewise.papers.running import run_each
 from stagewise.recipe import Recipe
@@ -32,7 +31,8 @@ COPIES: _Schedules = {f"4 to 1 at {stop}": Steps((4, 1), (stop,)) for stop in (5
 """Schedules of p and of B in the toy model."""
 
 RECALL_SHARES: _Schedules = {".8 to 0 by 800": Ramp(0.8, 0.0, start=0, stop=800)}
-"""That of p in recall."""
+RECALL_COPIES: _Schedules = {f"4 to 1 at {stop}": Steps((4, 1), (stop,)) for stop in (400, 800)}
+"""Those in recall."""
 
 _FIELDS = {"p": "task.p", "B": "task.n_copies"}
 
@@ -59,13 +59,13 @@ def figure_schedules(request: FigureRequest) -> Result:
 
 
 def figure_repetition(request: FigureRequest) -> Result:
-    """Train recall with each fixed p and a schedule from high to low, as in `figure_schedules`.
+    """Train recall with each fixed p or B and each schedule from high to low, as in `figure_schedules`.
 
     The steps are those to a test accuracy of .8 on sequences without repetition.
 
-    Source: Zucchet et al. (2025), arXiv:2505.17863, section 3.2 and Figure 5. It holds p; the schedule is ours.
+    Source: Zucchet et al. (2025), arXiv:2505.17863, section 3.2 and Figure 5. It holds p and B; the schedules are ours.
     """
-    schedules = {"p": RECALL_SHARES}
+    schedules = {"p": RECALL_SHARES, "B": RECALL_COPIES}
     return _compared(request, schedules, functools.partial(_recall_steps, request), "accuracy .8")
 
 
@@ -115,8 +115,8 @@ def _recall_steps(request: FigureRequest, name: str, schedules: _Schedules) -> d
         named = {name: label.replace(" ", "-")} if label != _NONE[name] else {"none": 1}
         runs.append(({**size, **named, "seed": seed}, recipe if label != _NONE[name] else base))
     tables = accuracies("schedule", runs, request, _until_learned)
-    times = iter([find_emergence_times(table, "Accuracy", "accuracy", _LEARNED)["hi"].item() for table in tables])
-    return {label: [float(next(times)) for _ in seeds] for label in schedules}
+    times = iter([steps_to(_LEARNED, table) for table in tables])
+    return {label: [next(times) for _ in seeds] for label in schedules}
 
 
 def _until_learned(recipe: Recipe) -> Log | None:

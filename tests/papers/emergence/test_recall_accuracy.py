@@ -1,12 +1,13 @@
 """Accuracy of runs of recall over training: when it emerges, and where the runs are."""
 
+import math
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from stagewise.papers.emergence._grids import FigureRequest
-from stagewise.papers.emergence._recall_accuracy import accuracies, emerged
+from stagewise.papers.emergence._recall_accuracy import accuracies, emerged, steps_to
 from stagewise.papers.emergence.recipes import recall_recipe
 
 pytestmark = pytest.mark.usefixtures("unchecked")
@@ -18,6 +19,7 @@ def test_the_middle_of_the_steps_is_given_or_never() -> None:
     table = pd.DataFrame(rows, columns=columns).assign(lo=lambda each: each["value"], hi=lambda each: each["value"])
     assert emerged("steps", "-", table)["ours"] == "75"
     assert emerged("steps", "-", table.iloc[:2])["ours"] == "never"
+    assert (steps_to(0.9, table), steps_to(0.96, table)) == (100, math.inf)
 
 
 def test_each_run_has_a_folder_and_steps_of_its_own(tmp_path: Path) -> None:

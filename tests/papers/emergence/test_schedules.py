@@ -9,6 +9,7 @@ from stagewise.papers.emergence._grids import FigureRequest, axes_of
 from stagewise.papers.emergence._runs import Learned
 from stagewise.papers.emergence._schedules import (
     COPIES,
+    RECALL_COPIES,
     RECALL_SHARES,
     SHARES,
     _until_learned,
@@ -53,14 +54,15 @@ def test_each_schedule_is_compared_with_the_best_fixed_value(tmp_path: Path) -> 
     assert len(numbers) == 6 + 2 * len(SHARES) + 2 * len(COPIES)
 
 
-def test_recall_takes_every_share_and_is_told_of_none(tmp_path: Path) -> None:
-    given = {"N_pairs": (2,), "N_tokens": (8,), "p": (0, 0.4), "seed": (0,)}
+def test_recall_takes_every_schedule_and_both_parts_share_the_runs_without_repetition(tmp_path: Path) -> None:
+    given = {"N_pairs": (4,), "N_tokens": (8,), "p": (0, 0.4), "B": (1, 2), "seed": (0,)}
     axes = axes_of("repetition", "small", given)
     request = FigureRequest(tmp_path, "small", axes, budget=2, workers=1, progress=False)
     numbers = figure_repetition(request).numbers.set_index("quantity")["ours"]
     assert numbers["steps to accuracy .8, p = .8 to 0 by 800"] == "never"
-    assert len(numbers) == 3 + 2 * len(RECALL_SHARES)
-    assert len([*(tmp_path / "runs").iterdir()]) == 2 + len(RECALL_SHARES)
+    assert numbers["steps to accuracy .8, B = 4 to 1 at 800"] == "never"
+    assert len(numbers) == 6 + 2 * len(RECALL_SHARES) + 2 * len(RECALL_COPIES)
+    assert len([*(tmp_path / "runs").iterdir()]) == 3 + len(RECALL_SHARES) + len(RECALL_COPIES)
 
 
 def test_training_goes_on_until_repetition_has_ended_or_to_its_end_where_it_stays() -> None:
