@@ -34,6 +34,8 @@ CHECKPOINTS = (
     "revision",
     "model_revision",
     "model",
+    "model_id",
+    "model_name",
     "path",
 )
 """Names of the column with the names of checkpoints, in lower case."""

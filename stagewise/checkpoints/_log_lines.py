@@ -43,8 +43,8 @@ PAIR = re.compile(
 BAR = re.compile(r"(?:^|[|\s])(?P<at>\d+)/(?P<total>\d+) *(?:\[|[━╸]|- )")
 """A progress bar, of tqdm or Keras: how far, and of how much."""
 
-AT_OF = re.compile(r"\[\s*(?P<at>\d+)\s*/\s*(?P<total>\d+)\]")
-"""How far, and of how much, where no word says what is counted, as "[100/5000] loss=2.31"."""
+AT_OF = re.compile(r"(?<![\d/])(?P<at>\d+)\s*/\s*(?P<total>\d+)(?:\s*\]|\s+batches\b)")
+"""How far, and of how much, as "[100/5000] loss=2.31" and PyTorch's "epoch 1 | 200/ 2983 batches | loss 5.1"."""
 
 IN_BRACKETS = re.compile(r"(?:^|\s)\[(?P<at>\d+)\](?=\s+[A-Za-z_])")
 """A number alone in brackets, as "[100] loss=2.31" of CLU and T5X: the step, unless it is one number in all lines."""
@@ -142,6 +142,8 @@ def read_lines(path: Path) -> pd.DataFrame:
 def _steps(texts: Sequence[str], lines: Sequence[_Line]) -> list[float | None]:
     """Return the step of each line, None where nothing tells it."""
     per_epoch, total = _epoch_length(lines), _bar_of_training(texts, lines)
+    # Epochs are counted from 1, or from 0, or this is what was printed of a resumed run.
+    first = float(min((_epoch(line) for line in lines if line.step is not None), default=0) == 1)
     named = any(map(EPOCH.fullmatch, texts))
     steps, before = list[float | None](), None
     epoch, drawn = 0, 0
@@ -154,7 +156,7 @@ def _steps(texts: Sequence[str], lines: Sequence[_Line]) -> list[float | None]:
                 drawn = int(match["at"])
                 before = float(drawn + epoch * total)
         if line.step is not None:
-            before = line.step + per_epoch * _epoch(line)
+            before = line.step + per_epoch * (_epoch(line) - first)
         steps.append(before if line.step is not None or line.whole else None)
     return steps
 

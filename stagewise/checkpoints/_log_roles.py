@@ -29,7 +29,7 @@ SCHEDULED = {"coef", "coeff", "coefficient", "dropout", "epsilon", "lambda", "mo
 
 TIMES = {
     *("clock", "dt", "duration", "elapsed", "eta", "mfu", "ms", "runtime", "sec", "secs", "seconds", "throughput"),
-    *("time", "timestamp", "tps", "walltime"),
+    *("time", "timestamp", "timing", "tps", "walltime"),
 }
 """Words of the names of times and speeds, in lower case."""
 

@@ -51,6 +51,9 @@ SUDDEN = 3
 LAGS = 3.0
 """Ratio of steps from which on a test that follows training is grokking: Power et al. (2022), arXiv:2201.02177."""
 
+FOLLOWS = 0.5
+"""Part of the way of training, at least, that a test which follows it makes."""
+
 TRAIN = {"train", "training", "trl"}
 HELD_OUT = {"val", "valid", "validation", "test", "eval", "dev", "held", "heldout", "holdout", "tel"}
 """Words in the names of curves by which the data tell apart that a model is trained on, and those that it is not."""
@@ -226,7 +229,9 @@ def _grokking(train: Curve, held_out: Curve) -> Iterator[dict[str, Any]]:
     ways = [_half_way(each) for each in (train, held_out)]
     (first, way), (second, held_out_way) = ways
     far = all(abs(way) >= each.criteria.smallest for (_, way), each in zip(ways, (train, held_out), strict=True))
-    if far and way * held_out_way > 0 and _is_progress(way, held_out) and 1 + second >= LAGS * (1 + first):
+    # One that was first evaluated later has made a part of its way by then.
+    follows = way * held_out_way > 0 and abs(held_out_way) >= FOLLOWS * abs(way) and 1 + second >= LAGS * (1 + first)
+    if far and follows and _is_progress(way, held_out):
         ends = float(held_out.values[0]), float(np.median(held_out.values[-3:]))
         yield _record(EpisodeKind.GROKS, held_out, first, second, *ends, beside=train.quantity)
 

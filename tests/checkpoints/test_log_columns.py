@@ -381,7 +381,7 @@ def test_a_length_of_completions_of_which_none_ended_is_none() -> None:
     assert [len(rows) for _, rows in table.groupby("quantity")] == [5, 4]
 
 
-@pytest.mark.parametrize("column", ["checkpoint", "Revision"])
+@pytest.mark.parametrize("column", ["model_id", "checkpoint", "Revision"])
 def test_steps_are_read_from_the_names_of_checkpoints(column: str) -> None:
     with pytest.warns(UserWarning, match=rf"no column of steps: they are read from the names in '{column}'"):
         table = read_log({column: ["step1000", "step2000", "step10000"], "acc": [0.1, 0.2, 0.9]})

@@ -114,6 +114,18 @@ def test_steps_that_begin_anew_in_each_epoch_count_on(tmp_path: Path) -> None:
         log(tmp_path, "\n".join(lines).replace("/300", ""))
 
 
+@pytest.mark.parametrize(("first", "begins"), [(1, 100), (0, 100), (5, 1600)])
+def test_the_first_epoch_counts_from_nothing_unless_it_is_a_later_one(first: int, begins: int, tmp_path: Path) -> None:
+    lines = [
+        f"| epoch {first + e:3d} | {b:5d}/  300 batches | ms/batch 11.65 | loss {3 - e:5.2f} | ppl {9 - e:8.2f}"
+        for e in (0, 1, 2)
+        for b in (100, 200)
+    ]
+    frame, _ = log(tmp_path, "\n".join(lines))
+    assert (frame["step"] - begins).tolist() == [0, 100, 300, 400, 600, 700]
+    assert frame["loss"].tolist() == [3, 3, 2, 2, 1, 1]
+
+
 def test_a_progress_bar_tells_the_step_of_what_is_printed_behind_it(tmp_path: Path) -> None:
     keras = "".join(f"Epoch {e}/4\n 30/30 [======] - 1s 3ms/step - loss: {2 - e / 4}\n" for e in (1, 2, 3, 4))
     frame, _ = log(tmp_path, keras)

@@ -62,7 +62,9 @@ def test_names_that_only_look_like_settings_are_curves(name: str) -> None:
     assert not is_setting(name)
 
 
-@pytest.mark.parametrize("name", ["iter_time", "train/step_time (s)", "dt", "tok/sec", "samples_per_second", "eta"])
+@pytest.mark.parametrize(
+    "name", ["iter_time", "train_step_timing in s", "train/step_time (s)", "dt", "tok/sec", "samples_per_second", "eta"]
+)
 def test_times_and_speeds_are_known_by_a_word(name: str) -> None:
     assert is_time(name)
 

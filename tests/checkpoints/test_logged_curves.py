@@ -306,6 +306,21 @@ def test_of_two_columns_that_count_steps_that_of_the_optimiser_is_taken_and_both
         assert read_log(frame, "Step")["step"].max() == len(LOG) - 1
 
 
+def test_steps_are_those_that_rows_of_an_evaluation_have_too() -> None:
+    train = pd.DataFrame({"global_step": STEPS, "step": STEPS, "loss": 3 - RISE})
+    evaluated = pd.DataFrame({"step": STEPS[::3], "val_loss": 3.1 - RISE[::3]})
+    with pytest.warns(UserWarning, match="'step' and 'global_step' count steps: the first is taken"):
+        table = read_log(pd.concat([train, evaluated], ignore_index=True))
+    steps = {name: rows["step"].tolist() for name, rows in table.groupby("quantity")}
+    assert steps == {"loss": STEPS.tolist(), "val_loss": STEPS[::3].tolist()}
+
+
+def test_rows_of_micro_batches_have_the_steps_that_tell_them_apart() -> None:
+    frame = pd.DataFrame({"iter": range(40), "step": np.repeat(range(10), 4), "loss": np.linspace(2, 1, 40)})
+    with pytest.warns(UserWarning, match="'iter' and 'step' count steps: the first is taken"):
+        assert read_log(frame)["step"].tolist() == [*range(40)]
+
+
 def test_a_history_of_weights_and_biases_is_a_log() -> None:
     rows = [
         {"_step": int(step), "_runtime": 0.1, "loss": float(value)} for step, value in zip(STEPS, RISE, strict=True)

@@ -141,6 +141,13 @@ def test_a_test_that_follows_long_after_training_is_grokking() -> None:
     assert found(train_acc=rise(300, 0), test_acc=rise(500, 1)) == []
 
 
+def test_a_held_out_loss_that_is_first_evaluated_late_is_no_grokking() -> None:
+    fall = 2 + 3 * (1 + STEPS / 300) ** -0.6
+    frame = pd.DataFrame({"step": STEPS, "train_loss": fall, "val_loss": np.where(STEPS < 1000, np.nan, fall + 0.05)})
+    told = find_stages(read_log(frame)).episodes
+    assert EpisodeKind.GROKS not in set(told["kind"])
+
+
 def test_an_accuracy_that_is_high_in_most_of_the_run_still_rose_and_its_falls_are_collapses() -> None:
     early = np.where(STEPS[1] < STEPS, 1.0, 0.01)
     late = np.where(STEPS > 500, 1.0, 0.02)
