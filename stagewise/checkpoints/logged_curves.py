@@ -306,8 +306,8 @@ def _steps(frame: pd.DataFrame, asked: str | None) -> Any:
         lower = {UNIT.sub("", name).lower(): column for name, column in names.items()}
         known = [lower[name] for name in STEPS if name in lower and frame[lower[name]].notna().mean() > MOSTLY]
         # Rows of an evaluation may have one of them alone: by the first most columns have steps, each once.
-        curves = [frame[name] for name in frame if _is_curve(str(name))]
-        known.sort(key=lambda step: -sum(_has_steps(frame[step], curve) for curve in curves))
+        curves = [name for name in names if _is_curve(name)]
+        known.sort(key=lambda step: -sum(_has_steps(frame, step, names[name]) for name in curves))
         others = [name for name in known if not frame[name].equals(frame[known[0]])]
         if others:
             both = f"{known[0]!r} and {', '.join(map(repr, others))} count steps"
@@ -325,9 +325,9 @@ def _steps(frame: pd.DataFrame, asked: str | None) -> Any:
     )
 
 
-def _has_steps(steps: pd.Series, values: pd.Series) -> bool:
-    at = steps[steps.notna() & values.notna()]
-    return len(at) > 0 and bool(at.is_unique)
+def _has_steps(frame: pd.DataFrame, step: Any, name: Any) -> bool:
+    at = frame.loc[frame[step].notna() & frame[name].notna(), step]
+    return len(at) > 0 and not at.duplicated().any()
 
 
 def _is_curve(name: str) -> bool:
