@@ -1,11 +1,14 @@
 """One file as a source: the checkpoints of a list or a mapping, the only one that it is, or a model of llama.cpp."""
 
+import contextlib
 import dataclasses
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
+import importlib
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from torch import Tensor
 
 from stagewise.checkpoints._architectures import architecture_from
@@ -110,7 +113,9 @@ def _weights(path: Path) -> dict[str, Tensor]:
         return _HELD.pop(file)
     architecture_from(config.to_dict())  # refuses a config of another kind, or of any size, before a model is made
     _HELD.clear()
+    # With its config given, transformers parses the file once and not twice.
     _HELD[file] = weights = dict(_read(path, "AutoModelForCausalLM", config=config).state_dict())
+    _parsed.cache_clear()
     return weights
 
 
@@ -119,8 +124,34 @@ def _read(path: Path, kind: str, **given: Any) -> Any:
     import transformers
 
     try:
-        return getattr(transformers, kind).from_pretrained(path.parent, gguf_file=path.name, **given)
+        with _parsed_once(path):
+            return getattr(transformers, kind).from_pretrained(path.parent, gguf_file=path.name, **given)
     except ImportError as reason:
         raise ModuleNotFoundError(MISSING.format(path.name)) from reason
     except Exception as reason:  # a foreign file, read by foreign code: whatever it raises is about the file
         raise ValueError(f"{path} cannot be read as a file of llama.cpp: {line_of(reason)}") from reason
+
+
+@contextlib.contextmanager
+def _parsed_once(path: Path) -> Iterator[None]:
+    """Hand transformers the parsed file for its config and its weights, and one map of names for all modules: it makes
+    each anew, which takes seconds.
+    """
+    gguf: Any = importlib.import_module("gguf")
+    reader, names = gguf.GGUFReader, gguf.get_tensor_name_map
+    gguf.GGUFReader = lambda _: _parsed(reader, path, path.stat().st_mtime_ns)
+    gguf.get_tensor_name_map = cache(names)
+    try:
+        yield
+    finally:
+        gguf.GGUFReader, gguf.get_tensor_name_map = reader, names
+
+
+@lru_cache(maxsize=1)
+def _parsed(reader: type[Any], path: Path, time: int) -> Any:
+    class Reader(reader):  # type: ignore[misc]  # mypy sees no class
+        def __setattr__(self, name: str, value: Any) -> None:
+            # A hundred thousand words are slices of it: those of a memory map take thrice as long as an array's.
+            super().__setattr__(name, np.asarray(value) if name == "data" else value)
+
+    return Reader(path)

@@ -156,6 +156,27 @@ def test_what_an_audit_read_is_read_no_second_time_unless_the_file_was_written_a
     assert kinds.count("AutoModelForCausalLM") == 3
 
 
+def test_a_file_is_parsed_once_for_its_config_and_its_weights(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed, maps, [path], make = list[Path](), list[object](), folder.iterdir(), gguf.get_tensor_name_map
+
+    class Counted(gguf.GGUFReader):
+        def __init__(self, file: Path) -> None:
+            parsed.append(Path(file))
+            super().__init__(file)
+
+    def counted(*given: Any) -> Any:
+        maps.append(given)
+        return make(*given)
+
+    monkeypatch.setattr(gguf, "GGUFReader", Counted)
+    monkeypatch.setattr(gguf, "get_tensor_name_map", counted)
+    monkeypatch.setattr(_one_file, "_HELD", {})
+    _one_file._config_at.cache_clear()
+    open_series(path).load(0)
+    assert (parsed, len(maps)) == ([path], 1)
+    assert gguf.GGUFReader is Counted
+
+
 def test_a_file_is_a_source_only_where_no_other_weights_lie_beside_it(folder: Path, tmp_path: Path) -> None:
     assert gguf_at(folder) == folder / "tiny-135M.Q8_0.gguf"
     for names in (["a.gguf", "b.gguf"], ["a.gguf", "step_1.safetensors"], ["config.json"]):
