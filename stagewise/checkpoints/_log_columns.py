@@ -130,10 +130,8 @@ def with_steps(frame: pd.DataFrame) -> pd.DataFrame:
             continue
         names = frame[column].astype(str)
         at = dict(zip(unique := [*names.unique()], (each.at for each in read_names(unique)), strict=True))
-        steps, branches = (
-            {name: one.step for name, one in at.items() if one},
-            {one.branch for one in at.values() if one},
-        )
+        steps = {name: one.step for name, one in at.items() if one}
+        branches = {one.branch for one in at.values() if one}
         if len({*steps.values()}) == len(at) > len(branches) == 1:
             warnings.warn(f"there is no column of steps: they are read from the names in {column!r}", stacklevel=3)
             return frame.drop(columns=column).assign(step=names.map(steps))

@@ -10,6 +10,9 @@ from stagewise.statistics._effects._atoms import Atoms
 from stagewise.statistics._effects._covariances import Covariances
 from stagewise.statistics._effects._settings import EffectSettings
 
+SHAPES = 112
+"""Shapes that are fitted together: those of all that explain most."""
+
 OTHERS = 2
 """Gradual shapes or excursions beside the changes."""
 
@@ -80,7 +83,6 @@ ARRAYS = [field.name for field in dataclasses.fields(Fits) if field.name != "cha
 
 def joined(parts: list[Fits]) -> Fits:
     """Return fits of equally many changes as one."""
-    parts = [one for one in parts if len(one)] or parts[:1]
     arrays: dict[str, Any] = {name: np.concatenate([getattr(one, name) for one in parts]) for name in ARRAYS}
     return dataclasses.replace(parts[0], **arrays)
 
@@ -91,15 +93,15 @@ PART = 32
 
 def by_parts(work: Callable[[Fits], Fits], fits: Fits) -> Fits:
     """Return what is made of fits, a few at a time."""
-    return joined([work(fits.take(slice(i, i + PART))) for i in range(0, len(fits), PART)]) if len(fits) else fits
+    return joined([fits.take(slice(0)), *(work(fits.take(slice(i, i + PART))) for i in range(0, len(fits), PART))])
 
 
 def blank(problem: Problem, curve: np.ndarray, setting: np.ndarray, changes: int) -> Fits:
     """Return fits without anything in their effects."""
-    number, effects = len(curve), changes + OTHERS
-    zeros, shape = np.zeros(number), np.zeros((number, effects, effects))
+    number, atoms = len(curve), min(SHAPES, len(problem.atoms.kind))
+    zeros, shape = np.zeros(number), np.zeros((number, changes + OTHERS, atoms))
     variance = zeros + problem.settings.size**2
     return Fits(
-        curve, setting, np.zeros((number, effects), int), shape, shape.copy(), variance, zeros + 1, zeros,
+        curve, setting, np.zeros((number, atoms), int), shape, shape.copy(), variance, zeros + 1, zeros,
         np.zeros(shape.shape[:2]), zeros > 0, changes,
     )  # fmt: skip

@@ -8,9 +8,6 @@ from scipy.special import logsumexp
 from stagewise.statistics._effects._atoms import Atoms
 from stagewise.statistics._effects._fits import Fits, Problem, by_parts
 
-SHAPES = 112
-"""Shapes that are fitted together: those of all that explain most."""
-
 HELD = 0.01
 """Posterior of an atom in some effect from which a screening keeps it."""
 
@@ -37,7 +34,7 @@ def _screened(problem: Problem, fits: Fits) -> Fits:
     np.put_along_axis(best, held, np.inf, axis=1)
     best[:, 0] = np.inf
     # In their own order: that of a partition is the processor's, and what is drawn of them goes by it.
-    number = min(SHAPES, len(atoms.kind))
+    number = fits.atoms.shape[1]
     chosen = np.sort(np.argpartition(-best, number - 1, axis=1)[:, :number], axis=1)
     shape, size = (_moved(values, fits.atoms, chosen, len(atoms.kind)) for values in (fits.shape, fits.size))
     return fits.take(slice(None), atoms=chosen, shape=shape, size=size)

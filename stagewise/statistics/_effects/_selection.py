@@ -29,7 +29,6 @@ BEHIND = 20.0
 """Nats, under white noise alone, by which levels of three jumps or more may be behind two changes to be followed:
 planted staircases are 19 ahead, curves without a change mostly 12 to 30 behind; at 10 a slow fall was missed."""
 
-
 MOST = 6
 """Changes that are fitted together at first: planted staircases have six steps."""
 
@@ -51,7 +50,7 @@ def selected(problem: Problem) -> list[Selection]:
     fewer, result = list[Fits](), dict[int, Selection]()
     for changes in range(evidence.shape[1] - 1, 0, -1):
         fits = by_number[changes].take(number[by_number[changes].curve] == changes)
-        fits = joined([*fewer, fits.take(leading(fits, 1))])
+        fits = joined([*fewer, fits])
         fewer, here = [], np.unique(fits.curve)
         if not len(here):
             continue
@@ -70,7 +69,7 @@ def selected(problem: Problem) -> list[Selection]:
             else:
                 fewer.append(others.take(group == weakest * len(here) + i))
     for fits in (by_number[0].take(number[by_number[0].curve] == 0), *fewer):
-        result |= {c: Selection(fits.take(fits.curve == c), np.zeros(0)) for c in fits.curve.tolist()}
+        result |= {c: Selection(fits.take(fits.curve == c), np.zeros(0)) for c in np.unique(fits.curve).tolist()}
     return [result[c] for c in range(curves)]
 
 
