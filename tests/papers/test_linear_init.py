@@ -7,18 +7,7 @@ import pytest
 from stagewise import models
 from stagewise.architecture import Architecture
 from stagewise.papers.linear_init import LinearInit
-
-SIZES = {
-    "n_layers": 2,
-    "n_heads": 2,
-    "d_model": 8,
-    "d_head": 4,
-    "d_mlp": 16,
-    "act_fn": "gelu",
-    "n_ctx": 5,
-    "d_vocab": 4,
-}
-ARCHITECTURE = Architecture({**SIZES, "normalization_type": None}, LinearInit())
+from tests.models.test_native import ARCHITECTURE
 
 
 def test_linear_init_has_pytorchs_ranges_and_fixed_sinusoids() -> None:
