@@ -374,13 +374,18 @@ def test_a_control_is_the_mean_over_all_other_heads_or_not_there() -> None:
     assert (of_layers["random head"][of_layers["head"] == 6] == 6).all()
 
 
+def assert_same_rows(table: pd.DataFrame, like: pd.DataFrame) -> None:
+    """The same heads at the same steps, with values that differ by rounding alone: sums depend on a thread's share."""
+    pd.testing.assert_frame_equal(table, like, atol=FLOAT32, rtol=1e-4)
+
+
 def test_who_measures_a_checkpoint_and_when_makes_no_difference(tmp_path: Path) -> None:
     series = changing((10,))
     table = along(series)
     with ThreadPoolExecutor(2) as threads:
-        assert along(series, executor=threads, workers=2).equals(table)
+        assert_same_rows(along(series, executor=threads, workers=2), table)
     along(dataclasses.replace(series, steps=(0, 8, 12, 16)), folder=tmp_path)
-    assert along(series, folder=tmp_path).equals(table)
+    assert_same_rows(along(series, folder=tmp_path), table)
 
 
 def test_a_series_that_grows_while_it_is_measured_is_ablated_whole(tmp_path: Path) -> None:
