@@ -14,7 +14,7 @@ from stagewise.checkpoints.logged_curves import read_log
 from stagewise.findings import onsets
 from stagewise.findings.onsets import find_onsets
 from stagewise.reporting._logged import logged_folders
-from stagewise.reporting._measured_runs import report_seeds
+from stagewise.reporting._seeds import report_seeds
 from stagewise.reporting.page import report
 
 

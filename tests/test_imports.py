@@ -268,6 +268,19 @@ def test_statistics_imports_numpy_and_scipy_and_nothing_of_the_rest() -> None:
     assert others == set()
 
 
+@functools.cache
+def chain(module: str) -> tuple[str, ...]:
+    """The longest chain of files, each imported by the one before, as a module is imported."""
+    body = ast.parse(MODULES[module].read_text(encoding="utf8")).body
+    below = imports(node for node in body if isinstance(node, Statement)) & MODULES.keys()
+    return (module, *max(map(chain, sorted(below)), key=len, default=()))
+
+
+def test_no_chain_of_imports_in_the_core_has_more_than_eighteen_files() -> None:
+    longest = max((chain(module) for module in MODULES if room(module) != "papers"), key=len)
+    assert 10 < len(longest) <= 18, " -> ".join(longest)
+
+
 def test_importing_the_package_imports_no_torch(imported: Imported) -> None:
     assert not {"torch", "pandas"} & imported["the package"]
 

@@ -12,7 +12,7 @@ from evidence.calibration.rows import Row, share
 from stagewise.findings._roles import head_roles
 from stagewise.findings.replicates import find_replicates
 from stagewise.statistics import pooled
-from stagewise.words.seeds import names
+from stagewise.words import event_names
 
 BETWEEN = 0.3
 """Deviation of the log step of an event between seeds."""
@@ -62,15 +62,15 @@ def _onsets(repetitions: int) -> list[Row]:
     for _ in range(max(repetitions // 2, 1)):
         runs, times = zip(*(_run(g, f"seed {i}") for i in range(6)), strict=True)
         found = find_replicates(pd.concat(runs[:5], ignore_index=True))
+        names = event_names(found.catalogue, found.quantities)
         number.append(int(found.events["recurs"].sum()) == 2)
         for relation, middle in MIDDLES.items():
-            of = found.events[[relation in names(found)[event] for event in found.events["event"]]].nlargest(1, "seeds")
+            of = found.events[[relation in names[event] for event in found.events["event"]]].nlargest(1, "seeds")
             for row in of.to_dict("records"):
                 covered.append(row["lo"] <= middle <= row["hi"])
                 new.append(row["new_lo"] <= times[5][relation] <= row["new_hi"])
         order += [
-            row["p_value"] < 0.05 and "previous" in names(found)[row["before"]]
-            for row in found.order.to_dict("records")
+            row["p_value"] < 0.05 and "previous" in names[row["before"]] for row in found.order.to_dict("records")
         ]
     return [
         share("onsets over 5 seeds: two events recur, and no other", number, 0.9, "higher"),

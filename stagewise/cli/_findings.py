@@ -53,11 +53,10 @@ def _stages_of_seeds(sources: Sequence[str], as_json: bool, axis: str, tokens_pe
     if not as_json:
         print(reporting.seeds_in_words(seeds.stages, replicates, seeds.familiarities))
         return
-    runs = zip(seeds.stages, seeds.familiarities, strict=True)
-    each = [as_data(one, familiarity=familiarity) for one, familiarity in runs]
+    each = [as_data(*run) for run in zip(seeds.stages, seeds.names, seeds.familiarities, strict=True)]
     over: dict[str, Any] = {name: records(getattr(replicates, name)) for name in findings.replicates.FRAMES}
-    named = zip(replicates.catalogue, words.seeds.names(replicates), strict=True)
-    over["catalogue"] = [{**event.plain, "words": name} for event, name in named]
+    names = words.event_names(replicates.catalogue, replicates.quantities)
+    over["catalogue"] = [event.plain | {"words": name} for event, name in zip(replicates.catalogue, names, strict=True)]
     print(json.dumps({"seeds": each, "over_seeds": over}, indent=2))
 
 

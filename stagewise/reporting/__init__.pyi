@@ -7,10 +7,10 @@ from ._measured import read_measured as read_measured
 from ._measured import write_batch as write_batch
 from ._measured_runs import over_seeds as over_seeds
 from ._measured_runs import read_runs as read_runs
-from ._measured_runs import report_seeds as report_seeds
 from ._measured_runs import seeds_in_words as seeds_in_words
 from ._prose import html_table as html_table
 from ._results import Analysis as Analysis
 from ._section import Blocks as Blocks
 from ._section import Section as Section
 from ._section import section as section
+from ._seeds import report_seeds as report_seeds

@@ -106,7 +106,7 @@ class Measured(NamedTuple):
         return bool(self.relations) or ("relation" in self.table and bool(self.table["relation"].notna().any()))
 
     def families(self) -> dict[str, list[str]]:
-        """Return the references that KL was measured to, sorted by `findings.frames.families`; none without rows."""
+        """Return the references that KL was measured to, sorted by `table.families`; none without rows."""
         rows = self.only(["KLToReference.kl"]).table
         return families(rows) if len(rows) else {}
 

@@ -1,42 +1,22 @@
-"""Several measured runs: what is read of them, and the report on the seeds of one training."""
+"""Several measured runs: their tables and stages, and what recurs over them."""
 
 import dataclasses
-import html
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import matplotlib.style
 import pandas as pd
 
-from stagewise import plot
-from stagewise.bars import bar
 from stagewise.checkpoints.run_folder import table_file
 from stagewise.findings import Stages, head_roles, with_roles
 from stagewise.findings.batch_familiarity import BatchFamiliarity
 from stagewise.findings.replicates import Replicates, replicates_of
 from stagewise.findings.scores import evidence, quantities_of
-from stagewise.plot.curves import quantity_of
-from stagewise.plot.seeds import bands_of
-from stagewise.reporting._figure import LOOK, Plot, figure_html, identifier
-from stagewise.reporting._html import AbstractShown, wording
 from stagewise.reporting._measured import axis_in
-from stagewise.reporting._prose import NONE, html_table, in_words, number, stage_rows
-from stagewise.reporting.page import Part, cursor_over, page_html, write_page
-from stagewise.saved_findings import familiarity_in, load_stages, save_replicates
-from stagewise.statistics import FEWEST_SEEDS
-from stagewise.table import declare, head_label, select
+from stagewise.saved_findings import familiarity_in, load_stages
+from stagewise.table import declare
 from stagewise.token_axis import in_counts
-from stagewise.words import CAVEAT, capital, count, counted_in, interval, qualified, warned, written
-from stagewise.words import seeds as seed_words
-from stagewise.words.stages import too_few
-
-FOREIGN = "The probe batch is foreign to these models"
-"""Headline of a page on seeds where it is so of one."""
-
-EVENTS = ("what", "seeds", "step, mean over seeds", "another seed", "sd between seeds, log steps")
-
-RANGE, INTERVAL = "their range", "its 95&nbsp;% t interval over seeds"
+from stagewise.words import count, qualified, warned
 
 
 class MeasuredRuns(NamedTuple):
@@ -55,61 +35,22 @@ class MeasuredRuns(NamedTuple):
     def aligned(self, roles: pd.DataFrame) -> pd.DataFrame:
         """Return the rows of all runs, with each head's role in place of its index."""
         pairs = zip(self.names, self.tables, strict=True)
-        rows = [with_roles(table, roles[roles["run"] == name]) for name, table in pairs]
-        table = pd.concat(rows, ignore_index=True)
+        table = pd.concat([with_roles(rows, roles[roles["run"] == name]) for name, rows in pairs], ignore_index=True)
         for one in self.tables:
             declare(table, quantities_of(one))
         return table
 
 
-def stages_part(stages: Sequence[Stages]) -> Part:
-    """Return the section with the stages of several seeds in one table, behind a column for the run's name."""
-    rows = [
-        [one.run, *row[:3], too_few(*one.unknown) if one.unknown else row[-1]]
-        for one in stages
-        for row in stage_rows(one)
-    ]
-    table = html_table(("seed", "stage", "from step", "to step", "what happened"), rows)
-    return Part("stages", "The stages of each seed", table)
-
-
-def _roles_part(roles: pd.DataFrame) -> Part:
-    """Return the section with the head of each run, by its name, that has each role; a dash where none has."""
-    runs = list(dict.fromkeys(roles["run"]))
-    heads = {
-        (row["layer"], row["role"], row["run"]): head_label(row["layer"], row["head"])
-        for row in roles.to_dict("records")
-    }
-    pairs = sorted({(layer, role) for layer, role, _ in heads})
-    rows = [[head_label(*pair), *(heads.get((*pair, run), NONE) for run in runs)] for pair in pairs]
-    return Part(
-        "roles", "Heads by their roles", f"<p>{wording('seeds', 'roles')}</p>{html_table(['role', *runs], rows)}"
-    )
-
-
-def _curve_parts(table: pd.DataFrame, caption: str) -> Iterator[Part]:
-    """Yield a section a quantity that all runs have: its curves in one figure."""
-    quantities = table[["probe", "quantity"]].drop_duplicates()
-    with bar("drawing", len(quantities), "figure") as shown:
-        for probe, name in quantities.itertuples(index=False):
-            shown.update()
-            rows = select(table, probe, name)
-            if rows["run"].nunique() == table["run"].nunique() and rows["value"].notna().any() and bands_of(rows):
-                identity = identifier(f"{probe}-{name}")
-                title = f"{capital(quantity_of(table, probe, name).label)} ({in_words(probe).lower()})"
-                figure = Plot(f"seeds-{identity}", {"": plot.over_seeds(table, probe, name)}, rows, caption)
-                yield Part(f"curve-{identity.lower()}", title, figure_html(figure))
-
-
 def read_runs(folders: Sequence[Path], axis: str = "steps", tokens_per_step: int | None = None) -> MeasuredRuns:
     """Read measured runs."""
-    names = _names(folders)
     files = [table_file(folder) for folder in folders]
+    names = [str(file.outline["run"].iloc[0]) for file in files]
+    names = names if len({*names}) == len(names) else [folder.as_posix() for folder in folders]
     axes = [axis_in(folder, axis, otherwise=tokens_per_step) for folder in folders]
     tables = (file.read(evidence(file.outline)).assign(run=name) for file, name in zip(files, names, strict=True))
     stages = (_stages(folder, name) for folder, name in zip(folders, names, strict=True))
     return MeasuredRuns(
-        names,
+        tuple(names),
         tuple(rows if on is None else in_counts(rows, ("step",), on) for rows, on in zip(tables, axes, strict=True)),
         tuple(one if on is None else one.counted(on) for one, on in zip(stages, axes, strict=True)),
         tuple(map(familiarity_in, folders)),
@@ -119,17 +60,14 @@ def read_runs(folders: Sequence[Path], axis: str = "steps", tokens_per_step: int
 def over_seeds(seeds: MeasuredRuns) -> tuple[Replicates, pd.DataFrame]:
     """Return the findings that recur over seeds, and the rows of all runs with roles in place of heads."""
     roles = head_roles(seeds.whole)
-    aligned = seeds.aligned(roles)
-    return replicates_of(seeds.stages, roles), aligned
+    return replicates_of(seeds.stages, roles), seeds.aligned(roles)
 
 
 def seeds_in_words(
-    stages: Sequence[Stages], replicates: Replicates, familiarities: Sequence[BatchFamiliarity | None] = ()
+    stages: Sequence[Stages], replicates: Replicates, familiarities: Sequence[BatchFamiliarity | None]
 ) -> str:
     """Say the stages of each seed and what recurs over them; with the caveat where the batch is foreign to one."""
-    familiarities = familiarities or (None,) * len(stages)
-    pairs = zip(stages, familiarities, strict=True)
-    each = "\n".join(f"{one.run}\n{warned(str(one), familiarity)}" for one, familiarity in pairs)
+    each = "\n".join(f"{one.run}\n{warned(str(one), known)}" for one, known in zip(stages, familiarities, strict=True))
     over = qualified(str(replicates), first_foreign(familiarities))
     return f"{each}\nover {count(len(stages), 'seed')}:\n{over}"
 
@@ -139,86 +77,8 @@ def first_foreign(familiarities: Sequence[BatchFamiliarity | None]) -> BatchFami
     return next((familiarity for familiarity in familiarities if familiarity is not None and familiarity.foreign), None)
 
 
-def _names(folders: Sequence[Path]) -> tuple[str, ...]:
-    names = [str(table_file(folder).outline["run"].iloc[0]) for folder in folders]
-    return tuple(names if len(set(names)) == len(names) else (folder.as_posix() for folder in folders))
-
-
 def _stages(folder: Path, name: str) -> Stages:
     stages = load_stages(folder)
     if stages is None:
         raise ValueError(f"{folder} has neither references nor scores over four checkpoints: leave it out")
     return dataclasses.replace(stages, run=name)
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class SeedReport(AbstractShown):
-    """The results of several seeds side by side, heads by their roles; the familiarity of a run on its task is None."""
-
-    stages: tuple[Stages, ...]
-    replicates: Replicates
-    table: pd.DataFrame
-    report: Path
-    familiarities: tuple[BatchFamiliarity | None, ...] = ()
-
-    def __str__(self) -> str:
-        return f"{seeds_in_words(self.stages, self.replicates, self.familiarities)}\nreport: {self.report}"
-
-
-def report_seeds(
-    folders: Sequence[str | Path], out: str | Path, axis: str = "steps", tokens_per_step: int | None = None
-) -> SeedReport:
-    """Write one report on the measured runs of several seeds, and return what it shows."""
-    places, out = [Path(folder) for folder in folders], Path(out)
-    if len(places) < 2:
-        raise ValueError(f"seeds side by side are two runs or more, got {', '.join(map(str, places)) or 'none'}")
-    seeds = read_runs(places, axis, tokens_per_step)
-    with counted_in(axis):
-        return _written(seeds, out)
-
-
-def _written(seeds: MeasuredRuns, out: Path) -> SeedReport:
-    replicates, aligned = over_seeds(seeds)
-    save_replicates(replicates, out)
-    stages, events = seeds.stages, replicates.events
-    numbers = sorted({len(one.table) for one in stages})
-    spread = " to ".join(map(str, dict.fromkeys((numbers[0], numbers[-1]))))
-    boundaries = events[events["recurs"] & (events["kind"] == "boundary")]
-    first = seed_words.events(boundaries if len(boundaries) else events, len(stages), seed_words.names(replicates))[0]
-    headline = f"{spread} stages in each seed, {count(int(events['recurs'].sum()), 'event')} in half of them or more"
-    finding = f"{len(stages)} seeds have {spread} stages each. {capital(first)}."
-    with matplotlib.style.context(LOOK):
-        sections = list(_parts(stages, replicates, aligned))
-    if foreign := first_foreign(seeds.familiarities):
-        headline, finding = FOREIGN, f"Of one seed: {foreign}"
-        sections = [part._replace(body=f'<p class="caveat">{CAVEAT}.</p>\n{part.body}') for part in sections]
-    page = page_html(
-        name=f"{len(stages)} seeds",
-        headline=headline,
-        finding=finding,
-        kind="foreign" if foreign else "finding",
-        words=html.escape(f"The seeds: {', '.join(one.run for one in stages)}."),
-        parts=sections,
-        steps=cursor_over(sorted(int(step) for step in seeds.whole["step"].unique())),
-    )
-    return SeedReport(stages, replicates, aligned, write_page(out, page), seeds.familiarities)
-
-
-def _parts(stages: Sequence[Stages], replicates: Replicates, table: pd.DataFrame) -> Iterator[Part]:
-    names = seed_words.names(replicates)
-    lines = "".join(f"<li>{html.escape(line)}</li>" for line in seed_words.order(replicates.order, names))
-    recurring = replicates.events[replicates.events["recurs"]].to_dict("records")
-    events = html_table(EVENTS, (_event_row(row, names[row["event"]]) for row in recurring))
-    order = f'<h3>In which order</h3><ul class="sentences">{lines}</ul>'
-    yield Part("over-seeds", "What recurs over seeds", f"{events}{wording('seeds', 'intervals')}{order}")
-    yield stages_part(stages)
-    if len(replicates.roles):
-        yield _roles_part(replicates.roles)
-    yield from _curve_parts(table, wording("seeds", "curves", band=INTERVAL if len(stages) >= FEWEST_SEEDS else RANGE))
-
-
-def _event_row(row: dict[Any, Any], name: str) -> list[object]:
-    when, new = seed_words.between(row), "cannot be told"
-    if row["told"]:
-        when, new = interval(row["step"], row["lo"], row["hi"]), f"{written(row['new_lo'])} to {written(row['new_hi'])}"
-    return [name, row["seeds"], when, new, number(row["between"])]

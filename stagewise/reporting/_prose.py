@@ -179,10 +179,8 @@ def html_table(columns: Iterable[str], rows: Iterable[Iterable[object]], kind: s
     """Return an HTML table; every cell is escaped, long ones wrap, and on a narrow screen a row becomes a list."""
     names = [headed(shortened(name)) for name in columns]
     head = "".join(f"<th>{html.escape(name)}</th>" for name in names)
-    body = "".join(
-        "<tr>" + "".join(_cell(name, str(cell)) for name, cell in zip(names, row, strict=True)) + "</tr>"
-        for row in rows
-    )
+    cells = ("".join(_cell(name, str(cell)) for name, cell in zip(names, row, strict=True)) for row in rows)
+    body = "".join(f"<tr>{row}</tr>" for row in cells)
     wide = " stacked" if len(names) > 3 else ""
     table = f'<table class="{kind}{wide}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
     return f'<div class="scroll">{table}</div>'

@@ -10,17 +10,11 @@ LEVEL = 0.95
 QUANTILE = 1.959963984540054
 """Standard deviations on either side of a mean that hold as much of a normal distribution."""
 
-# Noise that running medians leave.
-
 LEFT_BY_MEDIANS = 0.45
 """Part of the variance of white noise that a running median over three leaves."""
 
-# Transitions.
-
 PARTS = (0.1, 0.5, 0.9)
 """The parts of a transition whose times are reported: t10, t50 and t90."""
-
-# Means over seeds.
 
 FEWEST_SEEDS = 4
 """Seeds from which t intervals are told: those of two are 12.7 standard errors wide, of three 4.3. Below, and where an

@@ -11,6 +11,7 @@ from ._delays import delays_in_words as delays_in_words
 from ._delays import held_in_words as held_in_words
 from ._delays import left_out_in_words as left_out_in_words
 from ._delays import transition as transition
+from ._events import event_names as event_names
 from ._findings import CAVEAT as CAVEAT
 from ._findings import alarms_in_words as alarms_in_words
 from ._findings import caution as caution

@@ -8,7 +8,7 @@ import pandas as pd
 
 from stagewise.findings.delays import Comparison
 from stagewise.table import head_label
-from stagewise.words import seeds
+from stagewise.words._events import event_names
 from stagewise.words._grammar import capital, more
 from stagewise.words._onsets import Row, head
 from stagewise.words._times import at, unit, written
@@ -115,7 +115,7 @@ def names(compared: Comparison) -> list[str]:
             return other
         return f"{head(labels)} (in {second} {'' if sure else 'perhaps '}{other})"
 
-    return seeds.names(compared, name_head)
+    return event_names(compared.catalogue, compared.quantities, name_head)
 
 
 def comparison(compared: Comparison) -> list[str]:

@@ -11,6 +11,7 @@ from stagewise.findings.lineage import Lineage
 from stagewise.findings.replicates import Replicates
 from stagewise.words import _delays, seeds, stages
 from stagewise.words._answer import answer
+from stagewise.words._events import event_names
 from stagewise.words._onsets import head
 from stagewise.words._times import at, counted_in
 
@@ -52,7 +53,7 @@ def _lines(finding: Finding) -> list[str]:
         case Lineage():
             return [*stages.kinds(finding.kinds), *stages.events(finding.events, finding.kinds)]
         case Replicates():
-            names = seeds.names(finding)
+            names = event_names(finding.catalogue, finding.quantities)
             of_events = seeds.events(finding.events, len(finding.runs), names)
             return [*of_events, *seeds.order(finding.order, names)]
         case Comparison():

@@ -1,41 +1,16 @@
-"""Every sentence about findings over seeds, and the names of events."""
+"""Every sentence about findings over seeds."""
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import pandas as pd
 
-from stagewise.event import Event, EventKind
-from stagewise.findings.delays import Comparison
-from stagewise.findings.replicates import Replicates
-from stagewise.table import Quantities, Quantity
 from stagewise.token_axis import Time
 from stagewise.words._grammar import more
-from stagewise.words._onsets import LISTED, Row, change, head
+from stagewise.words._onsets import LISTED, Row
 from stagewise.words._times import at, interval, written
 
 SURE = 0.05
 """The p-value below which one event is reported to come before another one."""
-
-
-def names(found: Replicates | Comparison, name_head: Callable[[Mapping[Any, Any]], str] = head) -> list[str]:
-    """Name events, each another way: where two would have one name, by their probes and quantities too."""
-    kinds = dict.fromkeys(one.unnumbered for one in found.catalogue)
-    plain = {event: _name(event, found.quantities, name_head) for event in kinds}
-    times, told = Counter(plain.values()), []
-    for event in found.catalogue:
-        name = plain[event.unnumbered]
-        name += f" ({event.probe} {event.quantity})" if times[name] > 1 else ""
-        told.append(name + (f" (number {event.number})" if event.number > 1 else ""))
-    return told
-
-
-def _name(event: Event, quantities: Quantities, name_head: Callable[[Mapping[Any, Any]], str]) -> str:
-    if event.kind is EventKind.BOUNDARY:
-        return f"end of the stage of {event.reference}"
-    quantity = quantities.get(event.probe, {}).get(event.quantity) or Quantity(f"{event.probe} {event.quantity}")
-    return change(dict(event.labels), quantity, up=event.up, name_head=name_head)
 
 
 def events(frame: pd.DataFrame, runs: int, names: Sequence[str]) -> list[str]:

@@ -19,7 +19,7 @@ from stagewise.findings.replicates import find_replicates
 from stagewise.findings.scores import quantities_of
 from stagewise.findings.stages import find_stages
 from stagewise.table import LOGGED
-from stagewise.words.seeds import names as event_names
+from stagewise.words import event_names
 
 STEPS = np.arange(0, 3000, 50)
 RISE = 0.05 + 0.9 / (1 + np.exp(-(STEPS - 1000) / 60)) + 0.01 * np.random.default_rng(0).standard_normal(len(STEPS))
@@ -99,7 +99,8 @@ def test_runs_beside_each_other_are_told_apart(way: str) -> None:
 @pytest.mark.one_of(3)
 @pytest.mark.parametrize("way", WAYS)
 def test_what_runs_beside_each_other_have_in_common_is_found(way: str) -> None:
-    assert set(event_names(find_replicates(read_log(beside(way))))) == {"accuracy rises", "loss falls"}
+    found = find_replicates(read_log(beside(way)))
+    assert set(event_names(found.catalogue, found.quantities)) == {"accuracy rises", "loss falls"}
 
 
 def test_a_curve_of_one_run_alone_is_that_runs() -> None:

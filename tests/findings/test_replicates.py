@@ -13,10 +13,14 @@ from stagewise.findings._frames import from_plain
 from stagewise.findings.replicates import FRAMES, Replicates, _event, find_replicates, replicates_of
 from stagewise.findings.stages import Stages, find_stages
 from stagewise.saved_findings import save_replicates
-from stagewise.words.seeds import names
+from stagewise.words import event_names
 
 EARLY, LATE = (100, 130, 170, 200), (500, 420, 600, 450)
 LATER = "attends more to what followed the token before"
+
+
+def names(found: Replicates) -> list[str]:
+    return event_names(found.catalogue, found.quantities)
 
 
 @pytest.fixture(scope="module")
