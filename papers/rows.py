@@ -23,6 +23,7 @@ COUNTED = {
     "on I(1)": r"L\dH\d I\(1\)",
     "on I(2)": r"L\dH\d I\(2\)",
     "heads": r"L\dH\d \d+",
+    "bands": r"lags \d+ to \d+",
 }
 """What can be counted in a cell: different matches of a pattern."""
 

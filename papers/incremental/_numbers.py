@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from jaxtyping import Float
 
 from stagewise.papers.incremental._summary import boundaries, over_seeds
 from stagewise.papers.incremental.published import CONTEXTS, HEADS, LEVELS, LOOKED_AT, PUBLISHED
@@ -12,7 +13,7 @@ from stagewise.papers.incremental.recipes import FIGURES, variants
 from stagewise.papers.published import bounds, number
 from stagewise.recipe import Recipe
 from stagewise.reporting import Measured
-from stagewise.table import families, head_label, heads_in, select
+from stagewise.table import families, head_label, heads_in, maps_in, select
 from stagewise.tasks import MarkovChain
 
 QUANTITIES = {
@@ -48,9 +49,11 @@ def figure_numbers(
             rows += _head_rows(figure, name, run)
         if figure == "3" and has_trained(run.table):
             rows.append(context_row(name, run.table))
+    sizes = {row["run"]: variants(setting, row["seed"])[row["variant"]] for row in summary.to_dict("records")}
     if kind == "heads":
-        sizes = {row["run"]: variants(setting, row["seed"])[row["variant"]] for row in summary.to_dict("records")}
-        rows += [row for name, run in measured.items() for row in offset_rows(name, run.table, sizes[name])]
+        rows += [row for name, recipe in sizes.items() for row in offset_rows(name, measured[name].table, recipe)]
+    if kind == "maps":
+        rows += [band_row(name, measured[name], recipe) for name, recipe in sizes.items() if _overlap(recipe)]
     return rows
 
 
@@ -133,6 +136,47 @@ def owners(masses: pd.DataFrame) -> list[str]:
         largest = _largest(of_head)
         words.append(f"{head_label(layer, head)} {largest['relation']} {largest['value']:.2f}")
     return words
+
+
+def band_row(name: str, run: Measured, recipe: Recipe) -> dict[str, str]:
+    """Return for each head the band of lags with its largest attention at the end.
+
+    Where groups share lags a head on the shared ones has nearly the same mass on both groups: which of them is larger
+    says little. A band holds the lags that lie in the same groups, so that no two bands share one.
+    """
+    assert isinstance(recipe.task, MarkovChain)
+    rows = select(run.table, "MeanPattern", "attention", step=int(run.table["step"].max()))
+    shares = band_shares(maps_in(rows), recipe.task.groups, run.first_query)
+    heads = zip(rows["layer"].astype(int), rows["head"].astype(int), strict=True)
+    words = []
+    for i, (layer, head) in enumerate(heads):
+        band = max(shares, key=lambda name: float(shares[name][i]))
+        words.append(f"{head_label(layer, head)} {band} {shares[band][i]:.2f}")
+    return number(f"{name}: heads' largest bands, step {rows['step'].iloc[0]}", "-", ", ".join(words))
+
+
+def band_shares(
+    maps: Float[np.ndarray, "head query key"], groups: Sequence[range], first_query: int
+) -> dict[str, Float[np.ndarray, " head"]]:
+    """Return each head's attention on every band of lags, averaged over the queries from the first that is scored.
+
+    >>> maps = np.eye(4)[None, [0, 0, 1, 1]]  # the last query attends two back, the one before it one back
+    >>> band_shares(maps, [range(1, 3), range(2, 4)], 2)
+    {'lags 1 to 1': array([0.]), 'lags 2 to 2': array([0.5]), 'lags 3 to 3': array([0.5])}
+    """
+    queries = np.arange(first_query, maps.shape[1])
+    bands: dict[tuple[bool, ...], list[int]] = {}
+    for lag in sorted({lag for group in groups for lag in group}):
+        bands.setdefault(tuple(lag in group for group in groups), []).append(lag)
+    return {
+        f"lags {lags[0]} to {lags[-1]}": np.sum([maps[:, queries, queries - lag + 1].mean(-1) for lag in lags], axis=0)
+        for lags in bands.values()
+    }
+
+
+def _overlap(recipe: Recipe) -> bool:
+    groups = recipe.task.groups if isinstance(recipe.task, MarkovChain) else ()
+    return sum(map(len, groups)) > len({lag for group in groups for lag in group})
 
 
 def has_trained(table: pd.DataFrame) -> bool:

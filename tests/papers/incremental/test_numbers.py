@@ -1,5 +1,6 @@
 """The numbers of a figure, from tables made by hand and from a run that was measured."""
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -52,6 +53,17 @@ def test_the_size_is_that_of_the_recipe_at_both_settings() -> None:
 def test_a_head_belongs_to_the_group_with_its_largest_mass() -> None:
     table = tidy([*masses(0, 0.2, 0.7), *masses(1, 0.6, 0.3)])
     assert numbers.owners(table) == ["L0H0 I(2) 0.70", "L0H1 I(1) 0.60"]
+
+
+def test_where_groups_share_lags_a_head_has_a_band_that_no_other_group_shares() -> None:
+    recipe = variants()["overlap-heads=3"]
+    rows = [
+        {"run": "a", "step": 5, "probe": "MeanPattern", "quantity": "attention", "layer": 0, "head": head,
+         "map": sum(np.eye(12, k=1 - lag) for lag in lags).ravel() / len(lags)}
+        for head, lags in enumerate([(1, 2), (3, 4), (4, 5, 6, 7)])
+    ]  # fmt: skip
+    run = numbers.band_row("a", Measured({}, pd.DataFrame(rows), first_query=8), recipe)
+    assert run["ours"] == "L0H0 lags 1 to 2 1.00, L0H1 lags 3 to 4 1.00, L0H2 lags 5 to 6 0.50"
 
 
 def test_the_closest_context_is_given_with_the_step_from_which_on() -> None:
