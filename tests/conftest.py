@@ -40,6 +40,17 @@ def one_thread() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True, scope="session")
+def unsynced() -> Iterator[None]:
+    """Files are not forced onto the disk, which takes milliseconds each: no test cuts the power.
+
+    Tests of what is synced put a function of their own in this place.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("os.fsync", lambda descriptor: None)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
 def frozen() -> None:
     """Spare the garbage collector what is there before the first test: a look through it takes a third of a second."""
     gc.freeze()
