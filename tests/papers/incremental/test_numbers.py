@@ -59,7 +59,7 @@ def test_where_groups_share_lags_a_head_has_a_band_that_no_other_group_shares() 
     recipe = variants()["overlap-heads=3"]
     rows = [
         {"run": "a", "step": 5, "probe": "MeanPattern", "quantity": "attention", "layer": 0, "head": head,
-         "map": sum(np.eye(12, k=1 - lag) for lag in lags).ravel() / len(lags)}
+         "map": np.mean([np.eye(12, k=1 - lag) for lag in lags], axis=0).ravel()}
         for head, lags in enumerate([(1, 2), (3, 4), (4, 5, 6, 7)])
     ]  # fmt: skip
     run = numbers.band_row("a", Measured({}, pd.DataFrame(rows), first_query=8), recipe)
