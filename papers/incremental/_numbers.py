@@ -107,7 +107,24 @@ def kl_rows(figure: str, name: str, run: Measured) -> list[dict[str, str]]:
         what = f"{name}: KL to {', '.join(nested)}, end of stage {i}, step {step}"
         ours = ", ".join(f"{values[reference]:.2f}" for reference in nested)
         rows.append(number(what, _in_stage(LEVELS.get(figure, ()), i), ours))
-    return rows
+    return [*rows, *_lowest_rows(figure, name, kl)]
+
+
+def _lowest_rows(figure: str, name: str, kl: pd.DataFrame) -> list[dict[str, str]]:
+    """Return where KL to the first truncated reference is lowest, between its neighbours, and KL to each one there.
+
+    There a first stage ends that is still too near the end of a run to be told.
+    """
+    values = kl.pivot(index="step", columns="reference", values="value").astype(float)
+    nested = families(kl)["nested"]
+    steps, at = values.index.to_numpy(), int(values[nested[0]].to_numpy().argmin())
+    around = bounds(float(steps[max(at - 1, 0)]), float(steps[min(at + 1, len(steps) - 1)]))
+    levels = ", ".join(f"{value:.2f}" for value in values[nested].iloc[at])
+    where = f"where KL to {nested[0]} is lowest"
+    return [
+        number(f"{name}: step {where}", "-", str(steps[at]), around),
+        number(f"{name}: KL to {', '.join(nested)}, {where}", _in_stage(LEVELS.get(figure, ()), 1), levels),
+    ]
 
 
 def _head_rows(figure: str, name: str, run: Measured) -> list[dict[str, str]]:

@@ -79,6 +79,20 @@ def test_the_closest_context_is_given_with_the_step_from_which_on() -> None:
     assert numbers.context_row("a", table)["ours"] == "2 from step 0, 4 from step 10, 6 from step 20"
 
 
+def test_kl_to_the_first_reference_is_lowest_between_two_checkpoints() -> None:
+    levels = {0: (3.0, 3.0), 20: (2.0, 1.8), 40: (1.4, 1.1), 80: (1.5, 0.9)}
+    table = tidy(
+        [
+            {"run": "a", "step": step, "probe": "KLToReference", "quantity": "kl", "reference": f"A*_1:{k}",
+             "nested": k, "value": value}
+            for step, own in levels.items()
+            for k, value in enumerate(own, start=1)
+        ]
+    )  # fmt: skip
+    *_, step, kl = numbers.kl_rows("3", "a", Measured({}, table))
+    assert (step["ours"], step["interval"], kl["ours"]) == ("40", "[20, 80]", "1.40, 1.10")
+
+
 def test_the_offset_is_the_lowest_value_of_the_head_of_the_first_group() -> None:
     values = [
         {"run": "a", "step": step, "probe": "ValueAlignment", "quantity": "projection", "layer": 0, "head": head,
@@ -131,4 +145,4 @@ def test_a_stage_is_counted_by_its_reference_where_the_one_before_has_no_boundar
     run = Measured({}, table, stages)
     assert stages.turning_points.query("boundary")["reference"].to_list() == ["A*_1:2"]
     assert numbers.stage_ends(run) == {2: 300, 3: 980}
-    assert [row["published"] for row in numbers.kl_rows("1", "a", run)] == list(LEVELS["1"][1:])
+    assert [row["published"] for row in numbers.kl_rows("1", "a", run)] == [*LEVELS["1"][1:], "-", LEVELS["1"][0]]
