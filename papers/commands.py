@@ -154,7 +154,7 @@ def run_emergence(
         str,
         typer.Option(
             help="1, 2, 6 to 10, schedules: the toy model; 3, 11 to 15: regression; 4, 5, 16, 17, values, heads, "
-            "repetition, fixed, norms: recall"
+            "repetition, fixed, embeddings, norms: recall"
         ),
     ] = "1",
     setting: Setting = "small",

@@ -30,7 +30,7 @@ def figure_fixed(request: FigureRequest) -> Result:
     https://kindxiaoming.github.io/blog/2026/sparse-attention-6
     """
     cases = parameter_grid(**request.axes)
-    recipes = [_recipe(case, request.budget or BUDGET) for case in cases]
+    recipes = [fixed_recipe(case, request.budget or BUDGET) for case in cases]
     tables = accuracies("fixed", list(zip(cases, recipes, strict=True)), request)
     figure, (ax,) = panels(1)
     first = [(case, table) for case, table in zip(cases, tables, strict=True) if case["seed"] == cases[0]["seed"]]
@@ -44,7 +44,8 @@ def _name(case: Mapping[str, Any]) -> str:
     return f"steps to accuracy .5, {case['N_pairs']} pairs, width {case['width']}, seed {case['seed']}"
 
 
-def _recipe(case: Mapping[str, Any], budget: int) -> Recipe:
+def fixed_recipe(case: Mapping[str, Any], budget: int) -> Recipe:
+    """Return the recipe of a case: `N_pairs`, `N_tokens`, `width` and `seed`."""
     base = recall_recipe(int(case["N_pairs"]), int(case["N_tokens"]), seed=int(case["seed"]), budget=budget)
     width = int(case["width"])
     config = {**base.architecture.config, "d_model": width, "d_head": width}

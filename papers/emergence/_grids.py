@@ -105,6 +105,9 @@ GRIDS: dict[int | str, dict[str, dict[str, tuple[int | float, ...]]]] = {
     "fixed": {
         setting: {"N_pairs": (8, 16, 32), "N_tokens": (64,), "width": (32,), "seed": (0, 1, 2)} for setting in _SETTINGS
     },
+    "embeddings": {
+        setting: {"N_pairs": (4,), "N_tokens": (32,), "width": (32,), "seed": (0, 1, 2)} for setting in _SETTINGS
+    },
     "norms": {setting: {"N_pairs": (8,), "N_tokens": (64,), "seed": (0, 1, 2)} for setting in _SETTINGS},
 }
 """Grids of the runs that are trained, by figure and setting."""

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from stagewise.papers.emergence._alike_heads import figure_heads
+from stagewise.papers.emergence._embeddings import figure_embeddings
 from stagewise.papers.emergence._fixed_sequences import figure_fixed
 from stagewise.papers.emergence._flow_figures import figure_6, figure_7, figure_8, figure_10
 from stagewise.papers.emergence._grids import FigureRequest, axes_of
@@ -23,7 +24,7 @@ FIGURES: dict[int | str, Callable[[FigureRequest], Result]] = {
     9: figure_9, 10: figure_10, 11: figure_11, 12: figure_12, 13: figure_13, 14: figure_14, 15: figure_15,
     16: figure_16, 17: figure_17, "values": figure_values, "heads": figure_heads,
     "schedules": figure_schedules, "repetition": figure_repetition, "fixed": figure_fixed,
-    "norms": figure_norms,
+    "embeddings": figure_embeddings, "norms": figure_norms,
 }  # fmt: skip
 
 _SHARED: dict[int | str, str] = {**dict.fromkeys((3, 11, 12, 13, 14, 15), "regression"), 16: "figure-5"}
@@ -35,7 +36,7 @@ COSTS: dict[str, dict[int | str, str]] = {
         7: "seconds", 8: "seconds", 9: "half a minute", 10: "seconds", 11: "a few minutes", 12: "ten minutes",
         13: "four minutes", 14: "a quarter of an hour", 15: "ten minutes", 16: "half an hour", 17: "five minutes",
         "values": "two minutes", "heads": "three minutes", "schedules": "a minute", "fixed": "four minutes",
-        "norms": "four minutes", "repetition": "six minutes",
+        "norms": "four minutes", "repetition": "six minutes", "embeddings": "a minute",
     },
     "paper": {6: "seconds", 7: "seconds", 8: "seconds", 9: "an hour", 10: "seconds"},
 }  # fmt: skip
@@ -60,7 +61,7 @@ def run(
         figure: 1, 2, 6 to 10 and "schedules", the toy model; 3 and 11 to 15, a transformer on regression; 4, 5, 16 and
             17, one on recall; "values", the heuristic behind Figure 5's plateau, "heads", whether those of a layer are
             alike, "repetition", repetition in recall that ends, "fixed", recall from fixed sequences at a third
-            party's setting, "norms", with layer norms and without.
+            party's setting, "embeddings", with them drawn anew at every step, "norms", with layer norms and without.
         setting: "small" for two cores, "paper" for the published sizes.
         folder: where runs, figures and numbers go.
         grid: values of T, d, B, p, N_pairs, N_tokens, batch or seed in place of the setting's, for the runs that are

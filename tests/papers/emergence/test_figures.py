@@ -36,7 +36,7 @@ def ask(*arguments: str) -> tuple[int, str]:
         (
             "--figure 18",
             "no figure 18 here; there are 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, values, heads, "
-            "schedules, repetition, fixed, norms",
+            "schedules, repetition, fixed, embeddings, norms",
         ),
         ("--figure 6 --grid T=8", "the grid of figure 6 has no axis 'T'; it has none"),
         ("--figure 14 --grid T=1", "n_positions=1"),
@@ -80,7 +80,7 @@ def test_every_figure_of_the_paper_has_a_grid_in_both_settings() -> None:
     assert (
         list(emergence.FIGURES)
         == list(GRIDS)
-        == [*range(1, 18), "values", "heads", "schedules", "repetition", "fixed", "norms"]
+        == [*range(1, 18), "values", "heads", "schedules", "repetition", "fixed", "embeddings", "norms"]
     )
     assert all(set(settings) == {"small", "paper"} for settings in GRIDS.values())
 

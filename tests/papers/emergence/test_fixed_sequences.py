@@ -14,7 +14,7 @@ CASE = {"N_pairs": 3, "N_tokens": 8, "width": 4, "seed": 0}
 
 
 def test_the_training_set_is_fixed_and_the_rest_is_the_third_partys() -> None:
-    recipe = fixed._recipe(CASE, 200)
+    recipe = fixed.fixed_recipe(CASE, 200)
     config, batches = recipe.architecture.config, recipe.batches()
     assert (recipe.task.n_sequences, recipe.plan.learning_rate) == (10_000, 1e-2)
     assert (config["n_layers"], config["attn_only"], config["d_model"], config["d_vocab"]) == (2, True, 4, 8)
