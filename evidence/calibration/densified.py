@@ -8,9 +8,10 @@ import numpy as np
 from evidence.calibration.cases import Generator, correlated, logistic
 from evidence.calibration.onsets import Job, generator
 from evidence.calibration.rows import Row, share
+from stagewise.findings import Turn, turning_point
 from stagewise.replay.densifying import steps_within
 from stagewise.replay.windows import Window
-from stagewise.statistics import Turn, signals, turning_point
+from stagewise.statistics import signals
 
 LAST, DEVIATION, BEFORE = 900, 0.005, 300
 EVERY = np.arange(LAST + 1.0)

@@ -11,4 +11,6 @@ from ._roles import head_labels as head_labels
 from ._roles import head_roles as head_roles
 from ._roles import paired_roles as paired_roles
 from ._roles import with_roles as with_roles
+from ._turning_points import Turn as Turn
+from ._turning_points import turning_point as turning_point
 from .stages import Stages as Stages

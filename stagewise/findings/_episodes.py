@@ -12,9 +12,10 @@ import scipy
 from stagewise.criteria import OnsetVerdict
 from stagewise.findings._frames import Columns, typed
 from stagewise.findings._from_references import rejection
+from stagewise.findings._turning_points import turning_point
 from stagewise.findings.onsets import models_of
 from stagewise.findings.scores import LOSSES, Curve, of_whole_model, words_of
-from stagewise.statistics import crossing_step, noise, running_median, signals, turning_point
+from stagewise.statistics import crossing_step, noise, running_median, signals
 from stagewise.table import Role
 
 EPISODES: Columns = {

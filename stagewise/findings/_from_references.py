@@ -11,7 +11,8 @@ from stagewise.event import Causes
 from stagewise.findings._frames import TIMES, Columns, resamples_of, typed
 from stagewise.findings._known_causes import cause_during, cause_within
 from stagewise.findings._transitions import NEVER, RunTransition
-from stagewise.statistics import PARTS, Signals, Turn, crossing_step, from_first_peak, signals, slowdown, turning_point
+from stagewise.findings._turning_points import Turn, from_first_peak, slowdown, turning_point
+from stagewise.statistics import PARTS, Signals, crossing_step, signals
 from stagewise.table import check_steps, families
 
 POINTS: Columns = {

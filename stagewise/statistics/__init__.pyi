@@ -19,7 +19,3 @@ from ._effects import find_transitions as find_transitions
 from ._effects import signals as signals
 from ._effects._transition import Transition as Transition
 from ._pooled import pooled as pooled
-from ._turning_points import Turn as Turn
-from ._turning_points import from_first_peak as from_first_peak
-from ._turning_points import slowdown as slowdown
-from ._turning_points import turning_point as turning_point

@@ -4,8 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stagewise.statistics import _constants as c
-from stagewise.statistics._effects._signals import Signals
+from stagewise.statistics import LEVEL, Signals
 
 
 class Turn(NamedTuple):
@@ -40,7 +39,7 @@ def turning_point(of: Signals) -> Turn:
     >>> lowest.lo <= 300 <= lowest.hi, lowest.p_value < 0.01
     (True, True)
     """
-    steps, mean, points, tail = of.steps, of.mean, of.checkpoints, (1 - c.LEVEL) / 2
+    steps, mean, points, tail = of.steps, of.mean, of.checkpoints, (1 - LEVEL) / 2
     places = np.quantile(of.draws.argmin(1), [tail, 0.5, 1 - tail], method="closest_observation")
     # Of the curve between checkpoints it is known that the minimum lies next to the lowest one.
     lo, middle, hi = np.array([points[0], *steps, points[-1]])[places + np.arange(3)]
@@ -80,5 +79,5 @@ def slowdown(of: Signals, lo: int, hi: int, window: int | float, peak: int | flo
     before, after = (np.maximum.accumulate(falls[:, ::way], axis=1)[:, ::way] for way in (1, -1))
     slower = np.minimum(before, after)
     slowest = np.divide(falls, slower, out=np.ones_like(falls), where=slower > 0)[:, here].clip(0, 1).min(1)
-    least, middle = np.quantile(slowest, [(1 - c.LEVEL) / 2, 0.5])
+    least, middle = np.quantile(slowest, [(1 - LEVEL) / 2, 0.5])
     return float("nan") if least <= slow < middle else float(middle)

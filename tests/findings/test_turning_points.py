@@ -7,8 +7,8 @@ import pytest
 
 from stagewise.criteria import DEFAULT, StageCriteria, TurnVerdict
 from stagewise.findings._from_references import rejection
-from stagewise.statistics import Signals, signals, turning_point
-from stagewise.statistics._turning_points import Turn, from_first_peak, slowdown
+from stagewise.findings._turning_points import Turn, from_first_peak, slowdown, turning_point
+from stagewise.statistics import Signals, signals
 
 STEPS = np.arange(0, 600, 10)
 GENERATOR = np.random.default_rng(0)
