@@ -33,6 +33,10 @@ class Problem(NamedTuple):
     centre: np.ndarray
     unit: np.ndarray
 
+    def asked(self, either: tuple[float, float]) -> float:
+        """Return the first of two numbers, or the second where errors are given."""
+        return either[not self.covariances.scaled]
+
     def noise(self, squares: np.ndarray) -> np.ndarray:
         """Return the variance of the noise by the squares that remain; 1 where given errors are all that there is."""
         of = self.covariances

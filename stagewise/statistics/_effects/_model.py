@@ -103,7 +103,7 @@ class Told(NamedTuple):
             times[:, 1:] += margin * np.array([-1, 1])
         size = float(np.clip(size, -self.span, self.span))
         before, after = self._levels(times, fitted, means)
-        p_value = min(1.0, self.problem.settings.false * float(np.exp(-bayes)))
+        p_value = min(1.0, self.problem.asked(self.problem.settings.false) * float(np.exp(-bayes)))
         return Transition(size, before, after, times, bayes, p_value, within_gap, noise)
 
     def _levels(self, times: np.ndarray, fitted: np.ndarray, means: np.ndarray) -> tuple[float, float]:
@@ -179,6 +179,6 @@ def _visible(problem: Problem, fits: Fits, best: int) -> float:
     s, atoms, noise = problem.settings, problem.atoms, float(fits.noise[best])
     norms = problem.covariances.within(atoms.columns, int(fits.setting[best]))[1][atoms.jumps]
     surprise = np.log(atoms.of_family.shape[1]) - atoms.prior[atoms.jumps]
-    needed = s.threshold + surprise + 0.5 * np.log1p(norms * s.size**2 / noise)
+    needed = problem.asked(s.threshold) + surprise + 0.5 * np.log1p(norms * s.size**2 / noise)
     squares = 2 * noise / norms * needed * (1 + noise / (norms * s.size**2))
     return float(np.sqrt(np.median(squares)))

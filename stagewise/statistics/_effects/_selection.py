@@ -45,8 +45,9 @@ def selected(problem: Problem) -> list[Selection]:
     the weakest one as long as that brings less than the threshold beside the others.
     """
     by_number, s, curves = _followed(problem), problem.settings, len(problem.curves)
+    only = problem.asked(s.threshold)
     evidence = np.stack([evidence_of(by_number[k], by_number[k].curve, curves) for k in range(len(by_number))], axis=1)
-    number = (evidence - s.threshold * (np.arange(evidence.shape[1]) > 0)).argmax(1)
+    number = (evidence - only * (np.arange(evidence.shape[1]) > 0)).argmax(1)
     fewer, result = list[Fits](), dict[int, Selection]()
     for changes in range(evidence.shape[1] - 1, 0, -1):
         fits = by_number[changes].take(number[by_number[changes].curve] == changes)
@@ -64,7 +65,7 @@ def selected(problem: Problem) -> list[Selection]:
         group = np.arange(len(others)) // SETTINGS % each
         bayes = whole - evidence_of(others, group, each).reshape(changes, -1)
         for i, (c, weakest) in enumerate(zip(here.tolist(), bayes.argmin(0), strict=True)):
-            if bayes[weakest, i] >= s.threshold:
+            if bayes[weakest, i] >= (s.threshold[0] if changes > 1 else only):
                 result[c] = Selection(fits.take(fits.curve == c), bayes[:, i])
             else:
                 fewer.append(others.take(group == weakest * len(here) + i))

@@ -12,13 +12,15 @@ class EffectSettings:
     "Nulls" and "planted" are rows of the calibration: curves without a change, and with known ones.
     """
 
-    threshold: float = 1.3
-    """Log Bayes factor, nats, that all changes together must bring, and each beside the others: at this one .003 of
-    4,200 smooth nulls show an onset, and 1 of 288 waves, walks, bursts and other special ones."""
+    threshold: tuple[float, float] = (1.3, -1.0)
+    """Log Bayes factor, nats, that all changes together must bring, and each beside the others: at the first .003 of
+    4,200 smooth nulls show an onset, and 1 of 288 waves, walks, bursts and other special ones. The second is for the
+    only change of a curve with given errors, whose noise is not to be estimated: .008 of 720 steady accuracies have
+    one, .02 at -1.1, .06 at -1.2."""
 
-    false: float = 0.02
-    """How often a smooth null has a change with a log Bayes factor of 0; each nat makes it rarer by a factor of e, or
-    nearly: at -1, 0, .7 it is .04, .02, .012."""
+    false: tuple[float, float] = (0.02, 0.01)
+    """How often a smooth null has a change with a log Bayes factor of 0, without and with given errors; each nat makes
+    it rarer by a factor of e, or nearly: at -1, 0, .7 it is .04, .02, .012."""
 
     each: int = 8
     """Checkpoints, at least, to a change: with fewer, changes would follow the noise."""

@@ -86,6 +86,16 @@ def test_given_errors_tell_a_change_from_noise() -> None:
     assert certain.transitions[0].times[1, 1:] == pytest.approx(np.log1p([3000, 4000]))
 
 
+def test_a_change_of_three_given_errors_is_found_and_none_where_there_is_none() -> None:
+    steps, draw, answers = np.arange(14) * 500.0, np.random.default_rng(8), 500
+    # Of the difference between two values.
+    error = np.sqrt(2 * 0.3 * 0.7 / answers)
+    level = 0.3 + 3 * error * (steps > 3000) * np.repeat([[1], [0]], 20, axis=0)
+    models = find_transitions(steps, draw.binomial(answers, level) / answers, counts=answers)
+    assert sum(len(model.transitions) > 0 for model in models[:20]) >= 17
+    assert sum(len(model.transitions) > 0 for model in models[20:]) <= 1
+
+
 def test_errors_far_below_what_the_curve_does_between_checkpoints_make_no_change_of_noise() -> None:
     steps, curves = np.arange(40) * 500.0, 0.5 + 0.03 * np.random.default_rng(5).standard_normal((8, 40))
     models = find_transitions(steps, curves, errors=np.repeat([[0.003], [0.001]], 4, axis=0))

@@ -19,6 +19,6 @@ def test_priors_sum_to_one() -> None:
 def test_a_higher_threshold_tells_less() -> None:
     steps = np.arange(40.0)
     curve = np.where(steps > 19, 0.5, 0.1) + 0.03 * np.random.default_rng(0).standard_normal(40)
-    strict = dataclasses.replace(S, threshold=1e4)
+    strict = dataclasses.replace(S, threshold=(1e4, 1e4))
     told = [len(find_transitions(steps, curve[None], settings=each)[0].transitions) for each in (S, strict)]
     assert told == [1, 0]
