@@ -400,9 +400,9 @@ def test_what_an_accuracy_does_within_the_errors_of_its_number_of_answers_is_no_
     steps = np.array([0, *2 ** np.arange(10), 1000, 3000, *range(13_000, 114_000, 10_000)])
     counted, free = (find_onsets(read_log({"step": steps, "acc": right / number})) for number in (104, 100))
     # From step 1,000 on it answers with the other label, 20 answers differ; the ten that come before are noise.
-    (fall,) = counted[counted["onset"]].itertuples()
-    assert fall.t50_lo < 1000 < fall.t50_hi
-    assert fall.after < fall.before
+    (fall,) = counted[counted["onset"]].to_dict("records")
+    assert fall["t50_lo"] < 1000 < fall["t50_hi"]
+    assert fall["after"] < fall["before"]
     assert free["onset"].sum() == 2
 
 
