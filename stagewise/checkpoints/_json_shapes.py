@@ -101,7 +101,7 @@ def _tables(held: Any, path: tuple[str, ...], axes: Lists) -> Iterator[tuple[tup
             yield path[:-1], pd.DataFrame({"step": at, (path or ("value",))[-1]: [*held.values()]})
     elif isinstance(held, Mapping):
         lists = {str(name): each for name, each in held.items() if isinstance(each, list) and not holds(each, Mapping)}
-        axes = axes | {name: each for name, each in lists.items() if _is_axis(name)}
+        axes = axes | {name: each for name, each in lists.items() if re.split(r"[_/ ]", name)[-1].lower() in AXIS}
         yield from ((path, table) for table in _columns(lists, axes))
         for name, each in held.items():
             if str(name) not in lists:
@@ -146,17 +146,11 @@ def _columns(lists: Lists, axes: Lists) -> Iterator[pd.DataFrame]:
             yield _of_lists(plain | own)
             continue
         first = next(iter(beside))
-        of = {name: next((axis for axis in beside if name.startswith(_words(axis)[0])), first) for name in own}
+        of = {
+            name: next((axis for axis in beside if name.startswith(re.split(r"[_/ ]", axis)[0])), first) for name in own
+        }
         for axis, steps in beside.items():
             yield _of_lists({"step": steps} | {name: own[name] for name in own if of[name] == axis})
-
-
-def _is_axis(name: str) -> bool:
-    return _words(name)[-1].lower() in AXIS
-
-
-def _words(name: str) -> list[str]:
-    return re.split(r"[_/ ]", name)
 
 
 def _are_pairs(held: list[Any]) -> bool:

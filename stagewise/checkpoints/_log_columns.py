@@ -65,6 +65,9 @@ COMMENTS = 20
 SEPARATORS = (",", "\t", ";", "|")
 """Signs between columns; where there is none of them, spaces separate columns."""
 
+MARKDOWN = re.compile(r"^([ |]*\w.*\|.*\n)[ |:]*-[-| :]*\n((?:.*\|.*(?:\n|\Z))+)", re.MULTILINE)
+"""A table of Markdown: a line of names, dashes, and its rows."""
+
 GROUPED = r"\s*[-+]?(?:[1-9]\d{0,2}(?:\.\d{3})+|\d+)(?:,\d+)?\s*%?\s*"
 """A number with a comma for its decimals, and a point between its thousands if anything."""
 
@@ -223,6 +226,11 @@ def read_separated(text: str) -> pd.DataFrame:
     """Read columns that a comma, a tab, a semicolon, a bar or spaces separate, below comments if there are any."""
     separator, header, values = _head(text.splitlines())
     names = _cells(header, separator)
+    if len({*names}) < len(names):  # as pandas writes columns of "loss" by "mean" and "std", in a line each
+        rows = (_cells(line, separator) for line in values)
+        levels = [*itertools.takewhile(lambda cells: not any(map(_is_number, cells)), rows)]
+        names = ["/".join(filter(None, column)) for column in zip(names, *levels, strict=True)]
+        header, values = separator.join(names), values[len(levels) :]
     named = re.compile("|".join(map(re.escape, filter(None, names))))
     further = [(at, _cells(line, separator)) for at, line in enumerate(values) if named.search(line)]
     # Headers of other columns than the first one, as where a script has written on.

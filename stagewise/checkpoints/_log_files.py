@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 import sqlite3
 import warnings
 import zipfile
@@ -15,16 +16,13 @@ import numpy as np
 import pandas as pd
 
 from stagewise.checkpoints._digest import check_file
-from stagewise.checkpoints._log_columns import from_text, is_table, read_json_log, read_separated
+from stagewise.checkpoints._log_columns import MARKDOWN, from_text, is_table, read_json_log, read_separated
 from stagewise.checkpoints._log_layout import flat, place
 from stagewise.checkpoints._log_lines import STEPS, read_lines, text_of
 from stagewise.fields import MEMORY
 
 FILES = (".csv", ".tsv", ".parquet", ".jsonl", ".json")
 """Endings of files of curves."""
-
-ZIP = b"PK"
-"""The first bytes of an archive, cut off or whole."""
 
 
 def is_arrays(path: Path) -> bool:
@@ -36,7 +34,7 @@ def is_arrays(path: Path) -> bool:
             return any(name.removesuffix(".npy").lower() in STEPS for name in archive.namelist())
     except zipfile.BadZipFile:
         with path.open("rb") as file:
-            return file.read(len(ZIP)) == ZIP
+            return file.read(2) == b"PK"  # an archive, cut off or whole
 
 
 def read_arrays(path: Path) -> pd.DataFrame:
@@ -73,6 +71,8 @@ def read_file(path: Path) -> pd.DataFrame:
         if path.suffix == ".parquet":
             return pd.read_parquet(path)
         text = text_of(path)
+        if tables := MARKDOWN.findall(text):  # the longest, as columns that bars separate
+            text = re.sub(r"(?m)^ *\|| *\| *$", "", "".join(max(tables, key=lambda table: table[1].count("\n"))))
         if path.suffix in (".jsonl", ".json"):
             return read_json_log(text, lines=path.suffix == ".jsonl")
         if path.suffix in FILES or is_table(text):

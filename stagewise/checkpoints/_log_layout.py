@@ -88,7 +88,8 @@ def wide(frame: pd.DataFrame, at: Any, runs: Any, values: str) -> pd.DataFrame:
         return frame
     numbers = {name for name in frame if pd.api.types.is_numeric_dtype(frame[name]) or frame[name].isna().all()}
     named = [name for name in frame.columns.drop(keys) if str(name).lower() in AXES or name not in numbers]
-    axes = {name for name in named if _is_axis(frame[name], str(name))}
+    # A layer may also have a name, as its weights.
+    axes = {name for name in named if str(name).lower() in AXES and pd.api.types.is_numeric_dtype(frame[name])}
     several = {name for name in named if (frame.groupby(keys, sort=False)[name].nunique(dropna=False) > 1).any()}
     # A head of the only layer has that layer's number too.
     varying = [name for name in named if name in (several | axes if several & axes else several)]
@@ -105,11 +106,6 @@ def wide(frame: pd.DataFrame, at: Any, runs: Any, values: str) -> pd.DataFrame:
         columns = {name: _named(label, str(name), values) for name in curves}
         parts.append(rows.set_index(keys)[curves].rename(columns=columns))
     return pd.concat(parts, axis=1).reset_index()
-
-
-def _is_axis(column: pd.Series, name: str) -> bool:
-    """Whether a column has numbers of layers or heads; a layer may also have a name, as its weights."""
-    return name.lower() in AXES and pd.api.types.is_numeric_dtype(column)
 
 
 def _label(row: Mapping[Any, Any]) -> tuple[str, str]:

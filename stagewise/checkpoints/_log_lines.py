@@ -6,7 +6,7 @@ import json
 import re
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -99,22 +99,28 @@ LINES = "lines"
 
 
 class _Line(NamedTuple):
-    """The numbers of a line, with the step's name, unless another line tells it; a `whole` line holds nothing else."""
+    """The numbers of a line, the step's name, if any; a `whole` line holds nothing else; `counts` count steps too."""
 
     values: dict[str, float]
     key: str | None
     step: float | None
     total: int | None
     whole: bool
+    counts: frozenset[tuple[str, float]] = frozenset()
 
 
 def read_lines(path: Path) -> pd.DataFrame:
     """Return the numbers of a text that a trainer prints, a row a line with its step, or that of the line before it."""
     numbered = [(i, part) for i, text in enumerate(text_of(path).split("\n"), 1) for part in text.split("\r")]
     numbers, texts = zip(*[(i, text) for i, text in numbered if text.strip()] or [(0, "")], strict=True)
-    lines = [_parse(text) for text in texts]
+    lines = [_parse(text) for text in _named(texts)]
     if len({line.step for line in lines if line.key == "[N]"}) == 1:  # of a process
         lines = [line._replace(key=None, step=None) if line.key == "[N]" else line for line in lines]
+    of_both = lines[0]
+    for i, line in enumerate(lines):
+        of_both = line if line.counts else of_both
+        same = (str(line.key).lower(), line.step) in of_both.counts  # as in litgpt's lines of a validation
+        lines[i] = line._replace(step=of_both.step) if same else line
     steps = _steps(texts, lines)
     drawn: dict[tuple[object, ...], int] = {}
     for at, (text, line, step) in enumerate(zip(texts, lines, steps, strict=True)):
@@ -137,6 +143,19 @@ def read_lines(path: Path) -> pd.DataFrame:
     warnings.warn(f"{path.name}: the step is {told}{aside}", stacklevel=4)
     frame.attrs[LINES] = [numbers[i] for i in kept]
     return frame.drop(columns=few)
+
+
+def _named(texts: Iterable[str]) -> Iterator[str]:
+    """Yield lines with names that stand above their numbers, as mlx-lm prints "iter   train_loss" and "3   3.47"."""
+    names = list[str]()
+    for text in texts:
+        cells = re.split(r"\s{2,}", text.strip())
+        if len(cells) > 1 and not re.search(r"\d", text) and {*map(str.lower, cells)} & {*STEPS}:
+            names = cells
+        elif names and cells[0].isdigit():
+            pairs = zip(names, cells, strict=False)
+            text = "  ".join(each if each[:1].isalpha() else f"{name} {each}" for name, each in pairs)
+        yield text
 
 
 def _steps(texts: Sequence[str], lines: Sequence[_Line]) -> list[float | None]:
@@ -198,7 +217,7 @@ def _parse(text: str) -> _Line:
         if match["sign"].isspace() and NOUN.match(rest, match.end()) and not match["value"][-1].isdigit():
             continue  # "number of nan iterations: 0"
         if match["unit"] in (None, "", "%") and not name.endswith(".py"):  # others time a training, or weigh it
-            values.setdefault(name, _number(match["value"]) / (100 if match["unit"] else 1))
+            values.setdefault(name, float(match["value"].replace(",", "")) / (100 if match["unit"] else 1))
             totals |= {name: int(match["total"])} if match["total"] else {}
     remainder = PAIR.sub(" ", rest)
     named = {OF_PART.sub("", name.lower()): name for name in reversed(values) if values[name].is_integer()}
@@ -217,7 +236,8 @@ def _parse(text: str) -> _Line:
         return _Line(curves, "[N/M]", float(between["at"]), int(between["total"]), whole)
     if key is None and curves and (alone := IN_BRACKETS.search(rest)):
         return _Line(curves, "[N]", float(alone["at"]), None, whole)
-    return _Line(curves, key, None if key is None else values[key], totals.get(key or ""), whole and bool(curves))
+    counts = frozenset((name, values[each]) for name, each in named.items() if name in KEYS and each != key)
+    return _Line(curves, key, values.get(key or ""), totals.get(key or ""), whole and bool(curves), counts)
 
 
 def _dictionary(text: str) -> tuple[dict[str, float], str]:
@@ -241,9 +261,5 @@ def _numbers(held: dict[object, object], within: str = "") -> list[tuple[str, fl
         if isinstance(value, dict):
             found += _numbers(value, f"{within}{name}/")
         elif not isinstance(value, bool) and re.fullmatch(NUMBER, text := str(value).strip(), re.IGNORECASE):
-            found.append((f"{within}{name}", _number(text)))
+            found.append((f"{within}{name}", float(text.replace(",", ""))))
     return found
-
-
-def _number(text: str) -> float:
-    return float(text.replace(",", "").replace("_", ""))

@@ -12,7 +12,7 @@ INDEX = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
 SHARDS = ".metadata"
 """The file that torch.distributed.checkpoint writes beside its shards."""
 
-STEPS = ("global_step", "step", "iteration", "iter", "iter_num", "steps")
+STEPS = ("global_step", "step", "step_count", "iteration", "iter", "iter_num", "steps")
 """Keys under which training scripts put the step beside weights."""
 
 TRAINING = re.compile(

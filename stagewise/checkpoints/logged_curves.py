@@ -36,7 +36,7 @@ SEVERAL = 8
 """Values of a setting at most of which each change is a cause: of more it has a schedule. One in a folder, as
 "config/batch_size" in results of the evaluation harness, may be of the evaluation alone."""
 
-RUNS = ("run", "run_id", "run id", "run_name", "seed", "trial", "experiment")
+RUNS = ("run", "run_id", "run id", "run_name", "dir_name", "seed", "trial", "experiment")
 """Names of columns that tell runs apart, in lower case."""
 
 UNIT = re.compile(r"\s*[\[(][^\])]*[\])]$")

@@ -130,10 +130,6 @@ class OpenedSource(NamedTuple):
         return stagewise.load_batch(self.recipe, self.folder)
 
 
-def _identity(series: "stagewise.CheckpointSeries") -> str:
-    return series.name if series.source is None else series.source.identity or series.name
-
-
 def opened_source(source: str, data: DataOptions, out: Path | None = None, *, agree: bool = True) -> OpenedSource:
     """Open a run on its own task, or others on the given data; somebody agrees where a download takes much."""
     from stagewise.tasks.tokens import own_task
@@ -151,7 +147,7 @@ def opened_source(source: str, data: DataOptions, out: Path | None = None, *, ag
     files = data.tokens, data.relation or (), data.text, data.tokenizer, data.pairs
     task = own_task(series, *files, trained_on, data.whole_answers) or only_task(data.own_task) or trained_on
     folder = out or checkpoints.series.folder_of(series, data.pairs)
-    checkpoints.check_claim(folder, _identity(series))
+    checkpoints.check_claim(folder, (series.source and series.source.identity) or series.name)
     if agree:
         agree_to_cost([series.source], data.yes)
     return OpenedSource(series, folder, None, task)

@@ -46,7 +46,7 @@ def sweep(
     cells = parameter_grid(**read_axes(changes.settings or []))
     settings = [[f"{key}={value}" for key, value in cell.items()] for cell in cells]
     recipes = [recipe_of(task, dataclasses.replace(changes, settings=each)) for each in settings]
-    folders = [str(folder / _name(cell)) for cell in cells]
+    folders = [str(folder / ("-".join(each).replace("/", "_") or "run")) for each in settings]
     same = {"restricted": restricted, **_resources(passes)}
     runs = [{"recipe": recipe, "folder": at, **same} for recipe, at in zip(recipes, folders, strict=True)]
     how: Any = {"workers": passes.workers, "results": RESULTS, "name": itemgetter("folder")}
@@ -99,7 +99,3 @@ def run_one(
         "final loss": float(losses.iloc[-1]),
         "boundaries": "" if stages is None else ", ".join(f"{step:g}" for step in stages.table["end"].iloc[:-1]),
     }
-
-
-def _name(cell: Mapping[str, str]) -> str:
-    return "-".join(f"{key}={value}" for key, value in cell.items()).replace("/", "_") or "run"

@@ -80,6 +80,17 @@ def test_two_values_of_each_step_are_no_resumed_run() -> None:
         read_log(pd.concat([LOG, LOG]).sort_values("step")[["step", "loss"]])
 
 
+def test_columns_of_several_levels_have_the_names_of_all(tmp_path: Path) -> None:
+    runs = pd.concat(LOG_TABLES_LOG.assign(acc=1 - LOG_TABLES_LOG["loss"] / 5 + 0.01 * seed) for seed in range(3))
+    runs.groupby("step").agg(["mean", "max"]).to_csv(tmp_path / "log.csv")  # as tensorboard-reducer does
+    table = read_log(tmp_path / "log.csv")
+    assert table["quantity"].unique().tolist() == ["loss/mean", "loss/max", "acc/mean", "acc/max"]
+    assert table["step"].unique().tolist() == LOG_TABLES_STEPS
+    values = {name: rows["value"].to_numpy() for name, rows in table.groupby("quantity")}
+    np.testing.assert_allclose(values["loss/max"], LOSS)
+    np.testing.assert_allclose(values["acc/max"] - values["acc/mean"], 0.01)
+
+
 def test_text_is_numbers_where_each_entry_is_one() -> None:
     assert from_text(pd.Series(["1,000", "tensor(0.5)"])).tolist() == [1000, 0.5]
     assert from_text(pd.Series(["12.5%", "50%"])).tolist() == [0.125, 0.5]
@@ -113,6 +124,12 @@ def german(step: int, loss: float) -> str:
     return f"{step:,};{loss}".translate({ord(","): ".", ord("."): ","})
 
 
+def markdown(line: str) -> str:
+    """The log as a table of Markdown, each of its lines in such a one."""
+    head = [line.format("step | loss"), line.format("---: | :---")]
+    return "\n".join([*head, *(line.format(f"{int(s):,} | {v}") for s, v in LOG_TABLES_LOG.values)]) + "\n"
+
+
 WRITTEN: dict[str, tuple[str, bytes]] = {
     "UTF-16, of Excel": ("log.csv", LOG_TABLES_LOG.to_csv(index=False).encode("utf-16")),
     "UTF-16, of PowerShell": (
@@ -127,6 +144,8 @@ WRITTEN: dict[str, tuple[str, bytes]] = {
     "spaces": ("log.csv", csv(sep=" ")),
     "a frame as it is printed": ("log.txt", LOG_TABLES_LOG.to_string(index=False).encode()),
     "bars": ("log.csv", csv(sep="|")),
+    "Markdown among text": ("README.md", b"# A | B\n\n" + markdown("| {} |").encode() + b"\nand so | on.\n"),
+    "Markdown without bars outside": ("README.md", markdown("{}").encode()),
     "savetxt": ("log.txt", savetxt(header="step loss")),
     "savetxt, commas": ("log.csv", savetxt(header="step,loss", delimiter=",")),
     "German": ("log.csv", "\n".join(["step;loss", *(german(int(s), v) for s, v in LOG_TABLES_LOG.values)]).encode()),

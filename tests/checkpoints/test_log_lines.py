@@ -97,6 +97,36 @@ def log(folder: Path, text: str) -> tuple[pd.DataFrame, str]:
     return frame, str(said[0].message)
 
 
+def test_a_line_with_one_of_two_counts_has_the_step_of_the_line_with_both(tmp_path: Path) -> None:
+    """As litgpt 0.5.13 prints, whose validation tells batches alone."""
+    lines = [
+        f"Epoch 1 | iter {4 * i} step {i} | loss train: {3 - i / 10}, val: n/a | iter time: 35.02 ms (step)"
+        + (f"\niter {4 * i}: val loss {3 - i / 20}, val time: 15.44 ms" if i % 2 == 0 else "")
+        for i in range(1, 10)
+    ]
+    frame, _ = log(tmp_path, "\n".join(lines))
+    assert frame.dropna(subset="loss train")["step"].tolist() == [*range(1, 10)]
+    assert frame.dropna(subset="val loss")["step"].tolist() == [2, 4, 6, 8]
+
+
+def test_numbers_below_a_line_of_names_have_these(tmp_path: Path) -> None:
+    """As mlx-lm 0.32.2 prints, in colours."""
+    lines = ["Trainable parameters: 23.212% (0.014M/0.062M)", "  \x1b[1miter   train_loss     tok/s     tokens\x1b[0m"]
+    lines += ["  \x1b[38;5;244m   1\x1b[0m    \x1b[1;35mval\x1b[0m \x1b[1m3.536\x1b[0m    \x1b[38;5;244m4.23s\x1b[0m"]
+    for i in range(3, 60, 3):
+        lines += [f"  \x1b[38;5;244m  {i:2d}\x1b[0m    \x1b[1;32m{3.5 - i / 90:.3f} \u25bc\x1b[0m      797    0.3k"]
+        lines += (
+            [f"    {i:2d}    val {3.6 - i / 90:.3f}    0.04s", f"  save  {i:07d}_adapters.safetensors"]
+            if i % 12 == 0
+            else []
+        )
+    frame, _ = log(tmp_path, "\n".join(lines))
+    losses, evaluated = frame.dropna(subset="train_loss"), frame.dropna(subset="val")
+    assert losses["step"].tolist() == [*range(3, 60, 3)]
+    np.testing.assert_allclose(losses["train_loss"], 3.5 - losses["step"] / 90, atol=1e-3)
+    assert evaluated["step"].tolist() == [1, 12, 24, 36, 48]
+
+
 def test_lines_without_a_step_have_that_of_the_line_before_and_it_is_said(tmp_path: Path) -> None:
     lines = [f"step {i} | loss {3 - i / 10}\nval loss {3 - i / 20}" for i in range(6)]
     frame, said = log(tmp_path, "number of heads: 12\n" + "\n".join(lines))

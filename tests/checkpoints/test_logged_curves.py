@@ -69,7 +69,7 @@ def test_a_log_may_have_a_row_a_value(names: str) -> None:
 SEEDS = {3: LOG, 1: LOG.assign(accuracy=np.concatenate([RISE[:7], RISE[:-7]])).iloc[:40]}
 
 
-WAYS = ["columns", "values", "Weights & Biases"]
+WAYS = ["columns", "values", "tbparse", "Weights & Biases"]
 
 
 def beside(way: str) -> pd.DataFrame:
@@ -77,6 +77,9 @@ def beside(way: str) -> pd.DataFrame:
     frame = pd.concat([log.assign(seed=seed) for seed, log in SEEDS.items()])
     if way == "values":
         frame = frame.melt(["Step", "seed"], ["accuracy", "loss"], var_name="metric")
+    if way == "tbparse":  # `SummaryReader(folder, extra_columns={"dir_name"}).scalars`
+        frame = frame.assign(dir_name=frame["seed"].map("seed={}".format))
+        frame = frame.melt(["Step", "dir_name"], ["accuracy", "loss"], var_name="tag")
     if way == "Weights & Biases":
         wide = [
             log.set_index("Step").add_prefix(f"seed={seed} - ").drop(columns=f"seed={seed} - note")

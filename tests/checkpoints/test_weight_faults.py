@@ -106,6 +106,12 @@ def test_a_step_that_a_file_holds_itself_is_compared_with_its_name(key: str, tmp
     assert found.message == "model_40.pt: its name says step 40, its file 30"
 
 
+def test_of_the_counts_in_a_file_of_litgpt_that_of_updates_is_the_step(tmp_path: Path) -> None:
+    for step, one in enumerate(series("walk", n=6), 1):
+        torch.save({"model": one, "iter_num": 40 * step, "step_count": 10 * step}, tmp_path / f"step-{10 * step}.pth")
+    assert not [one for one in audit(find(tmp_path)).findings if one.kind == Kind.OTHER_STEP_RECORDED]
+
+
 @pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float16, torch.bfloat16, torch.float64])
 def test_series_of_any_type_are_clean(dtype: torch.dtype) -> None:
     checkpoints = [{name: weight.to(dtype) for name, weight in one.items()} for one in series("walk")]
