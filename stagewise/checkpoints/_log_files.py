@@ -71,8 +71,9 @@ def read_file(path: Path) -> pd.DataFrame:
         if path.suffix == ".parquet":
             return pd.read_parquet(path)
         text = text_of(path)
-        if tables := MARKDOWN.findall(text):  # the longest, as columns that bars separate
-            text = re.sub(r"(?m)^ *\|| *\| *$", "", "".join(max(tables, key=lambda table: table[1].count("\n"))))
+        if tables := MARKDOWN.findall(text):
+            longest = max(tables, key=lambda table: len(table[1]))
+            text = re.sub(r"(?m)^ *\|| *\| *$", "", "".join(longest))  # columns that bars separate
         if path.suffix in (".jsonl", ".json"):
             return read_json_log(text, lines=path.suffix == ".jsonl")
         if path.suffix in FILES or is_table(text):
