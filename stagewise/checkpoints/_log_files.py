@@ -71,7 +71,7 @@ def read_file(path: Path) -> pd.DataFrame:
         if path.suffix == ".parquet":
             return pd.read_parquet(path)
         text = text_of(path)
-        if tables := MARKDOWN.findall(text):
+        if "|" in text and (tables := MARKDOWN.findall(text)):
             longest = max(tables, key=lambda table: len(table[1]))
             text = re.sub(r"(?m)^ *\|| *\| *$", "", "".join(longest))  # columns that bars separate
         if path.suffix in (".jsonl", ".json"):

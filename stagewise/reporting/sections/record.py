@@ -42,6 +42,11 @@ def _training(measured: Measured) -> Blocks:
     return [Plot("training-loss", {"": axes}, rows, wording("record", "loss") + note)]
 
 
+def _was_trained_here(measured: Measured) -> bool:
+    """Whether the record holds a plan of training, which checkpoints from elsewhere lack."""
+    return "plan" in (measured.run.get("recipe") or {})
+
+
 def _settings(measured: Measured) -> Blocks:
     """Return the name of the run, its recipe, seeds and versions, and what decided its measurement."""
     record = {name: value for name, value in measured.run.items() if name != RECORDED}
@@ -51,6 +56,5 @@ def _settings(measured: Measured) -> Blocks:
 
 
 AUDIT = Section("audit", "What is wrong with the checkpoints", _audit, applies=False, of_batch=False, folded=False)
-# Checkpoints from elsewhere have no plan of training.
-TRAINING = Section("training", "Training loss", _training, applies=lambda one: "plan" in (one.run.get("recipe") or {}))
+TRAINING = Section("training", "Training loss", _training, applies=_was_trained_here)
 SETTINGS = Section("settings", "Settings, versions, seeds", _settings, of_batch=False)
