@@ -10,6 +10,7 @@ from stagewise.papers.emergence._grids import FigureRequest, axes_of
 pytestmark = pytest.mark.usefixtures("unchecked")
 
 
+@pytest.mark.hooked_only("the matrix is a parameter of a hook point")
 def test_each_size_has_rows_of_both_kinds(tmp_path: Path) -> None:
     given = {"N_pairs": (2, 3), "N_tokens": (8,), "width": (8,), "seed": (0, 1)}
     axes = axes_of("embeddings", "small", given)

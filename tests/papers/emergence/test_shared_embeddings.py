@@ -15,6 +15,8 @@ pytestmark = pytest.mark.usefixtures("unchecked")
 
 TOKENS, WIDTH = 6, 8
 
+hooked_only = pytest.mark.hooked_only("the matrix is a parameter of a hook point")
+
 
 def recipe(init: SharedEmbeddings, width: int = WIDTH) -> Recipe:
     base = fixed_recipe({"N_pairs": 2, "N_tokens": TOKENS, "width": width, "seed": 0}, 4)
@@ -31,6 +33,7 @@ def silenced(init: SharedEmbeddings) -> Training:
     return training
 
 
+@hooked_only
 def test_what_is_added_to_a_token_answers_by_its_products_with_embeddings() -> None:
     training = silenced(SharedEmbeddings())
     weights = {name: values.detach() for name, values in parameters(training.model).items()}
@@ -42,6 +45,7 @@ def test_what_is_added_to_a_token_answers_by_its_products_with_embeddings() -> N
     torch.testing.assert_close(logits, position @ weights["hook_embed.w"].T / WIDTH**0.5)
 
 
+@hooked_only
 @pytest.mark.parametrize("resampled", [False, True])
 def test_it_trains_or_each_step_draws_it(resampled: bool) -> None:
     training = silenced(SharedEmbeddings(resampled))
