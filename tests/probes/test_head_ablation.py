@@ -1,6 +1,7 @@
 """Ablations: effects by head, with the matched control of the other heads of the layer."""
 
 import dataclasses
+import functools
 from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -335,6 +336,12 @@ def along(series: CheckpointSeries, probe: HeadAblation | None = None, **how: An
     return measure(series, [probe], REPEATED.probe_batch(2, seed=0), progress=False, **how)
 
 
+@functools.cache
+def measured(*at: int) -> pd.DataFrame:
+    """The table of a series in which the head writes much more at these steps."""
+    return along(changing(at))
+
+
 def ablated(table: pd.DataFrame) -> dict[int, set[tuple[int, int]]]:
     """Return the heads that have rows, by step."""
     rows, found = table[table["control"] == "head"], dict[int, set[tuple[int, int]]]()
@@ -344,31 +351,31 @@ def ablated(table: pd.DataFrame) -> dict[int, set[tuple[int, int]]]:
 
 
 def test_between_checkpoints_that_are_ablated_whole_a_model_that_stays_as_it_is_has_no_rows() -> None:
-    found = ablated(along(changing(())))
+    found = ablated(measured())
     assert set(found) == WHOLE
     assert {len(heads) for heads in found.values()} == {12}
 
 
 def test_a_head_is_ablated_on_both_sides_of_its_change_and_as_long_as_it_is_needed() -> None:
-    found = ablated(along(changing(range(10, 17))))
+    found = ablated(measured(*range(10, 17)))
     assert all(CHANGED in found[step] for step in STEPS)
 
 
 def test_what_comes_and_goes_between_two_checkpoints_that_are_ablated_whole_is_ablated() -> None:
-    found = ablated(along(changing((10,))))
+    found = ablated(measured(10))
     assert set(found) == WHOLE | {10}
     assert CHANGED in found[10]
 
 
 def test_rows_that_are_there_are_those_of_all_checkpoints_ablated_whole() -> None:
-    series = changing(range(10, 17))
-    some, exact = (along(series, probe).set_index(AXES)["value"] for probe in (None, HeadAblation(kinds=("mean",))))
+    whole = along(changing(range(10, 17)), HeadAblation(kinds=("mean",)))
+    some, exact = (table.set_index(AXES)["value"] for table in (measured(*range(10, 17)), whole))
     assert len(some) < len(exact)
     pd.testing.assert_series_equal(some, exact[some.index], atol=10 * FLOAT32, rtol=1e-4)
 
 
 def test_a_control_is_the_mean_over_all_other_heads_or_not_there() -> None:
-    table = along(changing((10,)))
+    table = measured(10)
     of_layers = table[table["quantity"] == "kl"].groupby(["step", "layer"])["control"].value_counts().unstack()
     assert set(of_layers["random head"][of_layers["head"] < 6].dropna()) <= {0}
     assert (of_layers["random head"][of_layers["head"] == 6] == 6).all()
@@ -380,8 +387,7 @@ def assert_same_rows(table: pd.DataFrame, like: pd.DataFrame) -> None:
 
 
 def test_who_measures_a_checkpoint_and_when_makes_no_difference(tmp_path: Path) -> None:
-    series = changing((10,))
-    table = along(series)
+    series, table = changing((10,)), measured(10)
     with ThreadPoolExecutor(2) as threads:
         assert_same_rows(along(series, executor=threads, workers=2), table)
     along(dataclasses.replace(series, steps=(0, 8, 12, 16)), folder=tmp_path)
@@ -389,7 +395,7 @@ def test_who_measures_a_checkpoint_and_when_makes_no_difference(tmp_path: Path) 
 
 
 def test_a_series_that_grows_while_it_is_measured_is_ablated_whole(tmp_path: Path) -> None:
-    series = changing(())
-    for last in range(1, len(STEPS)):
-        table = along(dataclasses.replace(series, steps=STEPS[: last + 1]), folder=tmp_path)
-    assert ablated(table).keys() == set(STEPS)
+    series, steps = changing(()), STEPS[:6]
+    for number in range(2, len(steps) + 1):
+        table = along(dataclasses.replace(series, steps=steps[:number]), folder=tmp_path)
+    assert ablated(table).keys() == set(steps)
