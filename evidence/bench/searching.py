@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from evidence.bench.timing import Row, ratio, timed_in_turn
+from evidence.calibration.cases import logistic
 from evidence.calibration.rivals import Times
 from evidence.records.rivals import kernel, pelt
 from stagewise.statistics import find_transitions
@@ -37,7 +38,7 @@ def planted(draw: np.random.Generator) -> np.ndarray:
     u = np.log1p(STEPS)
 
     def rise(lo: float, hi: float) -> np.ndarray:
-        return np.asarray(1 / (1 + np.exp(-(u - draw.uniform(lo, hi)) / 0.1)))
+        return logistic(STEPS, np.expm1(draw.uniform(lo, hi)), 0.1)
 
     kinds = (lambda: 0.025 * u, lambda: 0 * u, lambda: 0.6 * rise(5, 10), lambda: 0.6 * rise(5, 8) + 0.4 * rise(8, 11))
     return np.stack([kinds[i % 4]() + NOISE * draw.standard_normal(len(u)) for i in range(HEADS)])

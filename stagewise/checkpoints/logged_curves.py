@@ -305,9 +305,9 @@ def _steps(frame: pd.DataFrame, asked: str | None) -> Any:
     if asked is None:
         lower = {UNIT.sub("", name).lower(): column for name, column in names.items()}
         known = [lower[name] for name in STEPS if name in lower and frame[lower[name]].notna().mean() > MOSTLY]
-        # Rows of an evaluation may have one of them alone: by the first most columns have steps, each once.
-        curves = [name for name in names if _is_curve(name)]
-        known.sort(key=lambda step: -sum(_has_steps(frame, step, names[name]) for name in curves))
+        if len(known) > 1:  # rows of an evaluation may have one alone: by the first most columns have steps, each once
+            curves = [names[name] for name in names if _is_curve(name)]
+            known.sort(key=lambda step: -sum(_has_steps(frame, step, name) for name in curves))
         others = [name for name in known if not frame[name].equals(frame[known[0]])]
         if others:
             both = f"{known[0]!r} and {', '.join(map(repr, others))} count steps"
