@@ -5,6 +5,7 @@ array in the column `map`, which `maps_in` reads: so maps go with their rows int
 where a companion file or an attribute would be lost, and a file is read without them where none is needed.
 """
 
+import collections
 import dataclasses
 import functools
 import itertools
@@ -165,6 +166,9 @@ class Quantity:
 Quantities = dict[str, dict[str, Quantity]]
 """Probe -> quantity -> its description."""
 
+Roles = Mapping[str, list[tuple[str, str]]]
+"""Role -> the quantities of a table that have it, as their probe and their name."""
+
 ROLES = {
     ("Loss", "cross_entropy"): Role.LOSS,
     ("Loss", "squared_error"): Role.SQUARED_ERROR,
@@ -252,9 +256,18 @@ def with_role(table: pd.DataFrame, *roles: str) -> list[tuple[str, str]]:
     >>> with_role(pd.DataFrame({"probe": ["Accuracy", "Loss"], "quantity": ["accuracy", "excess"]}), "loss", "accuracy")
     [('Accuracy', 'accuracy')]
     """
+    known = roles_in(table)
+    return [pair for role in roles for pair in known[role]]
+
+
+def roles_in(table: pd.DataFrame) -> Roles:
+    """Return the pairs of `with_role` by role, of any: an empty list where there are none."""
     known = _roles(table.attrs.get(DECLARED, "{}"))
-    pairs = (pair for role in roles for pair in known if known[pair] == role)
-    return [(probe, name) for probe, name in pairs if ((table["probe"] == probe) & (table["quantity"] == name)).any()]
+    here = set(table[["probe", "quantity"]].drop_duplicates().itertuples(index=False, name=None))
+    of_role = collections.defaultdict[str, list[tuple[str, str]]](list)
+    for pair in (pair for pair in known if pair in here):
+        of_role[known[pair]].append(pair)
+    return of_role
 
 
 @functools.lru_cache

@@ -14,6 +14,7 @@ from stagewise.findings._roles import head_events
 from stagewise.findings.onsets import find_onsets
 from stagewise.findings.stages import find_stages
 from stagewise.papers.power_law import fit_interval_censored
+from stagewise.table import roles_in
 
 NAMES = ("one", "two", "all")
 STEPS = np.unique(np.concatenate([[0, 1, 2, 4, 8], np.arange(15, 901, 15)])).astype(float)
@@ -119,7 +120,7 @@ def _head_events(repetitions: int) -> list[Row]:
 
 
 def _events(shares: pd.DataFrame) -> pd.DataFrame:
-    return head_events(by_role(shares))
+    return head_events(by_role(shares, roles_in(shares)))
 
 
 def _shares(g: Generator, levels: tuple[float, float], move: np.ndarray) -> pd.DataFrame:

@@ -14,7 +14,7 @@ from stagewise.findings._frames import Columns, typed
 from stagewise.findings._from_references import rejection
 from stagewise.findings._turning_points import turning_point
 from stagewise.findings.onsets import models_of
-from stagewise.findings.scores import LOSSES, Curve, of_whole_model, words_of
+from stagewise.findings.scores import LOSSES, Curve, words_of
 from stagewise.statistics import crossing_step, noise, running_median, signals
 from stagewise.table import Role
 
@@ -285,10 +285,10 @@ def _outside(curve: Curve, episodes: pd.DataFrame) -> np.ndarray:
 
 
 def power_of(curves: Sequence[Curve]) -> pd.DataFrame:
-    """Return the change that would have been seen in two curves of the whole model, shares first; else in the head's
-    score that moved most. It is missing where none that the quantity can have would.
+    """Return the change that would have been seen in two of the curves of a whole model, shares first; of scores of
+    heads in the one that moved most. It is missing where none that the quantity can have would.
     """
-    able = [each for each in of_whole_model(curves) or curves if each.can_be_judged and np.ptp(each.values) > 0]
+    able = [each for each in curves if each.can_be_judged and np.ptp(each.values) > 0]
     if any(each.labels for each in able):
         able = [max(able, key=lambda each: float(np.ptp(each.values)))]
     able.sort(key=lambda each: each.declared.range != (0, 1))

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 import stagewise
-from stagewise.table import ARRAYS, DECLARED, ROLES, Role, select, with_role
+from stagewise.table import ARRAYS, DECLARED, ROLES, Role, Roles, select, with_role
 
 COMPARED = Role.KL, Role.RESTRICTED_KL, Role.SHARE
 """Roles of what stages and their words are read from, beside scores that are followed."""
@@ -107,9 +107,9 @@ def rows_of(table: pd.DataFrame, role: Role, **axes: object) -> pd.DataFrame:
     return select(table, probe, name, **axes)
 
 
-def by_role(table: pd.DataFrame) -> Rows:
+def by_role(table: pd.DataFrame, roles: Roles) -> Rows:
     """Return the rows of the first quantity with each role that findings compare, none where the table has none."""
-    first = {role: with_role(table, role)[:1] for role in (*COMPARED, Role.ATTENTION_ALONG, Role.UNIFORM_ATTENTION)}
+    first = {role: roles[role][:1] for role in (*COMPARED, Role.ATTENTION_ALONG, Role.UNIFORM_ATTENTION)}
     return {role: select(table, *pairs[0]) if pairs else table.iloc[:0] for role, pairs in first.items()}
 
 

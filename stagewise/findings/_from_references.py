@@ -83,8 +83,13 @@ def times_of_fall(complete: pd.DataFrame, start: int, end: int) -> dict[str, flo
 def levels_of_kl(
     kl: Curves, complete: str, points: pd.DataFrame, rows: Sequence[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Return rows of the stage table with KL to the reference of each: at first, at the end, and where it is lowest."""
+    """Return rows of the stage table with KL to the reference of each: at first, at the end, and where it is lowest; the
+    first one with the times of the fall of KL in it, unless a transition of other curves ends it.
+    """
     (end,) = points[points["reference"] == complete].to_dict("records")
+    first, *others = rows
+    if not others or others[0]["left"]:
+        rows = [first | times_of_fall(kl[complete], first["start"], first["end"]), *others]
     levels = []
     for row in rows:
         values = kl[row["reference"]].set_index("step")["value"]

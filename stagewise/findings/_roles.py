@@ -13,7 +13,7 @@ from stagewise.event import DIFFUSE
 from stagewise.findings._frames import Columns, Rows, by_role, typed
 from stagewise.findings.scores import axes_of
 from stagewise.statistics import median_noise, noise, running_median
-from stagewise.table import Head, Role, heads_in
+from stagewise.table import Head, Role, heads_in, roles_in
 
 POINTS = 12
 """Steps, equally spaced in log(1 + step), at which the readings of heads are compared."""
@@ -254,7 +254,7 @@ def head_labels(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> pd.Da
     a half deviations of the share's noise between checkpoints, from ten of them on, and of the 95 % interval over
     sequences.
     """
-    of_roles = by_role(table)
+    of_roles = by_role(table, roles_in(table))
     if (share := of_roles[Role.SHARE]).empty:
         return typed([], LABELS)
     if not {"lo", "hi"} <= set(share):

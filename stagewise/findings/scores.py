@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import re
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ import pandas as pd
 import stagewise
 from stagewise.criteria import DEFAULT, StageCriteria
 from stagewise.event import labels_of
-from stagewise.findings._frames import COMPARED, resamples_of
+from stagewise.findings._frames import COMPARED, Rows, by_role, digest, resamples_of
 from stagewise.statistics import QUANTILE, binomial_errors, running_median
 from stagewise.table import (
     LOGGED,
@@ -22,12 +22,16 @@ from stagewise.table import (
     Quantities,
     Quantity,
     Role,
+    Roles,
     check_steps,
     declared,
+    roles_in,
     rows_named,
     select,
-    with_role,
 )
+
+Values = dict[frozenset[tuple[str, Any]], np.ndarray]
+"""Labels -> the values of a curve."""
 
 ALIKE = 0.02
 """Attention by which the peak of a head differs from its mass on a relation that is the same offset."""
@@ -166,18 +170,52 @@ class Curve:
         return float(np.clip(np.exp(level) if self.log else level, seen.min(), seen.max()))
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class Evidence:
+    """What stages are found in: rows of a table, the quantities of these, those with a role, and the curves that are
+    followed for onsets, in the order in which the table declares them.
+    """
+
+    rows: pd.DataFrame
+    quantities: Quantities
+    of_roles: Rows
+    curves: list[Curve]
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """Identifies the rows."""
+        return digest(self.rows)
+
+    @property
+    def whole(self) -> list[Curve]:
+        """The curves of the model as a whole."""
+        return of_whole_model(self.curves)
+
+
+def evidence_in(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> Evidence:
+    """Return what stages are found in, of a table that may hold more."""
+    rows = rows_of_evidence(table)
+    roles, quantities = roles_in(rows), quantities_of(rows)
+    curves = _checked(rows, quantities, roles, criteria)
+    return Evidence(rows, quantities, by_role(rows, roles), curves)
+
+
 def followed(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> list[Curve]:
     """Return the curves of a table to search for onsets, one for each combination of labels on their axes. A curve that
     another quantity of its probe replaces (`Quantity.unless`) is left out where the table has that one. Probes of which
     the table does not say what their numbers are are left out too, with a warning.
     """
-    if unknown := sorted(set(table["probe"].unique()) - quantities_of(table).keys() - {WEIGHTS}):
+    return _checked(table, quantities_of(table), roles_in(table), criteria)
+
+
+def _checked(table: pd.DataFrame, quantities: Quantities, roles: Roles, criteria: StageCriteria) -> list[Curve]:
+    if unknown := sorted(set(table["probe"].unique()) - quantities.keys() - {WEIGHTS}):
         warnings.warn(
             f"the table does not say what the numbers of {', '.join(unknown)} are, as after pandas' `concat` of tables "
             "that differ in it: they are left out; `table.declare` tells it",
-            stacklevel=3,
+            stacklevel=4,
         )
-    curves = list(_followed(table, criteria))
+    curves = list(_followed(table, quantities, roles, criteria))
     for curve in curves:
         check_steps(curve.rows, f"{curve.probe}.{curve.quantity}")
     return [_until_finite(curve) for curve in curves]
@@ -200,21 +238,22 @@ def of_whole_model(curves: Iterable[Curve]) -> list[Curve]:
 
 def has_scores(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> bool:
     """Whether the table has any curve to search for onsets."""
-    return any(True for _ in _followed(table, criteria))
+    return any(True for _ in _followed(table, quantities_of(table), roles_in(table), criteria))
 
 
-def _followed(table: pd.DataFrame, criteria: StageCriteria) -> Iterator[Curve]:
+def _followed(table: pd.DataFrame, quantities: Quantities, roles: Roles, criteria: StageCriteria) -> Iterator[Curve]:
     probes = set(table["probe"].unique())
-    attention = with_role(table, Role.ATTENTION, Role.ATTENTION_ALONG)
-    peak = with_role(table, Role.PEAK)[:1]
-    for probe, by_name in quantities_of(table).items():
+    peaks, offsets, masses = (_values(table, roles[role]) for role in (Role.PEAK, Role.PEAK_OFFSET, Role.ATTENTION))
+    for probe, by_name in quantities.items():
         for name, quantity in by_name.items() if probe in probes else ():
             if quantity.progress is not None:
                 curves = _curves(table, probe, name, quantity, criteria)
-                if (probe, name) in attention:
-                    yield from _at_one_offset(table, curves)
+                if (probe, name) in roles[Role.ATTENTION] + roles[Role.ATTENTION_ALONG]:
+                    yield from _at_one_offset(curves, peaks, offsets, masses)
+                elif (probe, name) in roles[Role.PEAK][:1]:
+                    yield from _fixed_offsets(curves, offsets, masses)
                 else:
-                    yield from _fixed_offsets(table, curves) if (probe, name) in peak else curves
+                    yield from curves
 
 
 def _until_finite(curve: Curve) -> Curve:
@@ -226,11 +265,10 @@ def _until_finite(curve: Curve) -> Curve:
     return dataclasses.replace(curve, rows=curve.rows.iloc[:number], lost=(float(steps[number]), float(steps[-1])))
 
 
-def _at_one_offset(table: pd.DataFrame, curves: Iterable[Curve]) -> Iterator[Curve]:
+def _at_one_offset(curves: Iterable[Curve], peaks: Values, offsets: Values, masses: Values) -> Iterator[Curve]:
     """Yield attention to relations, with the offset at which nearly all keys of a head lie where it attends most: then
     an induction head cannot be told from one that attends to a position.
     """
-    peaks, offsets, masses = (_values(table, role) for role in (Role.PEAK, Role.PEAK_OFFSET, Role.ATTENTION))
     for curve in curves:
         head = frozenset((axis, label) for axis, label in curve.labels.items() if axis != "relation")
         peak, mass = peaks.get(head, np.empty(0)), masses.get(frozenset(curve.labels.items()), np.empty(0))
@@ -242,9 +280,8 @@ def _at_one_offset(table: pd.DataFrame, curves: Iterable[Curve]) -> Iterator[Cur
         yield curve
 
 
-def _fixed_offsets(table: pd.DataFrame, curves: Iterable[Curve]) -> Iterator[Curve]:
+def _fixed_offsets(curves: Iterable[Curve], offsets: Values, masses: Values) -> Iterator[Curve]:
     """Yield peaks over offsets that once had the attention a name takes, and that no relation names already."""
-    offsets, masses = _values(table, Role.PEAK_OFFSET), _values(table, Role.ATTENTION)
     for curve in curves:
         high, head = curve.raw >= curve.common.named, frozenset(curve.labels.items())
         known = [mass for labels, mass in masses.items() if head <= labels and len(mass) == len(high)]
@@ -262,9 +299,9 @@ def quantities_of(table: pd.DataFrame) -> Quantities:
 
 def evidence(table: pd.DataFrame) -> list[str]:
     """List the quantities of a table that stages are found in, as "Mine.score", whatever else it holds."""
-    quantities, names = quantities_of(table), list[str]()
-    compared = {probe for probe, _ in with_role(table, *COMPARED)}
-    beside = with_role(table, Role.PEAK_OFFSET, Role.UNIFORM_ATTENTION)
+    quantities, roles, names = quantities_of(table), roles_in(table), list[str]()
+    compared = {probe for role in COMPARED for probe, _ in roles[role]}
+    beside = roles[Role.PEAK_OFFSET] + roles[Role.UNIFORM_ATTENTION]
     for probe, name in table[["probe", "quantity"]].drop_duplicates().itertuples(index=False):
         others = quantities.get(probe, {})
         read = (name in others and others[name].progress) or name in {one.unless for one in others.values()}
@@ -350,9 +387,9 @@ def _scale(values: np.ndarray) -> float:
     return max(float(np.ptp(values)), abs(float(np.median(values))), KEPT * float(np.abs(values).min()))
 
 
-def _values(table: pd.DataFrame, role: Role) -> dict[frozenset[tuple[str, Any]], np.ndarray]:
-    """Return the curves of the first quantity with a role by their labels."""
-    of_role = (_split(table, *pair) for pair in with_role(table, role)[:1])
+def _values(table: pd.DataFrame, pairs: Sequence[tuple[str, str]]) -> Values:
+    """Return the curves of the first of some quantities by their labels."""
+    of_role = (_split(table, *pair) for pair in pairs[:1])
     return {frozenset(labels.items()): rows["value"].to_numpy(float) for of in of_role for labels, rows in of}
 
 

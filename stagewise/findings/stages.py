@@ -11,22 +11,21 @@ import pandas as pd
 from stagewise.criteria import DEFAULT, OnsetVerdict, StageCriteria
 from stagewise.event import Causes, Context
 from stagewise.findings._episodes import POWER, beside, episodes_of, levels_of, power_of, without_spikes
-from stagewise.findings._frames import TIMES, Columns, InWords, by_reference, by_role, digest, from_plain, plain, typed
+from stagewise.findings._frames import TIMES, Columns, InWords, by_reference, by_role, from_plain, plain, typed
 from stagewise.findings._from_references import (
     POINTS,
     boundaries_of,
     levels_of_kl,
     nested_references,
-    times_of_fall,
     turning_points,
 )
 from stagewise.findings._known_causes import causes_in, known
 from stagewise.findings._roles import head_events
-from stagewise.findings._transitions import NEVER, RunTransition, stage_rows, transitions_of, with_stages
+from stagewise.findings._transitions import RunTransition, stage_rows, transitions_of, with_stages
 from stagewise.findings.crossings import taken_over
 from stagewise.findings.onsets import onsets_of
-from stagewise.findings.scores import Curve, followed, has_scores, of_whole_model, quantities_of, rows_of_evidence
-from stagewise.table import Quantities, Role, check_table, plain_quantities, quantities_from
+from stagewise.findings.scores import Evidence, evidence_in, has_scores
+from stagewise.table import Quantities, Role, check_table, plain_quantities, quantities_from, roles_in
 from stagewise.token_axis import TokenAxis, in_counts
 
 ROWS: Columns = {
@@ -195,54 +194,51 @@ def find_stages(
     check_table(table, "of a measured run folder: `load_stages`")
     if (runs := table["run"].nunique()) != 1:
         raise ValueError(f"find_stages takes one run at a time, the table has {runs}: find_replicates takes several")
-    rows = rows_of_evidence(table)
-    curves, nested = followed(rows, criteria), tuple(references or ()) or nested_references(by_role(rows)[Role.KL])
-    if not nested and not curves:
+    evidence = evidence_in(table, criteria)
+    nested = tuple(references or ()) or nested_references(evidence.of_roles[Role.KL])
+    if not nested and not evidence.curves:
         raise ValueError(NOTHING.format(probes=", ".join(table["probe"].unique())))
-    return _stages(rows, curves, nested, criteria, causes_in(table, causes), executor)
+    return _stages(evidence, nested, criteria, causes_in(table, causes), executor)
 
 
 def _stages(
-    evidence: pd.DataFrame, curves: Sequence[Curve], nested: tuple[str, ...], criteria: StageCriteria,
-    causes: Causes, executor: concurrent.futures.Executor | None,
+    evidence: Evidence, nested: tuple[str, ...], criteria: StageCriteria, causes: Causes,
+    executor: concurrent.futures.Executor | None,
 ) -> Stages:  # fmt: skip
     """Search the evidence for everything that happens in it, and order that into stages."""
-    steps, of_roles, quantities = np.sort(evidence["step"].unique()), by_role(evidence), quantities_of(evidence)
-    first, last, whole = int(steps[0]), int(steps[-1]), of_whole_model(curves)
+    steps, of_roles, whole = np.sort(evidence.rows["step"].unique()), evidence.of_roles, evidence.whole
+    first, last = int(steps[0]), int(steps[-1])
     episodes = episodes_of(whole)
-    onsets = without_spikes(onsets_of(curves, criteria, causes, executor), episodes)
+    onsets = without_spikes(onsets_of(evidence.curves, criteria, causes, executor), episodes)
     kl, restricted = by_reference(of_roles[Role.KL]), of_roles[Role.RESTRICTED_KL]
     points = turning_points(kl, restricted, nested, criteria, causes) if nested else typed([], POINTS)
     boundaries = boundaries_of(kl[nested[-1]], points, last) if nested else []
     closest = [] if nested else taken_over(of_roles[Role.KL], first)
-    transitions = transitions_of(onsets, boundaries, steps, quantities, criteria, closest)
-    times = NEVER
-    if nested and (not transitions or transitions[0].left):
-        times = times_of_fall(kl[nested[-1]], first, transitions[0].step if transitions else last)
+    transitions = transitions_of(onsets, boundaries, steps, evidence.quantities, criteria, closest)
     nearest = closest[0].before if closest else ""
-    start = RunTransition(first, first, first, closest=nearest, begins=float(first), times=times)
+    start = RunTransition(first, first, first, closest=nearest, begins=float(first))
     rows = stage_rows(transitions, start, last, nested[-1] if nested else "")
-    rows = levels_of_kl(kl, nested[-1], points, rows) if nested else rows
     onsets = with_stages(onsets, transitions)
+    rows = levels_of_kl(kl, nested[-1], points, rows) if nested else rows
     return Stages(
-        run=str(evidence["run"].iloc[0]),
+        run=str(evidence.rows["run"].iloc[0]),
         table=typed(rows, ROWS),
         turning_points=points,
         events=head_events(of_roles, criteria),
         onsets=onsets,
         levels=levels_of(whole, [row["begins"] for row in rows], last, episodes),
         episodes=beside(episodes, onsets),
-        power=typed([], POWER) if transitions else power_of(curves),
+        power=typed([], POWER) if transitions else power_of(whole or evidence.curves),
         references=nested,
         criteria=criteria,
-        digest=digest(evidence),
+        digest=evidence.digest,
         causes=causes,
-        quantities={probe: of for probe, of in quantities.items() if probe in set(onsets["probe"])},
+        quantities={probe: of for probe, of in evidence.quantities.items() if probe in set(onsets["probe"])},
     )
 
 
 def shows_stages(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> bool:
     """Whether a table can show stages: references or scores, over enough checkpoints."""
-    kl = by_role(table)[Role.KL]
+    kl = by_role(table, roles_in(table))[Role.KL]
     rows = kl if (nested := nested_references(kl)) else table
     return bool(nested or has_scores(table, criteria)) and rows["step"].nunique() >= criteria.checkpoints

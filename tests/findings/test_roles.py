@@ -15,6 +15,7 @@ from stagewise.findings._roles import (
     paired_roles,
     with_roles,
 )
+from stagewise.table import roles_in
 
 STEPS = np.unique(np.geomspace(1, 1000, 20).astype(int))
 
@@ -103,7 +104,7 @@ def shares(of_the_first: list[float]) -> pd.DataFrame:
 
 
 def events_of(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> pd.DataFrame:
-    return head_events(by_role(table), criteria)
+    return head_events(by_role(table, roles_in(table)), criteria)
 
 
 def test_a_head_that_moves_for_good_is_one_event_between_two_checkpoints() -> None:
