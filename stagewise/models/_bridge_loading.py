@@ -163,12 +163,25 @@ def _remember(bridge: Bridge, state: Mapping[str, Tensor]) -> None:
 
 
 def _put(bridge: Bridge, module: Any, sources: Mapping[str, _Source], state: Mapping[str, Tensor]) -> None:
-    """Copy weights into a bridge or the model beneath it, and check that it then holds each one as it was read."""
+    """Copy weights into a bridge or the model beneath it, and check that it holds those that another may have changed,
+    or that lie elsewhere by now, as they were read.
+    """
     _tie_as_read(bridge, module, sources, state)
     held = module.state_dict()
     for name, source in sources.items():
         held[name].copy_(source.read(state))
-    huggingface.check_held(((name, source.read(state)) for name, source in sources.items()), module.state_dict())
+    now, shared = module.state_dict(), _overlapping({name: held[name] for name in sources})
+    doubtful = [name for name in sources if name in shared or now[name].data_ptr() != held[name].data_ptr()]
+    huggingface.check_held(((name, sources[name].read(state)) for name in doubtful), now)
+
+
+def _overlapping(weights: Mapping[str, Tensor]) -> set[str]:
+    """Return the names of weights that lie in the memory of others."""
+    found, before, end = set[str](), "", 0
+    for (start, stop), name in sorted((_extent(weight), name) for name, weight in weights.items()):
+        found |= {before, name} if start < end else set()
+        before, end = (name, stop) if stop > end else (before, end)
+    return found
 
 
 def _tie_as_read(bridge: Bridge, module: Any, sources: Mapping[str, _Source], state: Mapping[str, Tensor]) -> None:
@@ -210,11 +223,12 @@ def _sources(bridge: Bridge, state: Mapping[str, Tensor]) -> Mapping[str, _Sourc
     saved_as = {name.removeprefix(prefix): name for name in state}
     bias = getattr(getattr(bridge.unembed, "original_component", None), "bias", None)  # TransformerLens may add it
     plain = {name: name.replace(_WRAPPER, "").removeprefix(prefix) for name in beneath}
-    found = {
-        name: _Source(saved_as[plain[name]])
-        for name, weight in beneath.items()
-        if plain[name] in saved_as and huggingface.same(weight, state[saved_as[plain[name]]])
-    }
+    found, places = dict[str, _Source](), set[tuple[str, int]]()
+    for name, weight in beneath.items():  # under several names, of which one is copied
+        saved, place = saved_as.get(plain[name], ""), weight.data_ptr()
+        if saved and (saved, place) not in places and huggingface.same(weight, state[saved]):
+            found[name] = _Source(saved)
+            places.add((saved, place))
     copied = [_extent(beneath[name]) for name in found]
     for name, weight in beneath.items():
         start, end = _extent(weight)

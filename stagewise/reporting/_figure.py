@@ -53,7 +53,10 @@ ENLARGED = 1.1
 """Width in the page over the width drawn, at 96 pixels an inch."""
 
 COORDINATES, LONG = re.compile(r' (?:x|y|d)="[^"]*"'), re.compile(r"-?\d+\.\d{3,}")
-"""Coordinates are written to a hundredth of a point, not to a millionth: half of a page is coordinates."""
+"""Coordinates are written to a hundredth of a point, not to a millionth."""
+
+LINES = re.compile(r' d="((?:[MLz][-\d.\s]*)+)"')
+"""A path of straight lines: half of a page are these, so they are written as ways from point to point, in tenths."""
 
 STYLE = re.compile(r' style="([^"]*)"')
 
@@ -196,11 +199,24 @@ def svg(figure: Figure, name: str) -> str:
 
 
 def _shortened(text: str) -> str:
-    """Return an SVG without what says nothing: half of a page is coordinates, and most of the rest is spaces."""
+    """Return an SVG without what says nothing: most of a page is coordinates, and most of the rest is spaces."""
+    text = LINES.sub(lambda match: f' d="{"".join(map(_by_ways, match[1].split("M")[1:]))}"', text)
     text = COORDINATES.sub(lambda match: LONG.sub(lambda number: f"{float(number[0]):.2f}", match[0]), text)
     text = COORDINATES.sub(lambda match: " ".join(["", *match[0].split()]), text)
     text = STYLE.sub(lambda match: f' style="{match[1].replace("; ", ";").replace(": ", ":")}"', text)
     return re.sub(r">\s+<", "><", text)
+
+
+def _by_ways(points: str) -> str:
+    """Return a line through points as its start and the ways from each to the next.
+
+    >>> _by_ways("10.04 20.32 \\nL 12.4 19.96 L 12.6 19.96 z")
+    'M10 20.3l2.4-.3 .2 0z'
+    """
+    at = np.rint(10 * np.array(re.findall(r"-?[\d.]+", points), float)).astype(int).reshape(-1, 2)
+    start, ways = (" ".join(f"{number / 10:g}" for number in part.ravel()) for part in (at[:1], np.diff(at, axis=0)))
+    short = re.sub(r"\b0\.", ".", ways).replace(" -", "-")
+    return f"M{start}{'l' if short else ''}{short}{'z' if 'z' in points else ''}"
 
 
 def _as_text(figure: Figure, letters: int) -> None:
