@@ -120,13 +120,13 @@ class Told(NamedTuple):
         """Return those that are no part of an excursion: what the curve soon comes back from, or the way back. The
         shortest excursion is left out first, and then what it hid: a collapse soon after a rise does not undo that.
         """
-        left, smooth, like = list(transitions), running_median(self.values), self.problem.settings.like
-        there = np.ones(len(self.u), bool)
+        left, smooth, s, there = list(transitions), running_median(self.values), self.problem.settings, self.u >= 0
         while True:
-            opposite = (k for k, (a, b) in enumerate(itertools.pairwise(left)) if -1 / like < b.size / a.size < -like)
+            made = [(one.after - one.before) / one.size >= s.undone for one in left]  # the rest does not make up for it
             back = [
-                k for k in opposite
-                if self._is_undone(left[k], 1, smooth, there) or self._is_undone(left[k + 1], -1, smooth, there)
+                k for k, (a, b) in enumerate(itertools.pairwise(left))
+                if all(made[k : k + 2]) and s.like < -b.size / a.size < 1 / s.like
+                and (self._is_undone(a, 1, smooth, there) or self._is_undone(b, -1, smooth, there))
             ]  # fmt: skip
             if not back:
                 break

@@ -39,7 +39,10 @@ def told_apart(transitions: list[Transition], u: np.ndarray, fitted: np.ndarray,
             apart[-1].append(one)
         else:
             apart.append([one])
-    joined = (_as_one(group, u, fitted, s.undone) for group in apart)
+    # From checkpoints: within a gap between them a jump is half-way before it is made.
+    since = [-np.inf, *(u[u >= group[-1].times[2, 0]].min(initial=u[-1]) for group in apart[:-1])]
+    until = [*(u[u <= group[0].times[0, 0]].max(initial=u[0]) for group in apart[1:]), np.inf]
+    joined = (_as_one(*each, u, fitted, s.undone) for each in zip(apart, since, until, strict=False))
     return [one for one in joined if one is not None]
 
 
@@ -64,17 +67,20 @@ def _goes_on(one: Transition, later: Transition, u: np.ndarray, fitted: np.ndarr
     return bool(speeds[slowest] >= like * min(way, speeds[slowest + 1 :].max(initial=0)))
 
 
-def _as_one(group: list[Transition], u: np.ndarray, fitted: np.ndarray, undone: float) -> Transition | None:
-    """Return changes that cannot be told apart as one: half-way where the curve is at the middle of its levels."""
+def _as_one(
+    group: list[Transition], since: float, until: float, u: np.ndarray, fitted: np.ndarray, undone: float
+) -> Transition | None:
+    """Return changes that cannot be told apart as one, half-way in its levels between the transitions next to it."""
     if len(group) == 1:
         return group[0]
     size, largest = sum(one.size for one in group), max(group, key=lambda one: abs(one.size))
     if abs(size) < undone * abs(largest.size):
         return None
     (begins, first, _), (_, second, ends) = (group[k].times[:, 0] for k in (0, -1))
-    edges = min(3 * begins - 2 * first, group[0].times[1, 1]), max(3 * ends - 2 * second, group[-1].times[1, 2])
-    before, after = (float(level) for level in np.interp(edges, u, fitted))
     (early, late), lo, hi = (group[k].times[1, 0] for k in (0, -1)), group[0].times[1, 1], group[-1].times[1, 2]
+    begins, ends = min(3 * begins - 2 * first, lo), max(3 * ends - 2 * second, hi)
+    edges = max(begins, min(since, early)), min(ends, max(until, late))
+    before, after = (float(level) for level in np.interp(edges, u, fitted))
     fine = np.linspace(min(lo, early), max(hi, late), 200)
     past = np.sign(size) * (np.interp(fine, u, fitted) - (before + after) / 2) >= 0
     half = float(fine[past.argmax()]) if past.any() else float(largest.times[1, 0])
@@ -82,7 +88,7 @@ def _as_one(group: list[Transition], u: np.ndarray, fitted: np.ndarray, undone: 
     known = nearest.times[1, 1:] if nearest.within_gap else half + nearest.times[1, 1:] - nearest.times[1, 0]
     middle = np.array([half, min(half, known[0]), max(half, known[1])])
     over = group[-1].times[2]
-    if over[0] > u[-1]:  # the level after it is that at the end of the run
+    if over[0] > min(u[-1], until):  # the level after it is that at the end of the run, or before the next
         made = (u > half) & (np.sign(size) * (fitted - before - c.PARTS[2] * (after - before)) >= 0)
         end = u[made.argmax()] if made.any() else u[-1]
         over = np.minimum(over, [end, end, np.inf])

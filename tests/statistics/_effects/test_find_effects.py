@@ -65,6 +65,22 @@ def test_the_steps_of_a_staircase_are_each_found() -> None:
         assert effect.times[1, 1] <= np.log1p(at) <= effect.times[1, 2]
 
 
+def test_the_steps_of_a_staircase_are_found_on_a_logarithm_of_its_values_too() -> None:
+    steps, draw = np.linspace(0, 3000, 120).round(), np.random.default_rng(11)
+    places = (520.0, 1140.0, 1830.0, 2440.0)
+    stairs = np.sum([rise(steps, at, 0.04) for at in places], axis=0) + draw.normal(0, 0.05, (8, 120))
+    found = [len(model.transitions) >= 4 for model in find_transitions(steps, np.log1p(stairs))]
+    assert sum(found) >= 7
+
+
+def test_a_jump_with_slow_growth_behind_it_up_to_the_next_jump_is_half_way_at_the_jump() -> None:
+    steps = np.linspace(0, 4000, 160).round()
+    curve = 0.38 * rise(steps, 61, 0.14) + 0.2 * steps / 1300 * (steps < 1370) + 0.5 * (steps >= 1370)
+    (first, second) = find_transitions(steps, (curve + noise(14, 160, 0.003))[None])[0].transitions
+    assert np.expm1(first.times[1, 0]) < 150
+    assert np.expm1(first.times[2, 0]) < np.expm1(second.times[1, 0]) == pytest.approx(1365, abs=30)
+
+
 def test_a_rise_and_a_fall_on_a_power_law_are_both_found() -> None:
     curve = 2 * (1 + STEPS / 20) ** -0.5 + 0.6 * rise(STEPS, 800) - 0.55 * rise(STEPS, 2000) + noise(3)
     assert [effect.size > 0 for effect in find_transitions(STEPS, curve[None])[0].transitions] == [True, False]
@@ -86,13 +102,14 @@ def test_given_errors_tell_a_change_from_noise() -> None:
     assert certain.transitions[0].times[1, 1:] == pytest.approx(np.log1p([3000, 4000]))
 
 
-def test_a_change_of_three_given_errors_is_found_and_none_where_there_is_none() -> None:
+@pytest.mark.parametrize(("before", "fewest"), [(3000, 17), (0, 15)], ids=["one gap", "first gap"])
+def test_a_change_of_three_given_errors_is_found_and_none_where_there_is_none(before: int, fewest: int) -> None:
     steps, draw, answers = np.arange(14) * 500.0, np.random.default_rng(8), 500
     # Of the difference between two values.
     error = np.sqrt(2 * 0.3 * 0.7 / answers)
-    level = 0.3 + 3 * error * (steps > 3000) * np.repeat([[1], [0]], 20, axis=0)
+    level = 0.3 + 3 * error * (steps > before) * np.repeat([[1], [0]], 20, axis=0)
     models = find_transitions(steps, draw.binomial(answers, level) / answers, counts=answers)
-    assert sum(len(model.transitions) > 0 for model in models[:20]) >= 17
+    assert sum(len(model.transitions) > 0 for model in models[:20]) >= fewest
     assert sum(len(model.transitions) > 0 for model in models[20:]) <= 1
 
 

@@ -28,6 +28,14 @@ def test_two_parts_of_one_rise_are_one_at_its_middle() -> None:
     assert np.expm1(one.times[1, 0]) == pytest.approx(1200, rel=0.02)
 
 
+def test_the_levels_of_a_rise_that_goes_on_slowly_end_where_the_next_one_begins() -> None:
+    parts = [change(0.4, 200, 50), change(0.4, 1000, 900, 0.4), change(0.4, 1500, 20, 0.6)]
+    fitted = np.interp(STEPS, [0, 150, 250, 1480, 1520, 3000], [0, 0, 0.4, 0.6, 1, 1])
+    first, second = told_apart(parts, U, fitted, S)
+    assert (first.after, second) == (pytest.approx(0.6, abs=0.03), parts[2])
+    assert np.expm1(first.times[1:, 0]) == pytest.approx([215, 1100], rel=0.15)
+
+
 def test_two_rises_with_a_pause_between_them_are_two() -> None:
     parts = [change(0.5, 800, 100), change(0.5, 2000, 100, 0.5)]
     fitted = np.interp(STEPS, [0, 700, 900, 1900, 2100, 3000], [0, 0, 0.5, 0.5, 1, 1])
