@@ -96,8 +96,8 @@ def _changes(u: np.ndarray, s: EffectSettings) -> Iterator[_Row]:
     """Yield a jump in every gap, sigmoids of a ladder of widths, and abrupt onsets with a tail."""
     gaps, middles, way = np.diff(u), (u[1:] + u[:-1]) / 2, np.log(PARTS / (1 - PARTS))
     for k, (gap, middle) in enumerate(zip(gaps, middles, strict=True)):
-        # Between one prior a gap and one a time: in the log step the first gap is often the longest.
-        yield _Row((np.arange(len(u)) > k) * 1.0, Kind.CHANGE, np.sqrt(gap), 0, np.full(3, middle), np.full(3, gap))
+        jump, weight = (np.arange(len(u)) > k) * 1.0, max(1.0, np.sqrt(gap / gaps.mean()))  # more of the time
+        yield _Row(jump, Kind.CHANGE, weight, 0, np.full(3, middle), np.full(3, gap))
         for width in s.widths:
             cell = s.apart * width
             if width < s.narrowest * gap or _is_crowded(middles, k, gap, cell):
