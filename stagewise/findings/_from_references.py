@@ -83,8 +83,8 @@ def times_of_fall(complete: pd.DataFrame, start: int, end: int) -> dict[str, flo
 def levels_of_kl(
     kl: Curves, complete: str, points: pd.DataFrame, rows: Sequence[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Return rows of the stage table with KL to the reference of each: at first, at the end, and where it is lowest; the
-    first one with the times of the fall of KL in it, unless a transition of other curves ends it.
+    """Return rows of the stage table with KL to the reference of each, first, at the end and where it is lowest. The
+    first has the times of the fall of KL in it, unless a transition of other curves ends it.
     """
     (end,) = points[points["reference"] == complete].to_dict("records")
     first, *others = rows

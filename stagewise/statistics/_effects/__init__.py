@@ -146,4 +146,5 @@ def _problem(
         given = tuple((np.sqrt(of.means(np.square(errors)[None])[0] / of.number) / unit).tolist())
     covariances = covariances_of(key, tuple(known), given, relative, settings)
     reach = ((whole / unit).clip(1, FAR) * settings.size) ** 2
-    return Problem(scaled, reach, atoms_of(key, settings), covariances, settings, np.log1p(of.steps), centre, unit)
+    atoms = atoms_of(key, settings, errors is not None)
+    return Problem(scaled, reach, atoms, covariances, settings, np.log1p(of.steps), centre, unit)

@@ -66,13 +66,13 @@ class _Row(NamedTuple):
 
 
 @functools.lru_cache(maxsize=8)
-def atoms_of(steps: tuple[float, ...], settings: EffectSettings) -> Atoms:
-    """Return the atoms of a run's checkpoints."""
+def atoms_of(steps: tuple[float, ...], settings: EffectSettings, given: bool = False) -> Atoms:
+    """Return the atoms of a run's checkpoints, whose errors may be given: then the first level rests on one of them."""
     t = np.asarray(steps)
     # What is nearly done by the second checkpoint cannot be told from a jump within the first gap.
     gradual = [one for one in _gradual(t, settings) if abs(one.values[1] - one.values[0]) <= settings.like]
     none = [_Row(np.zeros(len(t)), Kind.NONE), *_excursions(len(t), settings), *gradual]
-    rows = [*none, *_changes(np.log1p(t), settings)]
+    rows = [*none, *_changes(np.log1p(t), settings, given)]
     values, kinds, weights, families, times, cells = map(np.array, zip(*rows, strict=True))
     groups = [families == number for number in np.unique(families[len(none) :])]
     groups += [kinds == each for each in (Kind.NONE, Kind.GRADUAL, Kind.EXCURSION)]
@@ -92,11 +92,11 @@ def sigmoid(u: np.ndarray, middle: np.ndarray | float, width: np.ndarray | float
     return np.asarray(0.5 * (1 + np.tanh((u - middle) / (2 * width))))
 
 
-def _changes(u: np.ndarray, s: EffectSettings) -> Iterator[_Row]:
+def _changes(u: np.ndarray, s: EffectSettings, given: bool) -> Iterator[_Row]:
     """Yield a jump in every gap, sigmoids of a ladder of widths, and abrupt onsets with a tail."""
     gaps, middles, way = np.diff(u), (u[1:] + u[:-1]) / 2, np.log(PARTS / (1 - PARTS))
     for k, (gap, middle) in enumerate(zip(gaps, middles, strict=True)):
-        jump, weight = (np.arange(len(u)) > k) * 1.0, max(1.0, np.sqrt(gap / gaps.mean()))  # more of the time
+        jump, weight = (np.arange(len(u)) > k) * 1.0, max(1.0, np.sqrt(gap / gaps.mean())) if given else 1.0
         yield _Row(jump, Kind.CHANGE, weight, 0, np.full(3, middle), np.full(3, gap))
         for width in s.widths:
             cell = s.apart * width

@@ -120,7 +120,8 @@ class Told(NamedTuple):
         """Return those that are no part of an excursion: what the curve soon comes back from, or the way back. The
         shortest excursion is left out first, and then what it hid: a collapse soon after a rise does not undo that.
         """
-        left, smooth, s, there = list(transitions), running_median(self.values), self.problem.settings, self.u >= 0
+        left, smooth, s = list(transitions), running_median(self.values), self.problem.settings
+        there = np.ones(len(self.u), bool)
         while True:
             made = [(one.after - one.before) / one.size >= s.undone for one in left]  # the rest does not make up for it
             back = [

@@ -29,8 +29,8 @@ BEHIND = 20.0
 """Nats, under white noise alone, by which levels of three jumps or more may be behind two changes to be followed:
 planted staircases are 19 ahead, curves without a change mostly 12 to 30 behind; at 10 a slow fall was missed."""
 
-STAIRS, MOST = 4, 6
-"""Changes of planted staircases: from the fewest on the best fit is settled again; so many are fitted at first."""
+MOST = 6
+"""Changes that are fitted together at first: planted staircases have six steps."""
 
 
 class Selection(NamedTuple):
@@ -85,8 +85,6 @@ def _followed(problem: Problem) -> dict[int, Fits]:
             best = pool.take(leading(pool, 1))
             best = best.take(best.gains[:, :changes].min(1) > 0)
             pool = joined([pool, _around(problem, best.take(slice(None), alike=np.ones(len(best), bool)))])
-        best = pool.take(leading(pool, 1))
-        pool = joined([pool, _around(problem, screened(problem, best.take(best.alike & (changes >= STAIRS))))])
         result[changes], children = pool, _reduced(problem, pool) if changes else []
     return result
 
