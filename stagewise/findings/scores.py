@@ -162,7 +162,7 @@ class Curve:
         """Return a level, or that of nothing where it lies on the side of it against progress."""
         if (nothing := self.declared.nothing) is None:
             return level
-        return max(level, nothing) if self.declared.progress == "up" else min(level, nothing)
+        return float(max(level, nothing) if self.declared.progress == "up" else min(level, nothing))
 
     def within(self, level: float) -> float:
         """Return the value of the curve's range that is closest to a level of the values that are searched."""
