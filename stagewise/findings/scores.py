@@ -181,7 +181,7 @@ class Evidence:
     of_roles: Rows
     curves: list[Curve]
 
-    @functools.cached_property
+    @property
     def digest(self) -> str:
         """Identifies the rows."""
         return digest(self.rows)
@@ -196,7 +196,7 @@ def evidence_in(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> Evide
     """Return what stages are found in, of a table that may hold more."""
     rows = rows_of_evidence(table)
     roles, quantities = roles_in(rows), quantities_of(rows)
-    curves = _checked(rows, quantities, roles, criteria)
+    curves = _checked_curves(rows, quantities, roles, criteria)
     return Evidence(rows, quantities, by_role(rows, roles), curves)
 
 
@@ -205,10 +205,11 @@ def followed(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> list[Cur
     another quantity of its probe replaces (`Quantity.unless`) is left out where the table has that one. Probes of which
     the table does not say what their numbers are are left out too, with a warning.
     """
-    return _checked(table, quantities_of(table), roles_in(table), criteria)
+    return _checked_curves(table, quantities_of(table), roles_in(table), criteria)
 
 
-def _checked(table: pd.DataFrame, quantities: Quantities, roles: Roles, criteria: StageCriteria) -> list[Curve]:
+def _checked_curves(table: pd.DataFrame, quantities: Quantities, roles: Roles, criteria: StageCriteria) -> list[Curve]:
+    """Return the curves that are followed, each with one value a step, up to where it is finite."""
     if unknown := sorted(set(table["probe"].unique()) - quantities.keys() - {WEIGHTS}):
         warnings.warn(
             f"the table does not say what the numbers of {', '.join(unknown)} are, as after pandas' `concat` of tables "
@@ -242,16 +243,15 @@ def has_scores(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> bool:
 
 
 def _followed(table: pd.DataFrame, quantities: Quantities, roles: Roles, criteria: StageCriteria) -> Iterator[Curve]:
-    probes = set(table["probe"].unique())
-    peaks, offsets, masses = (_values(table, roles[role]) for role in (Role.PEAK, Role.PEAK_OFFSET, Role.ATTENTION))
+    probes, values = set(table["probe"].unique()), functools.cache(lambda role: _values(table, roles[role]))
     for probe, by_name in quantities.items():
         for name, quantity in by_name.items() if probe in probes else ():
             if quantity.progress is not None:
                 curves = _curves(table, probe, name, quantity, criteria)
                 if (probe, name) in roles[Role.ATTENTION] + roles[Role.ATTENTION_ALONG]:
-                    yield from _at_one_offset(curves, peaks, offsets, masses)
+                    yield from _at_one_offset(curves, *map(values, (Role.PEAK, Role.PEAK_OFFSET, Role.ATTENTION)))
                 elif (probe, name) in roles[Role.PEAK][:1]:
-                    yield from _fixed_offsets(curves, offsets, masses)
+                    yield from _fixed_offsets(curves, *map(values, (Role.PEAK_OFFSET, Role.ATTENTION)))
                 else:
                     yield from curves
 
