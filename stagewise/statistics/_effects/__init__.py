@@ -10,6 +10,7 @@ errors that are given. `EffectSettings` has all numbers that decide.
 from collections.abc import Sequence
 
 import numpy as np
+from threadpoolctl import ThreadpoolController
 
 from stagewise.statistics._differences import running_median
 from stagewise.statistics._effects._atoms import atoms_of
@@ -27,6 +28,9 @@ from stagewise.statistics._effects._transition import Transition as Transition
 
 FAR = 30.0
 """Ranges of the curve without outliers beyond which all values are as far: squares of larger ones lose the rest."""
+
+BLAS = ThreadpoolController()
+"""Products here are small: with a thread for each core they take several times as long where something else runs."""
 
 
 def find_transitions(
@@ -69,12 +73,13 @@ def find_transitions(
     of, draws, models = Stretches.of(t, settings.checkpoints), resamples or [None] * len(values), list[CurveModel]()
     # Curves with errors each have noise of their own.
     parts = [slice(None)] if given is None else [slice(i, i + 1) for i in range(len(values))]
-    for part in parts:
-        problem = _problem(of, values[part], None if given is None else given[part][0], known, settings)
-        for c, (selection, draw) in enumerate(zip(selected(problem), draws[part], strict=True)):
-            model = Told(problem, selection, c, span, None if draw is None else of.means(draw)).model()
-            told = (one._replace(times=of.whole(one.times)) if one.within_gap else one for one in model.transitions)
-            models.append(model._replace(transitions=tuple(told)))
+    with BLAS.limit(limits=1, user_api="blas"):
+        for part in parts:
+            problem = _problem(of, values[part], None if given is None else given[part][0], known, settings)
+            for c, (selection, draw) in enumerate(zip(selected(problem), draws[part], strict=True)):
+                model = Told(problem, selection, c, span, None if draw is None else of.means(draw)).model()
+                told = (one._replace(times=of.whole(one.times)) if one.within_gap else one for one in model.transitions)
+                models.append(model._replace(transitions=tuple(told)))
     return models
 
 
@@ -123,8 +128,9 @@ def signals(
     t, curve = np.asarray(steps, float), np.asarray(values, float)
     _check(t, curve[None], None)
     of, generator = Stretches.of(t, FINE.checkpoints), np.random.default_rng(seed)
-    problem = _problem(of, curve[None], None, (), FINE)
-    draws = problem.centre[0] + problem.unit[0] * signals_of(problem, selected(problem)[0], number, seed)
+    with BLAS.limit(limits=1, user_api="blas"):
+        problem = _problem(of, curve[None], None, (), FINE)
+        draws = problem.centre[0] + problem.unit[0] * signals_of(problem, selected(problem)[0], number, seed)
     # The batch is one of many: what another one would add moves a minimum too.
     if resamples is not None:
         many = of.means(resamples)

@@ -25,8 +25,7 @@ class _Ascent:
         self.problem, self.fits, self.s, self.of, self.few = problem, fits, s, of, fits.changes
         self.effects = fits.shape.shape[1]
         columns, curves = atoms.columns[fits.atoms], problem.curves[fits.curve][:, None]
-        pairs = zip(fits.setting.tolist(), fits.atoms, strict=True)
-        within = np.stack([of.within(atoms.columns, setting)[0][chosen] for setting, chosen in pairs])
+        within = of.inverse(fits.setting, columns)
         self.own, self.along = of.products(fits.setting, curves)[:, 0, 0], _product(within, curves[:, 0])
         self.products = within @ columns.transpose(0, 2, 1)
         self.norms = np.diagonal(self.products, axis1=1, axis2=2)

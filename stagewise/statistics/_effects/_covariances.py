@@ -13,9 +13,6 @@ from stagewise.statistics._effects._settings import EffectSettings
 NEGLIGIBLE = 1e-9
 """Eigenvalue of a smooth process below which it is left out: at the largest ratio a thousandth of the noise."""
 
-KEPT = 96
-"""Settings whose products with all shapes are kept: some megabytes each."""
-
 
 class Setting(NamedTuple):
     """Correlation of the noise, log of its growth, and the smooth process: its variance over that of the noise, whether
@@ -51,9 +48,7 @@ class Covariances:
     freedom: int
     scaled: bool
     _inverses: dict[int, np.ndarray] = dataclasses.field(default_factory=dict, repr=False, compare=False)
-    _within: dict[int, tuple[np.ndarray, np.ndarray]] = dataclasses.field(
-        default_factory=dict, repr=False, compare=False
-    )
+    _lengths: dict[int, np.ndarray] = dataclasses.field(default_factory=dict, repr=False, compare=False)
 
     def inverse(self, setting: np.ndarray, values: np.ndarray) -> np.ndarray:
         """Return values times the inverse of the covariance of each one's setting: [fit, value, step]."""
@@ -68,14 +63,11 @@ class Covariances:
         along = np.tensordot(self.explained, values, (2, 2)).transpose(0, 2, 3, 1)
         return np.asarray(self._under_noises(values)[self.of] - along @ along.transpose(0, 1, 3, 2))
 
-    def within(self, columns: np.ndarray, setting: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return columns, always the same ones, times the inverse of a setting, and their squared lengths under it."""
-        if setting not in self._within:
-            if len(self._within) >= KEPT:
-                del self._within[next(iter(self._within))]
-            rows = columns @ self._inverse(setting)
-            self._within[setting] = rows, (rows * columns).sum(1)
-        return self._within[setting]
+    def lengths(self, columns: np.ndarray, setting: int) -> np.ndarray:
+        """Return the squared lengths of columns, always the same ones, under a setting."""
+        if setting not in self._lengths:
+            self._lengths[setting] = (columns @ self._inverse(setting) * columns).sum(1)
+        return self._lengths[setting]
 
     def noise(self, setting: int) -> np.ndarray:
         """Return the covariance of the noise of a setting: [step, step]."""

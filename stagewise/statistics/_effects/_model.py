@@ -178,7 +178,7 @@ def _quantiles(middle: np.ndarray, cell: np.ndarray, weight: np.ndarray) -> np.n
 def _visible(problem: Problem, fits: Fits, best: int) -> float:
     """Return the size, in units, of a jump whose log Bayes factor reaches the threshold at half of the places."""
     s, atoms, noise = problem.settings, problem.atoms, float(fits.noise[best])
-    norms = problem.covariances.within(atoms.columns, int(fits.setting[best]))[1][atoms.jumps]
+    norms = problem.covariances.lengths(atoms.columns, int(fits.setting[best]))[atoms.jumps]
     surprise = np.log(atoms.of_family.shape[1]) - atoms.prior[atoms.jumps]
     needed = problem.asked(s.threshold) + surprise + 0.5 * np.log1p(norms * s.size**2 / noise)
     squares = 2 * noise / norms * needed * (1 + noise / (norms * s.size**2))

@@ -19,7 +19,7 @@ def screened(problem: Problem, fits: Fits) -> Fits:
 
 def _screened(problem: Problem, fits: Fits) -> Fits:
     of, atoms = problem.covariances, problem.atoms
-    norms, few = np.stack([of.within(atoms.columns, one)[1] for one in fits.setting.tolist()]), fits.changes
+    norms, few = np.stack([of.lengths(atoms.columns, one) for one in fits.setting.tolist()]), fits.changes
     parts = np.matmul(fits.shape * fits.size, atoms.columns[fits.atoms])
     left = problem.curves[fits.curve][:, None] - parts.sum(1, keepdims=True) + parts
     within, rest = of.inverse(fits.setting, left), left - parts

@@ -2,8 +2,12 @@
 
 import numpy as np
 import pytest
+from threadpoolctl import ThreadpoolController
 
+from stagewise.statistics import _effects
 from stagewise.statistics._effects import binomial_errors, find_transitions
+from stagewise.statistics._effects._fits import Problem
+from stagewise.statistics._effects._selection import Selection, selected
 
 STEPS = np.linspace(0, 3000, 60).round()
 U = np.log1p(STEPS)
@@ -246,3 +250,20 @@ def test_a_change_within_the_first_gap_is_told_where_the_noise_is_known() -> Non
     (one,) = find_transitions(STEPS, curve[None])[0].transitions
     assert one.within_gap
     assert np.expm1(one.times[1, 1:]) == pytest.approx([0, STEPS[1]])
+
+
+def test_products_take_one_thread_and_leave_the_number_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    def threads() -> set[int]:
+        of_numpy = _effects.BLAS.select(user_api="blas").lib_controllers
+        return {one.num_threads for one in of_numpy}
+
+    within = list[set[int]]()
+
+    def watched(problem: Problem) -> list[Selection]:
+        within.append(threads())
+        return selected(problem)
+
+    monkeypatch.setattr("stagewise.statistics._effects.selected", watched)
+    with ThreadpoolController().limit(limits=2, user_api="blas"):
+        find_transitions(STEPS, STEPS[None])
+        assert (within, threads()) == ([{1}], {2})
