@@ -142,7 +142,7 @@ def _of_nested(curves: Curves, criteria: StageCriteria, causes: Causes) -> list[
 
 def _further(learning: Signals, step: int) -> float:
     """Return how far KL to the complete reference falls after a step, as a part of its whole fall."""
-    mean, here = learning.mean, int((learning.steps >= step).argmax())
+    mean, here = learning.draws.mean(0), int((learning.steps >= step).argmax())
     fall = mean[0] - mean.min()
     return float((mean[here] - mean[here:].min()) / fall) if fall > 0 else 0.0
 

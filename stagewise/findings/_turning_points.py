@@ -39,7 +39,7 @@ def turning_point(of: Signals) -> Turn:
     >>> lowest.lo <= 300 <= lowest.hi, lowest.p_value < 0.01
     (True, True)
     """
-    steps, mean, points, tail = of.steps, of.mean, of.checkpoints, (1 - LEVEL) / 2
+    steps, mean, points, tail = of.steps, of.draws.mean(0), of.checkpoints, (1 - LEVEL) / 2
     places = np.quantile(of.draws.argmin(1), [tail, 0.5, 1 - tail], method="closest_observation")
     # Of the curve between checkpoints it is known that the minimum lies next to the lowest one.
     lo, middle, hi = np.array([points[0], *steps, points[-1]])[places + np.arange(3)]
@@ -60,7 +60,7 @@ def turning_point(of: Signals) -> Turn:
 
 def from_first_peak(of: Signals) -> Signals:
     """Return a curve from its first local maximum on: a KL that starts at zero must rise before it can fall."""
-    falling = np.flatnonzero(np.diff(of.mean) < 0)
+    falling = np.flatnonzero(np.diff(of.draws.mean(0)) < 0)
     return of.since(int(falling[0]) if len(falling) else len(of.steps) - 1)
 
 

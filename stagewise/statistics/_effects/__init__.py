@@ -122,7 +122,7 @@ def signals(
 
     >>> steps, noise = np.arange(30.0), 0.02 * np.random.default_rng(0).standard_normal(30)
     >>> drawn = signals(steps, np.abs(steps - 12) / 10 + noise)
-    >>> abs(int(drawn.mean.argmin()) - 12) <= 1, drawn.draws.shape
+    >>> abs(int(drawn.draws.mean(0).argmin()) - 12) <= 1, drawn.draws.shape
     (True, (1000, 30))
     """
     t, curve = np.asarray(steps, float), np.asarray(values, float)

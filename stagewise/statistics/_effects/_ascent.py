@@ -25,9 +25,9 @@ class _Ascent:
         self.problem, self.fits, self.s, self.of, self.few = problem, fits, s, of, fits.changes
         self.effects = fits.shape.shape[1]
         columns, curves = atoms.columns[fits.atoms], problem.curves[fits.curve][:, None]
-        within = of.inverse(fits.setting, columns)
-        self.own, self.along = of.products(fits.setting, curves)[:, 0, 0], _product(within, curves[:, 0])
-        self.products = within @ columns.transpose(0, 2, 1)
+        under = of.inverse(fits.setting, curves)[:, 0]
+        self.own, self.along = (under * curves[:, 0]).sum(1), _product(columns, under)
+        self.products = of.among(atoms.columns, fits.setting, fits.atoms)
         self.norms = np.diagonal(self.products, axis1=1, axis2=2)
         is_change, prior = fits.atoms >= atoms.first_change, atoms.prior[fits.atoms]
         self.prior = [np.where(here, prior, -np.inf) for here in (~is_change, is_change)]

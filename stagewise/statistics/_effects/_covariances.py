@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -47,8 +47,7 @@ class Covariances:
     surprise: np.ndarray
     freedom: int
     scaled: bool
-    _inverses: dict[int, np.ndarray] = dataclasses.field(default_factory=dict, repr=False, compare=False)
-    _lengths: dict[int, np.ndarray] = dataclasses.field(default_factory=dict, repr=False, compare=False)
+    _kept: dict[tuple[str, int], np.ndarray] = dataclasses.field(default_factory=dict, repr=False, compare=False)
 
     def inverse(self, setting: np.ndarray, values: np.ndarray) -> np.ndarray:
         """Return values times the inverse of the covariance of each one's setting: [fit, value, step]."""
@@ -63,25 +62,35 @@ class Covariances:
         along = np.tensordot(self.explained, values, (2, 2)).transpose(0, 2, 3, 1)
         return np.asarray(self._under_noises(values)[self.of] - along @ along.transpose(0, 1, 3, 2))
 
-    def lengths(self, columns: np.ndarray, setting: int) -> np.ndarray:
-        """Return the squared lengths of columns, always the same ones, under a setting."""
-        if setting not in self._lengths:
-            self._lengths[setting] = (columns @ self._inverse(setting) * columns).sum(1)
-        return self._lengths[setting]
+    def among(self, columns: np.ndarray, setting: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+        """Return products of each fit's chosen ones of columns, which are always the same: [fit, chosen, chosen]."""
+        white = np.stack([self._white(columns, one)[some] for one, some in zip(setting.tolist(), chosen, strict=True)])
+        along = columns[chosen] @ self.explained[setting].transpose(0, 2, 1)
+        return np.asarray(white @ white.transpose(0, 2, 1) - along @ along.transpose(0, 2, 1))  # half a product's time
 
-    def noise(self, setting: int) -> np.ndarray:
-        """Return the covariance of the noise of a setting: [step, step]."""
-        return np.asarray(self.noises[self.of[setting]])
+    def lengths(self, columns: np.ndarray, setting: int) -> np.ndarray:
+        """Return the squared lengths under a setting of columns, which are always the same."""
+        white, rows = self._white(columns, setting), self.explained[setting]
+        return self._once("lengths", setting, lambda: (white**2).sum(1) - ((columns @ rows.T) ** 2).sum(1))
+
+    def _white(self, columns: np.ndarray, setting: int) -> np.ndarray:
+        """Return columns whose products are those of the given ones under the inverse of a setting's noise."""
+        noise = int(self.of[setting])
+        return self._once("white", noise, lambda: columns @ np.linalg.cholesky(self.inverses[noise]))
 
     def noise_in(self, residual: np.ndarray, setting: int) -> np.ndarray:
         """Return the noise that is expected in what the effects of a curve leave; the rest is the smooth process."""
-        return np.asarray(residual @ self._inverse(setting) @ self.noise(setting))
+        return np.asarray(residual @ self._inverse(setting) @ self.noises[self.of[setting]])
 
     def _inverse(self, setting: int) -> np.ndarray:
-        if setting not in self._inverses:
-            explained = self.explained[setting]
-            self._inverses[setting] = self.inverses[self.of[setting]] - explained.T @ explained
-        return self._inverses[setting]
+        explained, noise = self.explained[setting], self.inverses[self.of[setting]]
+        return self._once("inverse", setting, lambda: noise - explained.T @ explained)
+
+    def _once(self, what: str, of: int, made: Callable[[], np.ndarray]) -> np.ndarray:
+        """Return what is kept of a setting or a noise, made when it is first asked for."""
+        if (what, of) not in self._kept:
+            self._kept[what, of] = made()
+        return self._kept[what, of]
 
     def _under_noises(self, values: np.ndarray) -> np.ndarray:
         """Return the products of values with one another under all noises: [noise, fit, value, value]."""

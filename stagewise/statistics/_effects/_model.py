@@ -54,8 +54,7 @@ class Told(NamedTuple):
         fits, best = self.selection.fits, int(self.selection.fits.evidence.argmax())
         smooth, rest = self._split(best)
         variance = fits.noise[best] if self.problem.covariances.scaled else np.mean(np.square(rest))
-        noise = self.unit * float(np.sqrt(variance))
-        fitted = self.centre + self.unit * smooth
+        noise, fitted = self.unit * float(np.sqrt(variance)), self.centre + self.unit * smooth
         weight = softmax(fits.evidence)
         each = enumerate(self.selection.bayes.tolist())
         transitions = [self._transition(weight, e, bayes, fitted, noise) for e, bayes in each]

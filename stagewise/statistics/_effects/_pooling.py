@@ -34,9 +34,8 @@ class Stretches(NamedTuple):
     @property
     def relative(self) -> tuple[float, ...] | None:
         """The deviations of means of so many, of white noise, over their geometric mean; None of single steps."""
-        if self.number.max() == 1:
-            return None
-        return tuple(np.sqrt(np.exp(np.log(self.number).mean()) / self.number).tolist())
+        deviations = np.sqrt(np.exp(np.log(self.number).mean()) / self.number)
+        return None if self.number.max() == 1 else tuple(deviations.tolist())
 
     def means(self, values: np.ndarray) -> np.ndarray:
         """Return the means of values [curve, step] over stretches."""

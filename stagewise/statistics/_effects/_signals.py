@@ -26,11 +26,6 @@ class Signals(NamedTuple):
     draws: np.ndarray
     checkpoints: np.ndarray
 
-    @property
-    def mean(self) -> np.ndarray:
-        """The mean over draws, at each step."""
-        return np.asarray(self.draws.mean(0))
-
     def since(self, place: int) -> "Signals":
         """Return them from one of the steps on."""
         later = self.checkpoints[self.checkpoints >= self.steps[place]]
@@ -107,7 +102,7 @@ def _roots(problem: Problem, setting: np.ndarray) -> dict[int, np.ndarray]:
     """
     of, roots = problem.covariances, dict[int, np.ndarray]()
     for one in np.unique(setting).tolist():
-        own = of.noise(one)
+        own = of.noises[of.of[one]]
         spread, vectors = np.linalg.eigh(own - own @ of.inverse(np.array([one]), own[None])[0])
         roots[one] = (vectors * np.sqrt(spread.clip(min=0))) @ vectors.T
     return roots

@@ -15,6 +15,13 @@ KNOWN = np.stack([np.ones(30), np.array(STEPS) >= 1500])
 ERRORS = tuple(np.linspace(0.01, 0.05, 30).tolist())
 GIVEN = covariances_of(STEPS, (), ERRORS, None, S)
 BENT = covariances_of(STEPS, (), None, None, dataclasses.replace(S, bends=True))
+
+
+def noise(of: Covariances, place: int) -> np.ndarray:
+    """The covariance of the noise of a setting."""
+    return np.asarray(of.noises[of.of[place]])
+
+
 each_kind = pytest.mark.parametrize(
     ("of", "shared"),
     [(PLAIN, KNOWN), (GIVEN, KNOWN[:1]), (BENT, KNOWN[:1])],
@@ -29,7 +36,7 @@ def _covariance(of: Covariances, place: int) -> np.ndarray:
     along = t if setting.in_steps else np.log(t + t[1])
     x = np.abs(along[:, None] - along) / np.ptp(along) / (setting.length or 1)
     matern = (1 + np.sqrt(5) * x + 5 * x**2 / 3) * np.exp(-np.sqrt(5) * x)
-    return of.noise(place) + scale * setting.ratio * np.asarray(matern if of is BENT else np.exp(-0.5 * x**2))
+    return noise(of, place) + scale * setting.ratio * np.asarray(matern if of is BENT else np.exp(-0.5 * x**2))
 
 
 @each_kind
@@ -64,23 +71,28 @@ def test_products_are_those_with_the_inverse(of: Covariances, shared: np.ndarray
     assert np.abs(of.inverse(np.array([0]), shared[None])).max() < 1e-6 * np.abs(expected).max()
 
 
-def test_lengths_of_columns_are_their_products_with_themselves() -> None:
-    of, columns = dataclasses.replace(PLAIN, _lengths={}), np.random.default_rng(1).standard_normal((4, 30))
-    for place in (0, 7, 0):
-        products = of.products(np.array([place]), columns[None])[0]
-        assert of.lengths(columns, place) == pytest.approx(np.diag(products))
+@each_kind
+def test_columns_that_are_kept_have_their_products_and_lengths(of: Covariances, shared: np.ndarray) -> None:
+    of, columns = dataclasses.replace(of, _kept={}), np.random.default_rng(1).standard_normal((4, 30))
+    setting, chosen = np.array([0, 7, len(of.settings) - 1, 7]), np.array([[0, 1], [1, 3], [2, 0], [3, 2]])
+    among = of.among(columns, setting, chosen)
+    for place, some, products in zip(setting.tolist(), chosen, among, strict=True):
+        expected = of.products(np.array([place]), columns[None])[0]
+        near = 1e-8 * np.abs(expected).max()
+        assert products == pytest.approx(expected[np.ix_(some, some)], abs=near)
+        assert of.lengths(columns, place) == pytest.approx(np.diag(expected), abs=near)
 
 
 def test_noise_has_its_level_and_fades_by_its_correlation() -> None:
     place = PLAIN.settings.index(Setting(0.6, S.louder))
     level = np.exp(S.louder * (np.linspace(0, 1, 30) - 0.5))
-    assert np.diag(PLAIN.noise(place)) == pytest.approx(level**2)
-    assert PLAIN.noise(place)[2, 5] == pytest.approx(0.6**3 * level[2] * level[5])
+    assert np.diag(noise(PLAIN, place)) == pytest.approx(level**2)
+    assert noise(PLAIN, place)[2, 5] == pytest.approx(0.6**3 * level[2] * level[5])
 
 
 def test_what_is_given_as_errors_is_the_variance_of_the_noise() -> None:
     exact = GIVEN.settings.index(Setting(noise=0.0))
-    assert np.diag(GIVEN.noise(exact)) == pytest.approx(np.square(ERRORS))
+    assert np.diag(noise(GIVEN, exact)) == pytest.approx(np.square(ERRORS))
 
 
 def test_all_that_effects_leave_is_noise_where_there_is_no_process() -> None:
@@ -95,17 +107,17 @@ def test_noise_fades_by_steps_where_a_stretch_is_finer_than_what_lies_before_it(
     even, finer = np.arange(0.0, 200.0, 10.0), np.arange(102.5, 140.0, 2.5)
     t = np.union1d(even, finer)
     of = covariances_of(tuple(t.tolist()), (), None, None, S)
-    covariance = of.noise(of.settings.index(Setting(0.6)))
+    covariance = noise(of, of.settings.index(Setting(0.6)))
     at = {step: k for k, step in enumerate(t.tolist())}
     assert covariance[at[100.0], at[110.0]] == pytest.approx(0.6)
     assert covariance[at[100.0], at[102.5]] == pytest.approx(0.6**0.25)
     assert covariance[at[150.0], at[170.0]] == pytest.approx(0.6**2)
     log = covariances_of(tuple(np.geomspace(1, 1000, 12).tolist()), (), None, None, S)
-    assert log.noise(log.settings.index(Setting(0.6)))[0, 4] == pytest.approx(0.6**4)
+    assert noise(log, log.settings.index(Setting(0.6)))[0, 4] == pytest.approx(0.6**4)
 
 
 def test_a_lone_gap_makes_no_later_stretch_finer() -> None:
     t = np.delete(np.arange(0.0, 300.0, 10.0), np.arange(8, 14))
     of = covariances_of(tuple(t.tolist()), (), None, None, S)
-    covariance = of.noise(of.settings.index(Setting(0.6)))
+    covariance = noise(of, of.settings.index(Setting(0.6)))
     assert covariance[10, 12] == pytest.approx(0.6**2)

@@ -21,14 +21,14 @@ def test_draws_hold_the_curve_without_its_noise_as_often_as_they_say() -> None:
         drawn = signals(STEPS, WAVE + _noise(seed), number=400)
         lo, hi = np.quantile(drawn.draws, [0.025, 0.975], axis=0)
         held.append(np.mean((lo <= WAVE) & (hi >= WAVE)))
-        assert np.sqrt(np.mean((drawn.mean - WAVE) ** 2)) < 0.75 * 0.02
+        assert np.sqrt(np.mean((drawn.draws.mean(0) - WAVE) ** 2)) < 0.75 * 0.02
     assert 0.88 <= np.mean(held) <= 1
 
 
 def test_a_lone_outlier_is_no_part_of_the_curve() -> None:
     values = WAVE + _noise(0)
     values[40] += 1.0
-    assert abs(signals(STEPS, values).mean[40] - WAVE[40]) < 0.1
+    assert abs(signals(STEPS, values).draws.mean(0)[40] - WAVE[40]) < 0.1
 
 
 @pytest.mark.parametrize("place", [92.0, 151.0, 203.7])
@@ -36,7 +36,7 @@ def test_a_lone_outlier_is_no_part_of_the_curve() -> None:
 def test_a_sharp_change_is_followed_to_less_than_its_noise(place: float, width: float) -> None:
     sharp = 1 / (1 + np.exp(-(U - np.log1p(place)) / width))
     drawn = signals(STEPS, sharp + _noise(1), number=100)
-    assert np.abs(drawn.mean - sharp).max() < 0.02
+    assert np.abs(drawn.draws.mean(0) - sharp).max() < 0.02
 
 
 def test_the_same_seed_gives_the_same_draws_and_another_one_others() -> None:
@@ -61,7 +61,7 @@ def test_a_long_curve_is_known_at_its_averages_up_to_its_last_checkpoint() -> No
     assert drawn.draws.shape == (50, len(drawn.steps))
     assert len(drawn.steps) <= FINE.checkpoints
     assert drawn.checkpoints[-1] == 1999
-    assert drawn.steps[drawn.mean.argmin()] == pytest.approx(1200, abs=40)
+    assert drawn.steps[drawn.draws.mean(0).argmin()] == pytest.approx(1200, abs=40)
 
 
 def test_a_curve_from_a_step_on_has_its_checkpoints_from_there() -> None:
