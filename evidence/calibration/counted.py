@@ -1,4 +1,4 @@
-"""Accuracies with the number of answers given: changes of one gap, of two, at the first gap, and none.
+"""Accuracies with the number of answers given: changes of one gap, of two, at the first gap, none, and smooth growth.
 
 They have two to ten standard errors, at a place that is not known. Beside how often one is found stands how often a
 likelihood-ratio test finds it that is told its place and shape, and is wrong in .05 of nulls.
@@ -14,7 +14,7 @@ from evidence.calibration.onsets import Job, generator
 from evidence.calibration.rows import Row, share
 from stagewise.statistics import binomial_errors, find_transitions
 
-SHAPES = {"none": (), "one gap": (1.0,), "two gaps": (0.5, 1.0), "first gap": (1.0,)}
+SHAPES = {"none": (), "growing": (), "one gap": (1.0,), "two gaps": (0.5, 1.0), "first gap": (1.0,)}
 """Shares of a change that are made by the checkpoints that follow its place."""
 
 
@@ -34,7 +34,9 @@ def _counted(kind: str, number: int, answers: int) -> Job:
             size = min(draw.uniform(2, 10) * np.sqrt(2 * level * (1 - level) / answers), 0.95 - level)
             place = 0 if kind == "first gap" else int(draw.integers(1, number - 1 - len(parts)))
             made = np.append(np.zeros(place + 1), [*parts, *np.ones(number)])[:number]
-            likely = level + size * made * bool(parts)
+            if kind == "growing":
+                made, size = _grown(steps / steps[-1], draw), draw.uniform(0.1, 0.45)
+            likely = level + size * made * (bool(parts) or kind == "growing")
             values = draw.binomial(answers, likely) / answers
             (model,) = find_transitions(steps, values[None], counts=answers)
             lo, hi = np.log1p(steps[[place, min(place + len(parts), number - 1)]])
@@ -50,6 +52,18 @@ def _counted(kind: str, number: int, answers: int) -> Job:
         ]
 
     return run
+
+
+def _grown(part: np.ndarray, draw: np.random.Generator) -> np.ndarray:
+    """Return growth over the parts of a run, an exponential approach, a power, half a cosine or a logarithm, of which
+    no two gaps make half: at so few checkpoints that is a change.
+    """
+    while True:
+        scale, power = draw.uniform(0.15, 1), draw.uniform(0.3, 1.5)
+        cosine, log = (1 - np.cos(np.pi * part)) / 2, np.log1p(30 * part) / np.log(31)
+        grown = np.asarray((-np.expm1(-part / scale), part**power, cosine, log)[draw.integers(4)])
+        if (grown[2:] - grown[:-2]).max() < 0.5 * grown[-1]:
+            return grown
 
 
 def _is_told(values: np.ndarray, made: np.ndarray, answers: int) -> bool:

@@ -13,9 +13,10 @@ makes no two sharper ones one."""
 
 
 def members_of_periods(
-    t50: np.ndarray, lo: np.ndarray, hi: np.ndarray, first: int, last: int, fewest: int
+    t50: np.ndarray, lo: np.ndarray, hi: np.ndarray, curve: np.ndarray, first: int, last: int, fewest: int
 ) -> list[list[list[int]]]:
-    """Divide onsets into periods of change, the earliest first: a period's times, each with the onsets that share it.
+    """Divide onsets, each of a curve, into periods of change, the earliest first: a period's times, each with those
+    that share it.
 
     Onsets whose 95 % intervals overlap, one with the next, share a time; an interval that is more than twice as wide as
     the median one joins the nearest time that it overlaps, and makes no two times one. Times of which there are many
@@ -23,13 +24,13 @@ def members_of_periods(
     1978), in nats: a time takes log(run / error), and each of its n_k onsets of n takes log(n / n_k), to say that it is
     there. A period of several times takes two steps, its ends, and each of its onsets also log(period / error), to say
     where between them. Run, period and error, which is half the width of the median interval, are differences of log(1
-    + step). So a dozen heads one after another, evenly over a decade, are one period.
+    + step). So a dozen heads one after another, evenly over a decade, are one period; steps of a few curves are none.
     """
     times = _times(t50, lo, hi)
     places = np.array([np.median(t50[each]) for each in times])
     error = max(float(np.median(hi - lo)) / 2, 1 / (1 + last))
     run = math.log1p(last) - math.log1p(first)
-    edges = _shortest(places, np.array([len(each) for each in times]), max(run / error, 1), error, fewest)
+    edges = _shortest(places, [curve[each] for each in times], max(run / error, 1), error, fewest)
     return [times[start:stop] for start, stop in edges]
 
 
@@ -88,10 +89,11 @@ def _times(t50: np.ndarray, lo: np.ndarray, hi: np.ndarray) -> list[list[int]]:
 
 
 def _shortest(
-    places: np.ndarray, counts: np.ndarray, steps: float, error: float, fewest: int
+    places: np.ndarray, curves: Sequence[np.ndarray], steps: float, error: float, fewest: int
 ) -> Sequence[tuple[int, int]]:
     """Return the division of times into periods (start, stop) with the shortest description."""
-    total, step = counts.sum(), math.log(steps)
+    counts, step = np.array([len(each) for each in curves]), math.log(steps)
+    total = counts.sum()
 
     def length(start: int, stop: int) -> float:
         number = counts[start:stop].sum()
@@ -100,8 +102,11 @@ def _shortest(
             return membership + step
         return membership + 2 * step + float(number * np.log(max((places[stop - 1] - places[start]) / error, 1)))
 
+    def is_one(start: int, stop: int) -> bool:
+        return stop - start >= fewest and len(np.unique(np.concatenate(curves[start:stop]))) >= fewest
+
     best: list[tuple[float, Sequence[tuple[int, int]]]] = [(0.0, ())]
     for stop in range(1, len(places) + 1):
-        starts = (start for start in range(stop) if stop - start == 1 or stop - start >= fewest)
+        starts = (start for start in range(stop) if stop - start == 1 or is_one(start, stop))
         best.append(min((best[i][0] + length(i, stop), (*best[i][1], (i, stop))) for i in starts))
     return best[-1][1]

@@ -183,7 +183,7 @@ def _periods(onsets: pd.DataFrame, steps: np.ndarray, fewest: int) -> list[pd.Da
         return []
     first, last = int(steps[0]), int(steps[-1])
     t50, lo, hi = (np.log1p(onsets[name].clip(upper=last).to_numpy(float)) for name in ("t50", "t50_lo", "t50_hi"))
-    periods = members_of_periods(t50, lo, hi, first, last, fewest)
+    periods = members_of_periods(t50, lo, hi, onsets["curve"].to_numpy(), first, last, fewest)
     together = [[i for time in period for i in time] for period in periods]
     opens, closes = (onsets[name].to_numpy() for name in ("opens", "closes"))
     of_head = onsets.groupby([name for name in ("layer", "head") if name in onsets], dropna=False).ngroup().to_numpy()

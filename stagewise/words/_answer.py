@@ -51,6 +51,9 @@ SHARE = (0, 1)
 TINY = 1e-12
 """Change of a level below which it is rounding."""
 
+NOISY, APART = 0.05, 2.5
+"""Part of a change from which on noise shows in its levels; deviations of it within which two levels are one."""
+
 
 def answer(found: Stages) -> list[str]:
     """Return the answer in sentences: the number of transitions, a sentence each, and what is not certain.
@@ -143,7 +146,8 @@ def _when(row: Row, found: Stages) -> str:
         return f"Between {span(*gap, ' and ')} (one gap: when within it, these checkpoints cannot say)"
     if row["spread"] and not row["left"]:
         times = _of_stage(found, row["stage"])["t50"]
-        return f"Half-way one after another, {span(times.min(), times.max())}"
+        if times.min() < times.max():
+            return f"Half-way one after another, {span(times.min(), times.max())}"
     if not row["left"]:
         return f"Half-way at {when}"
     half = f", half-way at {written(row['t50'])}" if np.isfinite(row["t50"]) else ""
@@ -158,7 +162,7 @@ def _gap(row: Row, found: Stages) -> tuple[float, float] | None:
     if not within:
         return None
     ((lo, hi),) = gaps.to_numpy(float).tolist()
-    return lo, hi
+    return lo, min(hi, float(found.table["end"].iloc[-1]))
 
 
 def _context(row: Row, found: Stages) -> str:
@@ -175,16 +179,19 @@ def _levels(found: Stages, stage: int | None = None, *, in_gap: bool = False) ->
     """Say from where to where curves of the whole model went, in a stage or all of the run: accuracy, loss, others.
 
     Those with an onset there come first. Where all happens within a gap between checkpoints there are no others, which
-    move at other times.
+    move at other times, and levels are those around the gap.
     """
+    onsets = (found.onsets if stage is None else _of_stage(found, stage)).to_dict("records")
+    began = {_name_of(row): row for row in onsets}
     rows = found.levels if stage is None else found.levels[found.levels["stage"] == stage]
     of_each = [of.to_dict("records") for _, of in rows.groupby(["probe", "quantity"], sort=False)]
-    curves = [{**of[0], "after": of[-1]["after"]} for of in of_each]
+    curves: list[Row] = [{**of[0], "after": of[-1]["after"]} for of in of_each]
+    if stage is not None:
+        curves = [_without_noise(row, began.get(_name_of(row)), in_gap=in_gap) for row in curves]
     named = [(found.context.quantity(row), row) for row in curves]
     moved = [(what, row) for what, row in named if _size(row) >= max(row["smallest"], TINY)]
-    began = {_name_of(row) for row in (found.onsets if stage is None else _of_stage(found, stage)).to_dict("records")}
     if stage is None:
-        least = {_name_of(row): found.context.criteria.peak * row["noise"] for row in found.onsets.to_dict("records")}
+        least = {name: found.context.criteria.peak * row["noise"] for name, row in began.items()}
         moved = [each for each in moved if _size(each[1]) >= least.get(_name_of(each[1]), 0)]
     else:
         moved = [each for each in moved if _name_of(each[1]) in began or (_is_certain(each[0]) and not in_gap)]
@@ -195,6 +202,16 @@ def _levels(found: Stages, stage: int | None = None, *, in_gap: bool = False) ->
         return what.role not in FIRST, _name_of(row) not in began, what.range != SHARE, -part
 
     return [f"{what.label} from {_way(row, ' to ')}" for what, row in sorted(moved, key=order)[:NAMED]]
+
+
+def _without_noise(row: Row, own: Row | None, *, in_gap: bool) -> Row:
+    """Return a curve's levels at two checkpoints, in their place those of its onset where all happens within a gap, or
+    where the noise shows in the change and is all that tells them apart.
+    """
+    if own is None or not (in_gap or own["noise"] > NOISY * _size(own)):
+        return row
+    far = np.inf if in_gap else APART * own["noise"]
+    return {**row, **{end: own[end] for end in ("before", "after") if abs(own[end] - row[end]) <= far}}
 
 
 def _is_certain(what: Quantity) -> bool:

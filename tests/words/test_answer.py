@@ -87,6 +87,49 @@ def test_a_transition_within_one_gap_is_told_by_its_ends() -> None:
     )
 
 
+def test_a_jump_within_the_last_gap_is_told_by_its_ends_too() -> None:
+    steps = np.arange(3000, 16001, 1000)
+    accuracy = np.where(steps < 8500, 0.25, np.where(steps < 15500, 0.5, 0.8))
+    accuracy += 0.01 * np.random.default_rng(1).standard_normal(len(steps))
+    log = {"step": steps, "acc": accuracy, "acc_stderr": np.full(len(steps), 0.012)}
+    _, first, second, _ = answer(find_stages(read_log(log)))
+    assert first.startswith("Between steps 8000 and 9000 (one gap")
+    assert second.startswith("Between steps 15000 and 16000 (one gap")
+
+
+def test_growth_behind_a_jump_is_not_told_within_its_gap() -> None:
+    steps, generator = np.arange(1000, 40_001, 1000), np.random.default_rng(0)
+    grown = 0.45 + 0.3 * np.log10(np.maximum(steps, 5500) / 5500)
+    accuracy = generator.binomial(2000, np.where(steps < 5500, 0.25, grown)) / 2000
+    log = {"step": steps, "acc": accuracy, "acc_stderr": np.sqrt(accuracy * (1 - accuracy) / 2000)}
+    line = answer(find_stages(read_log(log)))[1]
+    assert line.startswith("Between steps 5000 and 6000 (one gap")
+    (after,) = re.findall(r"acc from 0\.2\d to (\S+)\.$", line)
+    assert float(after) == pytest.approx(0.46, abs=0.03)
+
+
+def test_levels_are_without_the_noise_that_shows_in_them() -> None:
+    steps = np.arange(10, 801, 10)
+    for seed in range(3):
+        noise = 10 * np.random.default_rng(seed).standard_normal(len(steps))
+        reward = -200 + 180 / (1 + np.exp(-(steps - 300) / 8)) + noise
+        line = answer(find_stages(read_log({"step": steps, "reward": reward})))[1]
+        ((before, after),) = re.findall(r"reward from (\S+) to (\S+)\.$", line)
+        assert [float(before), float(after)] == pytest.approx([-200, -20], abs=6)
+
+
+def test_six_steps_of_one_curve_are_six_transitions() -> None:
+    steps, generator = np.unique(np.geomspace(10, 100_000, 120).round()), np.random.default_rng(0)
+    places = 100 * 3.0 ** np.arange(6)
+    rises = 1 / (1 + np.exp(-(np.log10(steps[:, None] + 1) - np.log10(places + 1)) / 0.02))
+    accuracy = generator.binomial(4000, 0.05 + 0.15 * rises.sum(1)) / 4000
+    log = {"step": steps, "acc": accuracy, "acc_stderr": np.sqrt(accuracy * (1 - accuracy) / 4000)}
+    lead, *each, _ = answer(find_stages(read_log(log)))
+    assert lead == "Six transitions were found."
+    intervals = [re.findall(r"\[(\d+), (\d+)\]", line)[0] for line in each]
+    assert all(int(lo) <= at <= int(hi) for (lo, hi), at in zip(intervals, places, strict=True))
+
+
 def test_what_moves_at_other_times_is_not_told_within_the_gap_of_another_curve() -> None:
     noise = 0.01 * np.random.default_rng(0).standard_normal((2, len(STEPS)))
     slow = 0.9 - 0.8 * (1 + STEPS / 300) ** -0.5 + noise[0]

@@ -40,11 +40,6 @@ class Told(NamedTuple):
         return self.problem.u
 
     @property
-    def centre(self) -> float:
-        """What was taken off the curve."""
-        return float(self.problem.centre[self.curve])
-
-    @property
     def unit(self) -> float:
         """What the curve was divided by then."""
         return float(self.problem.unit[self.curve])
@@ -54,7 +49,7 @@ class Told(NamedTuple):
         fits, best = self.selection.fits, int(self.selection.fits.evidence.argmax())
         smooth, rest = self._split(best)
         variance = fits.noise[best] if self.problem.covariances.scaled else np.mean(np.square(rest))
-        noise, fitted = self.unit * float(np.sqrt(variance)), self.centre + self.unit * smooth
+        noise, fitted = self.unit * float(np.sqrt(variance)), self.problem.centre[self.curve] + self.unit * smooth
         weight = softmax(fits.evidence)
         each = enumerate(self.selection.bayes.tolist())
         transitions = [self._transition(weight, e, bayes, fitted, noise) for e, bayes in each]
@@ -70,7 +65,7 @@ class Told(NamedTuple):
     @property
     def values(self) -> np.ndarray:
         """The curve as it was given."""
-        return np.asarray(self.problem.curves[self.curve] * self.unit + self.centre)
+        return np.asarray(self.problem.curves[self.curve] * self.unit + self.problem.centre[self.curve])
 
     def _split(self, fit: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the curve without what a fit takes for noise and without excursions, and that noise, in the unit."""
@@ -153,7 +148,7 @@ class Told(NamedTuple):
         best = int(fits.evidence.argmax())
         parts = (fits.shape[best] * fits.size[best]) @ self.problem.atoms.columns[fits.atoms[best]]
         own = parts[e]
-        rest = (self.resamples - self.centre) / self.unit - (parts.sum(0) - own)
+        rest = (self.resamples - self.problem.centre[self.curve]) / self.unit - (parts.sum(0) - own)
         # An effect that comes later by a little differs by that much of its slope.
         rows = np.stack([own, -np.gradient(own, self.u)])
         within = of.inverse(fits.setting[[best]], rows[None])[0]

@@ -45,9 +45,8 @@ def selected(problem: Problem) -> list[Selection]:
     the weakest one as long as that brings less than the threshold beside the others.
     """
     by_number, s, curves = _followed(problem), problem.settings, len(problem.curves)
-    only = problem.asked(s.threshold)
     evidence = np.stack([evidence_of(by_number[k], by_number[k].curve, curves) for k in range(len(by_number))], axis=1)
-    number = (evidence - only * (np.arange(evidence.shape[1]) > 0)).argmax(1)
+    number = (evidence - problem.asked(s.threshold) * (np.arange(evidence.shape[1]) > 0)).argmax(1)
     fewer, result = list[Fits](), dict[int, Selection]()
     for changes in range(evidence.shape[1] - 1, 0, -1):
         fits = by_number[changes].take(number[by_number[changes].curve] == changes)
@@ -63,15 +62,23 @@ def selected(problem: Problem) -> list[Selection]:
             without.append(none.take(np.isin(none.curve, here)))
         each, others = len(here) * changes, _tested(problem, joined(without))
         group = np.arange(len(others)) // SETTINGS % each
-        bayes = whole - evidence_of(others, group, each).reshape(changes, -1)
+        bayes, asked = whole - evidence_of(others, group, each).reshape(changes, -1), _asked(problem, best)
         for i, (c, weakest) in enumerate(zip(here.tolist(), bayes.argmin(0), strict=True)):
-            if bayes[weakest, i] >= (s.threshold[0] if changes > 1 else only):
+            if bayes[weakest, i] >= asked[i]:
                 result[c] = Selection(fits.take(fits.curve == c), bayes[:, i])
             else:
                 fewer.append(others.take(group == weakest * len(here) + i))
     for fits in (by_number[0].take(number[by_number[0].curve] == 0), *fewer):
         result |= {c: Selection(fits.take(fits.curve == c), np.zeros(0)) for c in np.unique(fits.curve).tolist()}
     return [result[c] for c in range(curves)]
+
+
+def _asked(problem: Problem, fits: Fits) -> np.ndarray:
+    """Return the log Bayes factor asked of each change: another one of an only, abrupt one beside given errors."""
+    u, s, times = problem.u, problem.settings, problem.atoms.times[fits.atoms]
+    between = np.searchsorted(u, times[..., -1]) - np.searchsorted(u, times[..., 0])
+    abrupt = (between <= min(s.brief, 1 + round(len(u) / s.each[0]))) & (times[..., -1] <= u[-1]) & (fits.changes == 1)
+    return np.where((fits.shape[:, 0] * abrupt).sum(1) > 0.5, problem.asked(s.threshold), s.threshold[0])
 
 
 def _followed(problem: Problem) -> dict[int, Fits]:
@@ -92,7 +99,7 @@ def _followed(problem: Problem) -> dict[int, Fits]:
 def _starts(problem: Problem) -> dict[int, Fits]:
     """Return fits of each number of changes from nothing, and from levels: of three and more those of staircases."""
     s, plain, every = problem.settings, _places(problem), np.arange(len(problem.curves))
-    most = min(MOST, max(1, problem.curves.shape[1] // s.each))
+    most = min(MOST, max(1, int(problem.curves.shape[1] // problem.asked(s.each))))
     seeds = _seeded(problem, int(plain[0]), most)
     starts, best = dict[int, Fits](), np.full(len(every), -np.inf)
     for changes in range(min(most, 2) + 1):

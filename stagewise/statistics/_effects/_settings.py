@@ -15,15 +15,16 @@ class EffectSettings:
     threshold: tuple[float, float] = (1.3, -1.0)
     """Log Bayes factor, nats, that all changes together must bring, and each beside the others: at the first .003 of
     4,200 smooth nulls show an onset, and 1 of 288 waves, walks, bursts and other special ones. The second is for the
-    only change of a curve with given errors, whose noise is not to be estimated: .008 of 720 steady accuracies have
-    one, .02 at -1.1, .06 at -1.2."""
+    only change of a curve with given errors, whose noise is not to be estimated, where it most likely begins and ends
+    with two or three checkpoints in between: .01 of steady accuracies have one, .06 at -1.2, and .02 of growing ones
+    at 14 and 22 checkpoints. Of any width, .5 of exponential approaches had one."""
 
     false: tuple[float, float] = (0.02, 0.01)
     """How often a smooth null has a change with a log Bayes factor of 0, without and with given errors; each nat makes
     it rarer by a factor of e, or nearly: at -1, 0, .7 it is .04, .02, .012."""
 
-    each: int = 8
-    """Checkpoints, at least, to a change: with fewer, changes would follow the noise."""
+    each: tuple[int, int] = (8, 4)
+    """Checkpoints, at least, to a change: with fewer, changes would follow the noise, unless its errors are given."""
 
     widths: tuple[float, ...] = tuple(0.56 * 0.5 ** (np.arange(11) / 2))
     """Widths of sigmoids that are changes: the widest takes a decade from 10 to 90 %, an exponential more; the

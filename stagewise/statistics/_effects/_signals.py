@@ -50,9 +50,7 @@ def signals_of(problem: Problem, selection: Selection, number: int, seed: int) -
     # A setting is as likely as it is with its shapes where they fit best.
     weight = softmax(fits.evidence[fit] - np.log(np.bincount(fit)[fit]) + gains)
     shares, roots = generator.multinomial(number, weight).tolist(), _roots(problem, moved.setting)
-    draws = [
-        _sizes_and_noise(problem, curve, moved, k, share, roots, generator) for k, share in enumerate(shares) if share
-    ]
+    draws = [_sizes_and_noise(problem, curve, moved, k, n, roots, generator) for k, n in enumerate(shares) if n]
     return np.asarray(generator.permutation(np.concatenate(draws)))
 
 

@@ -252,6 +252,24 @@ def test_a_change_within_the_first_gap_is_told_where_the_noise_is_known() -> Non
     assert np.expm1(one.times[1, 1:]) == pytest.approx([0, STEPS[1]])
 
 
+@pytest.mark.parametrize("number", [12, 20, 30])
+def test_growth_with_given_errors_is_no_change(number: int) -> None:
+    steps = np.linspace(40_000 / number, 40_000, number).round()
+    for grown in (0.4 * -np.expm1(-steps / 10_000), 0.4 * (steps / 40_000) ** 0.5, 0.4 * steps / 40_000):
+        draws = [np.random.default_rng(seed).binomial(800, 0.25 + grown) / 800 for seed in range(4)]
+        models = find_transitions(steps, np.array(draws), counts=800)
+        assert sum(len(model.transitions) > 0 for model in models) <= 1
+
+
+def test_two_jumps_with_given_errors_are_found_among_few_checkpoints() -> None:
+    steps = np.arange(3000, 16_001, 1000)
+    likely = np.where(steps < 3500, 0.25, np.where(steps < 12_500, 0.5, 0.8))
+    draws = [np.random.default_rng(seed).binomial(1500, likely) / 1500 for seed in range(4)]
+    for model in find_transitions(steps, np.array(draws), counts=1500):
+        gaps = [np.expm1(one.times[1, 1:]).round().tolist() for one in model.transitions if one.within_gap]
+        assert gaps == [[3000, 4000], [12_000, 13_000]]
+
+
 def test_products_take_one_thread_and_leave_the_number_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     def threads() -> set[int]:
         of_numpy = _effects.BLAS.select(user_api="blas").lib_controllers
