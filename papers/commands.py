@@ -43,7 +43,7 @@ def run_incremental(
     until: Annotated[
         int | None, typer.Option(help="the step to end runs at for now, a saved one; without it they resume")
     ] = None,
-    workers: Workers = 1,
+    workers: Workers = 2,
     quiet: Quiet = False,
 ) -> None:
     """Run the sweep behind a figure of Incremental Learning (arXiv 2602.19143), draw it and compare its numbers."""

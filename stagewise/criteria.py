@@ -89,8 +89,8 @@ class StageCriteria:
     """The same where the errors of the values are given."""
 
     consecutive: _Count = 6
-    """So many onsets apart from one another, at least, of as many curves, may be one period of change (`periods`): of
-    fewer, such as three heads one after another, each is a stage. Rows "14 heads one after another"."""
+    """So many onsets apart from one another, at least, may be one period of change (`periods`), if no curve has one at
+    each time: fewer, such as three heads one after another, are a stage each. Rows "14 heads one after another"."""
 
     back: _Share = 0.5
     """A rise that loses at least this part of itself by the end is transient."""

@@ -24,7 +24,7 @@ def members_of_periods(
     1978), in nats: a time takes log(run / error), and each of its n_k onsets of n takes log(n / n_k), to say that it is
     there. A period of several times takes two steps, its ends, and each of its onsets also log(period / error), to say
     where between them. Run, period and error, which is half the width of the median interval, are differences of log(1
-    + step). So a dozen heads one after another, evenly over a decade, are one period; steps of a few curves are none.
+    + step). So a dozen heads one after another, evenly over a decade, are one period; the steps of one curve are none.
     """
     times = _times(t50, lo, hi)
     places = np.array([np.median(t50[each]) for each in times])
@@ -103,7 +103,7 @@ def _shortest(
         return membership + 2 * step + float(number * np.log(max((places[stop - 1] - places[start]) / error, 1)))
 
     def is_one(start: int, stop: int) -> bool:
-        return stop - start >= fewest and len(np.unique(np.concatenate(curves[start:stop]))) >= fewest
+        return stop - start >= fewest and not set.intersection(*map(set, curves[start:stop]))
 
     best: list[tuple[float, Sequence[tuple[int, int]]]] = [(0.0, ())]
     for stop in range(1, len(places) + 1):
