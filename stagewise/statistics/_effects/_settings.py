@@ -23,7 +23,7 @@ class EffectSettings:
     """How often a smooth null has a change with a log Bayes factor of 0, without and with given errors; each nat makes
     it rarer by a factor of e, or nearly: at -1, 0, .7 it is .04, .02, .012."""
 
-    each: tuple[int, int] = (8, 4)
+    each: tuple[float, float] = (8.0, 4.0)
     """Checkpoints, at least, to a change: with fewer, changes would follow the noise, unless its errors are given."""
 
     widths: tuple[float, ...] = tuple(0.56 * 0.5 ** (np.arange(11) / 2))
