@@ -36,8 +36,9 @@ def _counted(kind: str, number: int, answers: int) -> Job:
             made = np.append(np.zeros(place + 1), [*parts, *np.ones(number)])[:number]
             if kind == "growing":
                 made, size = _grown(steps / steps[-1], draw), draw.uniform(0.1, 0.45)
-            likely = level + size * made * (bool(parts) or kind == "growing")
-            values = draw.binomial(answers, likely) / answers
+            elif not parts:
+                size = 0.0
+            values = draw.binomial(answers, level + size * made) / answers
             (model,) = find_transitions(steps, values[None], counts=answers)
             lo, hi = np.log1p(steps[[place, min(place + len(parts), number - 1)]])
             told.append(len(model.transitions) > 0)

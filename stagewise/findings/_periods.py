@@ -102,11 +102,11 @@ def _shortest(
             return membership + step
         return membership + 2 * step + float(number * np.log(max((places[stop - 1] - places[start]) / error, 1)))
 
-    def is_one(start: int, stop: int) -> bool:
-        return stop - start >= fewest and not set.intersection(*map(set, curves[start:stop]))
-
     best: list[tuple[float, Sequence[tuple[int, int]]]] = [(0.0, ())]
-    for stop in range(1, len(places) + 1):
-        starts = (start for start in range(stop) if stop - start == 1 or is_one(start, stop))
+    since = dict[int, int]()
+    for stop, here in enumerate(curves, start=1):
+        # From which time on each curve has an onset at every one up to here: a staircase is no period.
+        since = {each: since.get(each, stop - 1) for each in here.tolist()}
+        starts = (*range(min(stop - fewest + 1, min(since.values()))), stop - 1)
         best.append(min((best[i][0] + length(i, stop), (*best[i][1], (i, stop))) for i in starts))
     return best[-1][1]

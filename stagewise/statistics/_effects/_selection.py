@@ -62,7 +62,7 @@ def selected(problem: Problem) -> list[Selection]:
             without.append(none.take(np.isin(none.curve, here)))
         each, others = len(here) * changes, _tested(problem, joined(without))
         group = np.arange(len(others)) // SETTINGS % each
-        bayes, asked = whole - evidence_of(others, group, each).reshape(changes, -1), _asked(problem, best)
+        bayes, asked = whole - evidence_of(others, group, each).reshape(changes, -1), _thresholds(problem, best)
         for i, (c, weakest) in enumerate(zip(here.tolist(), bayes.argmin(0), strict=True)):
             if bayes[weakest, i] >= asked[i]:
                 result[c] = Selection(fits.take(fits.curve == c), bayes[:, i])
@@ -73,7 +73,7 @@ def selected(problem: Problem) -> list[Selection]:
     return [result[c] for c in range(curves)]
 
 
-def _asked(problem: Problem, fits: Fits) -> np.ndarray:
+def _thresholds(problem: Problem, fits: Fits) -> np.ndarray:
     """Return the log Bayes factor asked of each change: another one of an only, abrupt one beside given errors."""
     u, s, times = problem.u, problem.settings, problem.atoms.times[fits.atoms]
     between = np.searchsorted(u, times[..., -1]) - np.searchsorted(u, times[..., 0])
