@@ -21,6 +21,11 @@ from stagewise.table import LOGGED, TEXT, check_table
 SHARPER = 0.4
 """Part of a ramp of the learning rate, at most, that a transition takes which the ramp alone does not explain."""
 
+PASSED, LEAN = 3, 1.4
+"""Checkpoints after a cause up to which what is half-way may be its effect, whatever its shape; and how often as long
+as its first half the second half of an effect takes: of a logistic as long, of an exponential 1.6 to 2.7 times.
+"""
+
 LASTING = 0.35
 """Part of its size by which the curve moves in a transition, at least: else something else undoes it."""
 
@@ -191,11 +196,11 @@ def _decided(curve: Curve, transitions: Iterable[tuple[Any, ...]], causes: Cause
 
 def _records(curve: Curve, decided: Sequence[_Decided], told: Collection[str], causes: Causes) -> list[dict[str, Any]]:
     """Return a record an onset; where there is none, one of the largest transition, or of what the curve did. What was
-    done to the run explains a change, unless heads change by much then (`told`), or it is much faster than a ramp.
+    done to the run explains a change, unless heads change by much then (`told`), or it is not like its effect.
     """
     decided = [
         each._replace(against=OnsetVerdict.COINCIDES)
-        if each.against is None and each.cause and each.cause not in told and not _sharper(each, causes)
+        if each.against is None and each.cause and each.cause not in told and not _is_own(each, causes, curve.steps)
         else each
         for each in decided
     ]
@@ -207,13 +212,17 @@ def _records(curve: Curve, decided: Sequence[_Decided], told: Collection[str], c
     return [_still(curve, decided[0].p, decided[0].adjusted)]
 
 
-def _sharper(each: _Decided, causes: Causes) -> bool:
-    """Whether a transition takes less than a part of a cause that lasts some steps, which cannot have made it so."""
-    during = causes.get(each.cause)
-    if each.one is None or not isinstance(during, Sequence):
+def _is_own(each: _Decided, causes: Causes, steps: np.ndarray) -> bool:
+    """Whether a transition is none that its cause would make: it takes less than a part of one that lasts some steps;
+    or it is half-way some checkpoints after one at a step, and as slow at first as later: effects begin at once.
+    """
+    if each.one is None:
         return False
-    start, end = np.expm1(each.one.times[[0, 2], 0])
-    return bool(end - start <= SHARPER * (during[1] - during[0]))
+    during, (begins, half, ends) = causes.get(each.cause), each.one.times[:, 0]
+    if isinstance(during, Sequence):
+        return bool(np.expm1(ends) - np.expm1(begins) <= SHARPER * (during[1] - during[0]))
+    passed = np.diff(np.searchsorted(np.log1p(steps), [np.log1p(during or 0.0), half])).item()
+    return bool(passed > PASSED and ends - half < LEAN * (half - begins))
 
 
 def _goes_on(one: Transition, before: Transition, steps: np.ndarray) -> bool:

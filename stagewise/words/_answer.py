@@ -51,9 +51,6 @@ SHARE = (0, 1)
 TINY = 1e-12
 """Change of a level below which it is rounding."""
 
-NOISY, APART = 0.05, 2.5
-"""Part of a change from which on noise shows in its levels; deviations of it within which two levels are one."""
-
 
 def answer(found: Stages) -> list[str]:
     """Return the answer in sentences: the number of transitions, a sentence each, and what is not certain.
@@ -178,8 +175,8 @@ def _context(row: Row, found: Stages) -> str:
 def _levels(found: Stages, stage: int | None = None, *, in_gap: bool = False) -> list[str]:
     """Say from where to where curves of the whole model went, in a stage or all of the run: accuracy, loss, others.
 
-    Those with an onset there come first. Where all happens within a gap between checkpoints there are no others, which
-    move at other times, and levels are those around the gap.
+    Those with an onset there come first, with its levels, from before the first one to after the last. Where all
+    happens within a gap between checkpoints there are no others, which move at other times.
     """
     onsets = (found.onsets if stage is None else _of_stage(found, stage)).to_dict("records")
     began = {_name_of(row): row for row in onsets}
@@ -187,7 +184,9 @@ def _levels(found: Stages, stage: int | None = None, *, in_gap: bool = False) ->
     of_each = [of.to_dict("records") for _, of in rows.groupby(["probe", "quantity"], sort=False)]
     curves: list[Row] = [{**of[0], "after": of[-1]["after"]} for of in of_each]
     if stage is not None:
-        curves = [_without_noise(row, began.get(_name_of(row)), in_gap=in_gap) for row in curves]
+        before = {_name_of(row): row["before"] for row in reversed(onsets)}
+        own = {name: {"before": before[name], "after": row["after"]} for name, row in began.items()}
+        curves = [{**row, **own.get(_name_of(row), {})} for row in curves]
     named = [(found.context.quantity(row), row) for row in curves]
     moved = [(what, row) for what, row in named if _size(row) >= max(row["smallest"], TINY)]
     if stage is None:
@@ -201,17 +200,11 @@ def _levels(found: Stages, stage: int | None = None, *, in_gap: bool = False) ->
         part = _size(row) / max(abs(float(row["before"])), abs(float(row["after"])))  # of the larger level
         return what.role not in FIRST, _name_of(row) not in began, what.range != SHARE, -part
 
-    return [f"{what.label} from {_way(row, ' to ')}" for what, row in sorted(moved, key=order)[:NAMED]]
-
-
-def _without_noise(row: Row, own: Row | None, *, in_gap: bool) -> Row:
-    """Return a curve's levels at two checkpoints, in their place those of its onset where all happens within a gap, or
-    where the noise shows in the change and is all that tells them apart.
-    """
-    if own is None or not (in_gap or own["noise"] > NOISY * _size(own)):
-        return row
-    far = np.inf if in_gap else APART * own["noise"]
-    return {**row, **{end: own[end] for end in ("before", "after") if abs(own[end] - row[end]) <= far}}
+    moved.sort(key=order)
+    # What is lost while others are gained, or the other way round, is named too.
+    other = next((k for k, each in enumerate(moved) if _up(each[1]) != _up(moved[0][1])), 0)
+    chosen = [*moved[: NAMED - 1], moved[other]] if other >= NAMED else moved[:NAMED]
+    return [f"{what.label} from {_way(row, ' to ')}" for what, row in chosen]
 
 
 def _is_certain(what: Quantity) -> bool:

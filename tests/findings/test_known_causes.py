@@ -170,3 +170,13 @@ def test_of_several_causes_the_last_one_before_a_transition_is_named() -> None:
     causes = {"after": begins + 1, "long before": begins - 9, "before": begins - 5}
     assert coincidence(ONE, causes, STEPS) == "before"
     assert coincidence(ONE, {"later": begins + 9, "after": begins + 1}, STEPS) == "after"
+
+
+@pytest.mark.parametrize(("effect", "counts"), [("symmetric", True), ("at once", False)])
+def test_a_change_long_after_a_cause_counts_unless_it_began_at_once(effect: str, counts: bool) -> None:
+    logistic = 1 / (1 + np.exp(-(np.log1p(LOGGED) - np.log(2400)) / 0.05))
+    made = logistic if effect == "symmetric" else -np.expm1(-np.maximum(LOGGED - 2000, 0) / 400)
+    accuracy = 0.1 + 0.6 * made + 0.01 * np.random.default_rng(0).standard_normal(len(LOGGED))
+    onsets = find_onsets(read_log({"step": LOGGED, "accuracy": accuracy}), causes={"a resumption": 2000})
+    assert onsets["onset"].tolist() == [counts]
+    assert onsets["cause"].tolist() == ["a resumption"]

@@ -118,6 +118,20 @@ def test_levels_are_without_the_noise_that_shows_in_them() -> None:
         assert [float(before), float(after)] == pytest.approx([-200, -20], abs=6)
 
 
+def test_growth_after_a_jump_is_no_part_of_its_levels() -> None:
+    grown = 0.1 + (0.4 + 0.35 * (STEPS - 1000) / 2000) * (STEPS > 1000)
+    accuracy = grown + 0.01 * np.random.default_rng(0).standard_normal(len(STEPS))
+    line = answer(find_stages(read_log({"step": STEPS, "accuracy": accuracy})))[1]
+    ((before, after),) = re.findall(r"accuracy from (\S+) to (\S+)\.$", line)
+    assert [float(before), float(after)] == pytest.approx([0.1, 0.5], abs=0.04)
+
+
+def test_what_is_lost_is_named_beside_what_is_gained() -> None:
+    log = {"step": STEPS, **{f"new_{k}": jump(1500, k) for k in range(4)}, "kept": 1 - 0.6 * jump(1500, 9)}
+    line = answer(find_stages(read_log(log)))[1]
+    assert re.search(r"new_\d from 0\.1\S* to 0\.9\S*, new_\d from .*, kept from 0\.9\S* to 0\.4", line)
+
+
 def test_six_steps_of_one_curve_are_six_transitions() -> None:
     steps, generator = np.unique(np.geomspace(10, 100_000, 120).round()), np.random.default_rng(0)
     places = 100 * 3.0 ** np.arange(6)

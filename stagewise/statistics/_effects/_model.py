@@ -115,13 +115,22 @@ class Told(NamedTuple):
         shortest excursion is left out first, and then what it hid: a collapse soon after a rise does not undo that.
         """
         left, smooth, s = list(transitions), running_median(self.values), self.problem.settings
-        there = np.ones(len(self.u), bool)
+        there, soon = np.ones(len(self.u), bool), max(s.brief + 1, round(s.soon * len(self.u)))
+
+        def undone(one: Transition, way: int, until: float) -> bool:
+            """Whether a curve is soon after a transition where it was before, or was soon before where it is after."""
+            begins, ends, end = np.searchsorted(self.u, [*one.times[[0, 2], 0], until], side="right")
+            stretch = slice(ends, end) if way > 0 else slice(end, begins)
+            near = smooth[stretch][there[stretch]][::way][:soon] - (one.before if way > 0 else one.after)
+            return bool(np.abs(near).min(initial=np.inf) < s.undone * abs(one.size))
+
         while True:
             made = [(one.after - one.before) / one.size >= s.undone for one in left]  # the rest does not make up for it
+            half = np.searchsorted(self.u, [one.times[1, 0] for one in left], side="right")
             back = [
                 k for k, (a, b) in enumerate(itertools.pairwise(left))
                 if all(made[k : k + 2]) and s.like < -b.size / a.size < 1 / s.like
-                and (self._is_undone(a, 1, smooth, there) or self._is_undone(b, -1, smooth, there))
+                and there[half[k] : half[k + 1]].sum() <= soon and (undone(a, 1, np.inf) or undone(b, -1, -np.inf))
             ]  # fmt: skip
             if not back:
                 break
@@ -129,16 +138,9 @@ class Told(NamedTuple):
             shortest = int(np.argmin([there[slice(*way)].sum() for way in ways]))
             there[slice(*ways[shortest])] = False
             del left[back[shortest] : back[shortest] + 2]
-        return [one for one in left if not any(self._is_undone(one, way, smooth, there) for way in (1, -1))]
-
-    def _is_undone(self, one: Transition, way: int, smooth: np.ndarray, there: np.ndarray) -> bool:
-        """Whether a curve is soon after a transition where it was before, or was soon before where it is after."""
-        s = self.problem.settings
-        soon = max(s.brief + 1, round(s.soon * len(self.u)))
-        begins, ends = np.searchsorted(self.u, one.times[[0, 2], 0], side="right")
-        after, before = smooth[ends:][there[ends:]][:soon], smooth[:begins][there[:begins]][-soon:]
-        near = after - one.before if way > 0 else before - one.after
-        return bool(np.abs(near).min(initial=np.inf) < s.undone * abs(one.size))
+        overs, begins = [-np.inf, *(one.times[2, 0] for one in left)], [*(one.times[0, 0] for one in left), np.inf]
+        around = zip(left, overs[:-1], begins[1:], strict=True)
+        return [one for one, over, begin in around if not undone(one, 1, begin) and not undone(one, -1, over)]
 
     def _widened(self, times: np.ndarray, e: int) -> np.ndarray:
         """Return times with what the draws of the data say of them: by how much each one's effect is moved."""

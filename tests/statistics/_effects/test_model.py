@@ -39,6 +39,12 @@ def test_a_curve_that_comes_back_soon_has_no_change() -> None:
     assert told(0.5 * ((STEPS > 1500) & (STEPS < 1700))) == ()
 
 
+def test_a_rise_at_once_that_comes_back_slowly_is_a_change() -> None:
+    first, *_ = told(0.7 * (STEPS > 600) * np.exp(-np.maximum(STEPS - 600, 0) / 1200))
+    assert (first.before, first.after) == pytest.approx((0.0, 0.7), abs=0.08)
+    assert first.times[1, 1:] == pytest.approx(np.log1p([559, 610]), abs=0.02)
+
+
 def test_a_collapse_soon_after_a_rise_does_not_undo_it() -> None:
     (one,) = told((STEPS > 100) - 0.95 * (STEPS[5] == STEPS) - 0.9 * (STEPS[40] == STEPS))
     assert one.within_gap
