@@ -57,8 +57,8 @@ def run(
 ) -> Analysis:
     """Train, probe every checkpoint, find the stages and write `report.html`.
 
-    Restricted-context models train beside the full one, as many at once as there are workers, and the same processes
-    measure, find the stages and draw. A second call resumes a killed run.
+    Restricted-context models train beside the full one, which is one of as many at once as there are workers, or of
+    two; the workers then measure, find the stages and draw. A second call resumes a killed run.
 
     Args:
         recipe: of any task.
@@ -77,8 +77,9 @@ def run(
     check_resources(**resources)
     run_folder.claim(folder, recipe)
     device, progress = resources.get("device", "cpu"), resources.get("progress", True)
-    with several(resources.get("workers", 1)) as pool:
-        with baselines_beside(recipe, folder, contexts, pool):
+    workers = resources.get("workers", 1)
+    with several(workers) as pool:
+        with baselines_beside(recipe, folder, contexts, pool, at_once=max(1, workers - 1)):
             dtype = resources.get("dtype", "float32")
             series = train(recipe, folder, progress=progress, device=device, dtype=dtype)
         table = measure_run(recipe, folder, probes=probes, extra_probes=extra_probes, executor=pool, **resources)
@@ -87,10 +88,10 @@ def run(
         return Analysis(series, None, table, stages, report(folder, executor=pool))
 
 
-def _train_restricted(recipe: Recipe, folder: Path) -> Path:
-    """Train a baseline without a progress bar; return its folder."""
-    train(recipe, folder, progress=False)
-    return folder
+def _train_restricted(recipe: Recipe, folder: Path, contexts: Sequence[int]) -> None:
+    """Train baselines of a run folder one after the other, without a progress bar."""
+    for context in contexts:
+        train(restricted_recipe(recipe, context), folder / RESTRICTED / str(context), progress=False)
 
 
 def chosen_contexts(recipe: Recipe, restricted: Contexts) -> tuple[int, ...]:
@@ -113,18 +114,20 @@ def chosen_contexts(recipe: Recipe, restricted: Contexts) -> tuple[int, ...]:
 
 @contextlib.contextmanager
 def baselines_beside(
-    recipe: Recipe, folder: Path, contexts: Sequence[int], executor: concurrent.futures.Executor | None = None
+    recipe: Recipe,
+    folder: Path,
+    contexts: Sequence[int],
+    executor: concurrent.futures.Executor | None = None,
+    at_once: int = 1,
 ) -> Iterator[None]:
     """Train the baselines of a run folder in other processes, without an executor in one, during the `with` block."""
     if not contexts:
         yield
         return
 
-    def begin() -> list[concurrent.futures.Future[Path]]:
-        return [
-            pool.submit(_train_restricted, restricted_recipe(recipe, context), folder / RESTRICTED / str(context))
-            for context in contexts
-        ]
+    def begin() -> list[concurrent.futures.Future[None]]:
+        shares = (contexts[first::at_once] for first in range(at_once))
+        return [pool.submit(_train_restricted, recipe, folder, share) for share in shares if share]
 
     # A thread waits until the first worker has imported torch, and not this one, which imports as much meanwhile.
     processes = worker_pool(1) if executor is None else contextlib.nullcontext(executor)

@@ -7,6 +7,7 @@ import multiprocessing.connection
 import os
 import pickle
 import platform
+import signal
 import sys
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
@@ -139,6 +140,7 @@ def map_elsewhere(
 
 
 def _start_worker(environment: Mapping[str, str], models: bool, named: Mapping[str, str]) -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever the server inherited
     own_code.allow(named)
     own_code.ignore_local_look()
     os.environ.update(environment)  # which may have changed since the server started that workers are copies of

@@ -13,17 +13,30 @@ import pandas as pd
 
 from evidence.bench.engine import fresh_series, ours
 from evidence.bench.reporting import measured_folder
-from evidence.bench.timing import Row, cpu_seconds, row, spent
+from evidence.bench.timing import Pair, Row, cpu_seconds, ratio, row, spent, spent_by_command
 from stagewise.architectures import full
 from stagewise.checkpoints.logged_curves import read_log
+from stagewise.checkpoints.run_folder import read_table
 from stagewise.findings.stages import find_stages
 from stagewise.measurement.probe_batch import usable
 from stagewise.probes import KLToReference
 from stagewise.probes.default_probes import default_probes
+from stagewise.table import select
 from stagewise.tasks import RepeatedTokens
 
 COMMAND = (sys.executable, "-m", "stagewise")
 RUNS = 5
+
+SAME = {
+    "loss": ("Loss", "cross_entropy", None),
+    "attention": ("AttentionTo", "mass", "relation"),
+    "ablation": ("HeadAblation", "loss_change", None),
+    "KL": ("KLToReference", "kl", "reference"),
+}
+"""Probe of the script -> the probe, the quantity and the axis of the table that its numbers are of."""
+
+EARLY, AGREE, CARRIED = 150, 1e-4, 1e-3
+"""Up to this step numbers of both agree so far; later training has carried roundings on, to differences of 2e-4."""
 
 SUITE = (154, 12, 12)
 """Checkpoints, layers and heads a layer of Pythia-160m."""
@@ -38,14 +51,36 @@ STEPS, JUMP = 1_000_000, 406
 
 
 def demo() -> Iterator[Row]:
-    """Wall seconds of the demo, from training to report, with two workers."""
-    seconds = []
+    """The demo, from training to report, with two workers; and beside it a script of one's own for a part of that."""
+    pairs = []
     for _ in range(RUNS):
-        with tempfile.TemporaryDirectory() as folder:
-            seconds.append(
-                spent(functools.partial(_command, "run", "markov", "--workers", "2", "--folder", folder)).wall
-            )
-    yield row("stagewise run markov --workers 2: wall seconds", seconds, 20)
+        with tempfile.TemporaryDirectory() as scratch:
+            run, own = (str(Path(scratch, name)) for name in ("run", "own"))
+            ours = spent_by_command(*COMMAND, "run", "markov", "--workers", "2", "--folder", run)
+            lean = spent_by_command(sys.executable, "-m", "evidence.bench.lean_demo", run, own)
+            check_numbers(read_table(run), pd.read_csv(Path(own, "numbers.csv")))
+            pairs.append(Pair(lean, ours))
+    cpu = sorted(pair.second.cpu for pair in pairs)[RUNS // 2]
+    name = "stagewise run markov --workers 2: wall seconds"
+    yield row(name, [pair.second.wall for pair in pairs], 17, note=f"CPU {cpu:.0f} s of all processes")
+    name = "lean script of the same demo (plain torch, four probe kinds, one figure) over stagewise, CPU"
+    yield ratio(name, pairs, 0.8, "higher")
+
+
+def check_numbers(table: pd.DataFrame, numbers: pd.DataFrame) -> None:
+    """Hold every number of the script to the one of the table."""
+    for probe, (name, quantity, of) in SAME.items():
+        rows = select(table, name, quantity)
+        if name == "HeadAblation":
+            rows = rows[(rows["kind"] == "mean") & (rows["control"] == "head")]
+        keys = ["step", *(["head"] if "head" in rows else []), *([of] if of else [])]
+        script = numbers[numbers["probe"] == probe].rename(columns={"of": of or "of"})
+        both = script.merge(rows[[*keys, "value"]], on=keys, suffixes=("", "_of_table"), validate="1:1")
+        assert len(both) == len(script) > 0, f"{probe}: {len(script)} numbers, {len(both)} of them in the table"
+        apart = (both["value"] - both["value_of_table"]).abs()
+        early = both["step"] <= EARLY
+        assert apart[early].max() <= AGREE, f"{probe}: apart by {apart[early].max():.1e} up to step {EARLY}"
+        assert apart.max() <= CARRIED, f"{probe}: apart by {apart.max():.1e}"
 
 
 def suite_report() -> Iterator[Row]:

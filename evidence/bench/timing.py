@@ -10,14 +10,14 @@ import resource
 import statistics
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 import psutil
 
 SAMPLED = 0.05
-"""Seconds between two looks at the memory of a command."""
+"""Seconds between two looks at the processes of a command."""
 
 PAIRS = 7
 """How often both sides are timed, where a row does not say."""
@@ -158,15 +158,29 @@ def peak_memory(side: Side) -> Memory:
 
 def peak_of_command(*command: str) -> int:
     """Run a command and return the bytes that it and its workers held at most; what they share counts once (Linux)."""
-    peak = 0
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as started:
+    return max(sum(map(_proportional, processes)) for processes in _while_it_runs(command))
+
+
+def spent_by_command(*command: str) -> Spent:
+    """Run a command and return its seconds; the CPU time of its workers, which are no children of its own, counts."""
+    start, cpu = time.perf_counter(), dict[psutil.Process, float]()
+    for processes in _while_it_runs(command):
+        for process in processes:
+            with contextlib.suppress(psutil.Error):  # it has just ended: what was seen last counts
+                cpu[process] = sum(process.cpu_times()[:2])
+    return Spent(sum(cpu.values()), time.perf_counter() - start)
+
+
+def _while_it_runs(command: Sequence[str]) -> Iterator[list[psutil.Process]]:
+    """Run a command, and yield its processes again and again."""
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as started:
         root = psutil.Process(started.pid)
+        yield [root]
         while started.poll() is None:
-            peak = max(peak, sum(map(_proportional, (root, *_children(root)))))
+            yield [root, *_children(root)]
             time.sleep(SAMPLED)
     if started.returncode:
         raise subprocess.CalledProcessError(started.returncode, command)
-    return peak
 
 
 def _children(process: psutil.Process) -> list[psutil.Process]:

@@ -50,11 +50,12 @@ def command(function: Callable[..., None], *, models: bool = False) -> Callable[
 
     @functools.wraps(function)
     def flat(*args: Any, **options: Any) -> None:
+        several = options.get("workers", 1) > 1
         for name, group in groups.items():
             options[name] = group(**{field.name: options.pop(field.name) for field in dataclasses.fields(group)})
         with reported_errors():
             if models:
-                one_thread()
+                one_thread(several=several)
             raise_again()
             try:
                 function(*args, **options)
@@ -108,9 +109,11 @@ def _refusal(reason: str) -> typer.Exit:
     return typer.Exit(2)
 
 
-def one_thread() -> None:
-    """Take one thread, keep freed memory, and import what runs models: `models.process`."""
+def one_thread(*, several: bool = False) -> None:
+    """Take one thread, keep freed memory, and import what runs models, as the server of several processes does then."""
     from stagewise.models import process
 
+    if several:
+        process.start_server("stagewise.cli._preloaded")
     process.one_thread()
     process.import_libraries()

@@ -1,5 +1,7 @@
 """Stages of a run with nested reference solutions: one ends where KL to a reference has its minimum."""
 
+import concurrent.futures
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -35,7 +37,12 @@ def nested_references(rows: pd.DataFrame) -> tuple[str, ...]:
 
 
 def turning_points(
-    kl: Curves, restricted: pd.DataFrame, references: Sequence[str], criteria: StageCriteria, causes: Causes
+    kl: Curves,
+    restricted: pd.DataFrame,
+    references: Sequence[str],
+    criteria: StageCriteria,
+    causes: Causes,
+    executor: concurrent.futures.Executor | None = None,
 ) -> pd.DataFrame:
     """Return a row a curve, nested references first: where KL has its minimum, whether a stage ends there, and why.
 
@@ -48,12 +55,17 @@ def turning_points(
         raise ValueError(f"stages need at least {criteria.checkpoints} checkpoints, the table has {number}")
     for name, rows in kl.items():
         check_steps(rows, f"KL to {name}")
-    records = _of_nested({name: kl[name] for name in references}, criteria, causes)
-    boundaries = typed((record for record in records if record["boundary"]), POINTS)
     others = {name: rows for name, rows in kl.items() if name not in references}
     contexts = restricted.groupby("context", sort=False) if len(restricted) else ()
     others |= {f"{RESTRICTED}{context}": rows for context, rows in contexts}
-    return typed([*records, *_of_others(others, boundaries, criteria)], POINTS)
+    nested = {name: kl[name] for name in references}
+    finite = {name: rows for name, rows in {**nested, **others}.items() if _not_finite_at(rows) is None}
+    draw = functools.partial(_signals, criteria=criteria)
+    each = executor.map(draw, finite.values()) if executor else map(draw, finite.values())
+    drawn = dict(zip(finite, each, strict=True))
+    records = _of_nested(nested, drawn, criteria, causes)
+    boundaries = typed((record for record in records if record["boundary"]), POINTS)
+    return typed([*records, *_of_others(others, drawn, boundaries, criteria)], POINTS)
 
 
 def boundaries_of(complete: pd.DataFrame, points: pd.DataFrame, last: int) -> list[RunTransition]:
@@ -110,13 +122,15 @@ def rejection(lowest: Turn, criteria: StageCriteria) -> TurnVerdict | None:
     return TurnVerdict.NOISE if lowest.p_value >= criteria.significance else None
 
 
-def _of_nested(curves: Curves, criteria: StageCriteria, causes: Causes) -> list[dict[str, Any]]:
+def _of_nested(
+    curves: Curves, drawn: Mapping[str, Signals], criteria: StageCriteria, causes: Causes
+) -> list[dict[str, Any]]:
     *_, complete = curves
     broken = {name: _not_finite_at(curve, curves[complete]) for name, curve in curves.items()}
     unjudged = {name: _unjudged(name, curves[name], step) for name, step in broken.items() if step is not None}
     if complete in unjudged:
         return [*unjudged.values()]
-    learning = _signals(curves[complete], criteria)
+    learning = drawn[complete]
     last = turning_point(learning)
     end = TurnVerdict.OVERFITS if rejection(last, criteria) is None else TurnVerdict.COMPLETE
     records: list[dict[str, Any]] = []
@@ -126,7 +140,7 @@ def _of_nested(curves: Curves, criteria: StageCriteria, causes: Causes) -> list[
         if name in unjudged:
             records.append(unjudged[name])
             continue
-        lowest = last if name == complete else turning_point(_signals(curve, criteria))
+        lowest = last if name == complete else turning_point(drawn[name])
         slow = slowdown(learning, lowest.lo, lowest.hi, criteria.window, criteria.peak, criteria.slowdown)
         verdict = end if name == complete else _verdict(lowest, slow, previous, criteria)
         if verdict.ends_stage and _further(learning, lowest.step) < criteria.further:
@@ -166,15 +180,16 @@ def _is_close(lowest: Turn, slow: float, criteria: StageCriteria) -> bool:
     return bool(lowest.value <= (2 if hidden else 0.5) * criteria.close * (lowest.value + lowest.rise))
 
 
-def _of_others(curves: Curves, boundaries: pd.DataFrame, criteria: StageCriteria) -> list[dict[str, Any]]:
+def _of_others(
+    curves: Curves, drawn: Mapping[str, Signals], boundaries: pd.DataFrame, criteria: StageCriteria
+) -> list[dict[str, Any]]:
     """Return the records of the other curves; one that has its minimum near a boundary corroborates it."""
     records = []
     for name, curve in curves.items():
         if (step := _not_finite_at(curve)) is not None:
             records.append(_unjudged(name, curve, step))
             continue
-        drawn = _signals(curve, criteria)
-        lowest = turning_point(from_first_peak(drawn) if name.startswith(RESTRICTED) else drawn)
+        lowest = turning_point(from_first_peak(drawn[name]) if name.startswith(RESTRICTED) else drawn[name])
         against = rejection(lowest, criteria)
         stage = None if against else _stage_ended_near(lowest, boundaries, criteria.nearby)
         near = TurnVerdict.ELSEWHERE if stage is None else TurnVerdict.CORROBORATES

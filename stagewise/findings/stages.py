@@ -183,7 +183,7 @@ def find_stages(
         causes: steps at which the run was changed, as {"the learning-rate drop": 3000}, or the first and last step of a
             change, as {"the warm-up": (0, 500)}. A transition then names its cause, and is none if the schedule alone
             explains it: `find_onsets`. None takes the changes of a logged learning rate in a table of `read_log`.
-        executor: its processes look for the onsets; None looks for them here.
+        executor: its processes look for the onsets and the turning points; None looks for them here.
 
     Raises:
         ValueError: no such rows, several runs, or fewer than four checkpoints with references.
@@ -211,7 +211,7 @@ def _stages(
     episodes = episodes_of(whole)
     onsets = without_spikes(onsets_of(evidence.curves, criteria, causes, executor), episodes)
     kl, restricted = by_reference(of_roles[Role.KL]), of_roles[Role.RESTRICTED_KL]
-    points = turning_points(kl, restricted, nested, criteria, causes) if nested else typed([], POINTS)
+    points = turning_points(kl, restricted, nested, criteria, causes, executor) if nested else typed([], POINTS)
     boundaries = boundaries_of(kl[nested[-1]], points, last) if nested else []
     closest = [] if nested else taken_over(of_roles[Role.KL], first)
     transitions = transitions_of(onsets, boundaries, steps, evidence.quantities, criteria, closest)

@@ -6,6 +6,7 @@ import gc
 import importlib
 import multiprocessing
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from multiprocessing.context import BaseContext
@@ -19,13 +20,32 @@ _LIBRARIES = ("torch", "transformer_lens")
 """Libraries that every process with models needs, and takes seconds to import."""
 
 
-def start_method() -> BaseContext:
-    """Return how workers start: as copies of a server, if any, that has imported what they need and run nothing."""
+def start_method(*modules: str) -> BaseContext:
+    """Return how workers start: as copies of a server, if any, that has imported what they need and run nothing.
+
+    The server imports modules beside the libraries, if it does not run yet.
+    """
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["stagewise.models._preloaded"])
+    context.set_forkserver_preload(["stagewise.models._preloaded", *modules])
     return context
+
+
+def start_server(*modules: str) -> None:
+    """Start the server of worker processes, if there are such, for it to import while this process does.
+
+    Ctrl-C ends this process, and the server with it, without a traceback from the midst of an import.
+    """
+    if start_method(*modules).get_start_method() != "forkserver":
+        return
+    from multiprocessing import forkserver
+
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # which the server inherits
+    try:
+        forkserver.ensure_running()
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def import_libraries() -> None:

@@ -12,6 +12,7 @@ from stagewise.criteria import StageCriteria, TurnVerdict
 from stagewise.findings._from_references import nested_references
 from stagewise.findings.stages import Stages, find_stages
 from stagewise.words.stages import turning_points
+from tests.fixtures.runs import AtOnce
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 
@@ -135,6 +136,12 @@ def test_resamples_of_the_batch_widen_the_interval() -> None:
     shaken["resamples"] = [values + row for values, row in zip(shaken["value"], np.tile(tilt.T, (3, 1)), strict=True)]
     wider = find_stages(shaken).turning_points.iloc[0]
     assert wider["hi"] - wider["lo"] > alone["hi"] - alone["lo"]
+
+
+def test_other_processes_find_the_same_turning_points() -> None:
+    curves = table({**three_stages(noise=0.005), "near": drop(60), "still": 0.0 * STEPS})
+    here, elsewhere = (find_stages(curves, NAMES, executor=pool).turning_points for pool in (None, AtOnce()))
+    pd.testing.assert_frame_equal(here, elsewhere)
 
 
 def test_an_unknown_reference_is_named() -> None:

@@ -8,7 +8,6 @@ import torch
 
 import stagewise
 from stagewise import models
-from stagewise.analysis import _train_restricted
 from stagewise.architectures import full
 from stagewise.checkpoints.series import open_series
 from stagewise.measurement.engine import measure
@@ -31,6 +30,7 @@ from stagewise.tasks import RepeatedTokens
 from stagewise.tasks.tokens import Tokens
 from stagewise.tasks.windows import restricted_recipe
 from stagewise.text.token_relations import RELATIONS
+from stagewise.training import train
 
 VOCABULARY, LENGTH = 31, 8
 
@@ -131,7 +131,7 @@ RECIPE = Recipe(TASK, full(16, TASK.n_ctx, n_heads=2, d_model=8, d_mlp=8), PLAN)
 
 @pytest.mark.parametrize("context", [2, 5])
 def test_a_baseline_says_what_it_says_of_the_last_tokens_alone(context: int, tmp_path: Path) -> None:
-    series = open_series(_train_restricted(restricted_recipe(RECIPE, context), tmp_path / "run"))
+    series = train(restricted_recipe(RECIPE, context), tmp_path / "run", progress=False)
     batch = dataclasses.replace(TASK.probe_batch(3, seed=0), references={})
     everywhere = dataclasses.replace(batch, scored=torch.ones_like(batch.scored))
     log_probs = _restricted_log_probs(series, everywhere)
@@ -144,7 +144,7 @@ def test_a_baseline_says_what_it_says_of_the_last_tokens_alone(context: int, tmp
 
 
 def test_slices_of_the_batch_give_the_same_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    series = open_series(_train_restricted(restricted_recipe(RECIPE, 2), tmp_path / "run"))
+    series = train(restricted_recipe(RECIPE, 2), tmp_path / "run", progress=False)
     batch = TASK.probe_batch(5, seed=0)
     whole = _restricted_log_probs(series, batch)
     monkeypatch.setattr("stagewise.measurement.probe_batch._NUMBERS", 1)
@@ -152,7 +152,7 @@ def test_slices_of_the_batch_give_the_same_numbers(tmp_path: Path, monkeypatch: 
 
 
 def test_baselines_stand_before_the_references_with_their_context(tmp_path: Path) -> None:
-    _train_restricted(restricted_recipe(RECIPE, 2), tmp_path / "restricted" / "2")
+    train(restricted_recipe(RECIPE, 2), tmp_path / "restricted" / "2", progress=False)
     batch, _ = batch_of_run(RECIPE, tmp_path)
     assert next(iter(batch.references)) == "trained c=2"
     assert (batch.contexts, batch.nested) == ({"trained c=2": 2}, ())

@@ -6,7 +6,17 @@ from collections.abc import Callable
 
 import pytest
 
-from evidence.bench.timing import Pair, Row, Spent, peak_memory, peak_of_command, ratio, spent, timed_in_turn
+from evidence.bench.timing import (
+    Pair,
+    Row,
+    Spent,
+    peak_memory,
+    peak_of_command,
+    ratio,
+    spent,
+    spent_by_command,
+    timed_in_turn,
+)
 
 
 def test_a_ratio_is_the_median_over_pairs_not_that_of_medians() -> None:
@@ -50,3 +60,12 @@ def test_the_memory_of_a_command_is_that_of_all_its_processes() -> None:
     hold = "b'x' * 100_000_000; import time; time.sleep(1)"
     code = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {f'held = {hold}'!r}]); held = {hold}"
     assert 200e6 < peak_of_command(sys.executable, "-c", code) < 300e6
+
+
+@pytest.mark.slow
+def test_the_seconds_of_a_command_are_those_of_all_its_processes() -> None:
+    work = "import time\nwhile time.process_time() < 1: pass"
+    code = (
+        f"import subprocess, sys; started = subprocess.Popen([sys.executable, '-c', {work!r}])\n{work}\nstarted.wait()"
+    )
+    assert 1.5 < spent_by_command(sys.executable, "-c", code).cpu < 2.5
