@@ -216,7 +216,7 @@ def _by_head(rows: pd.DataFrame, name: str = "value") -> dict[Head, pd.DataFrame
     """Return what each head has in a column, by step and relation: a pivot of a head alone takes milliseconds."""
     wide = rows.pivot(index=["layer", "head", "step"], columns="relation", values=name)
     of_heads = wide.groupby(level=["layer", "head"])
-    return {(int(layer), int(head)): of.droplevel(["layer", "head"]) for (layer, head), of in of_heads}
+    return {(int(str(layer)), int(str(head))): of.droplevel(["layer", "head"]) for (layer, head), of in of_heads}
 
 
 def _of_role(shares: pd.DataFrame, attends: pd.DataFrame | None) -> pd.DataFrame:
