@@ -7,7 +7,7 @@ import json
 import tempfile
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -18,7 +18,7 @@ from stagewise.checkpoints import _checksums as checksums
 from stagewise.checkpoints._digest import bytes_of, check_file
 from stagewise.config import line_of
 from stagewise.fields import MEMORY
-from stagewise.plain_text import plain_name, plain_names
+from stagewise.plain_text import plain_names
 from stagewise.table import ARRAYS, KEYS, check_columns, conformed
 
 PROVENANCE = b"stagewise.provenance"
@@ -64,9 +64,7 @@ class TableFile:
     @functools.cached_property
     def outline(self) -> pd.DataFrame:
         """The first row of each quantity at each checkpoint: what was measured, of whom, when, on which axes."""
-        columns = [name for name in self.names if name not in ARRAYS]
-        groups = [group.take(_starts(group)) for group in self._groups(columns)]
-        return self._frame(groups, columns).drop_duplicates(KEYS, ignore_index=True)
+        return self._runs.first.drop_duplicates(KEYS, ignore_index=True)
 
     def read(
         self,
@@ -88,16 +86,33 @@ class TableFile:
     def _numbers(self) -> pd.DataFrame:
         return self._read(None, None, (), aside=False)
 
+    @functools.cached_property
+    def _runs(self) -> "_Runs":
+        columns, groups = [name for name in self.names if name not in ARRAYS], list[pa.Table]()
+        lengths, filled = list[np.ndarray](), [np.empty((0, len(columns)), bool)]
+        for group in self._groups(columns):
+            starts = _starts(group)
+            groups.append(group.take(starts))
+            lengths.append(np.diff(starts, append=len(group)))
+            values = [np.logical_or.reduceat(group[name].is_valid().to_numpy(), starts) for name in columns]
+            filled.append(np.stack(values, axis=-1))
+        return _Runs(self._frame(groups, columns), lengths, pd.DataFrame(np.concatenate(filled), columns=columns))
+
     def _read(
         self, names: Collection[str] | None, steps: Collection[int] | None, arrays: Collection[str], aside: bool
     ) -> pd.DataFrame:
-        columns, groups = [name for name in self.names if name not in ARRAYS or name in arrays], list[pa.Table]()
+        columns = [name for name in self.names if name not in ARRAYS or name in arrays]
+        groups, asked = list[pa.Table](), None
+        if names is not None or steps is not None:
+            asked = self._runs.first.index.isin(chosen(self._runs.first, names, steps).index)
+            filled = self._runs.filled[asked].any()
+            columns = [name for name in columns if name in KEYS or filled.get(name, True)]
         kinds = {name: self._schema.field(name).type for name in columns if name in ARRAYS and aside}
         lists = {name: kind for name, kind in kinds.items() if pa.types.is_list(kind)}
         lengths = {name: list[np.ndarray]() for name in lists}
         with contextlib.ExitStack() as stack:
             files = {name: stack.enter_context(tempfile.TemporaryFile()) for name in lists}
-            for group in self._groups(columns, names, steps):
+            for group in self._groups(columns, asked):
                 for name, file in files.items():
                     column = group[name].combine_chunks()
                     lengths[name].append(column.value_lengths().fill_null(_ABSENT).to_numpy())
@@ -109,18 +124,19 @@ class TableFile:
                     frame[name] = _arrays_in(file, lengths[name], lists[name].value_type.to_pandas_dtype())
         return frame[[name for name in columns if name in frame]]
 
-    def _groups(
-        self, columns: list[str], names: Collection[str] | None = None, steps: Collection[int] | None = None
-    ) -> Iterator[pa.Table]:
-        """Yield the rows that are asked for, a row group at a time; text is read as codes."""
+    def _groups(self, columns: list[str], asked: np.ndarray | None = None) -> Iterator[pa.Table]:
+        """Yield the rows of the runs that are asked for, of all by default, a row group at a time; text is codes."""
         kinds = {field.name: field.type for field in self._schema}
         text = [name for name, kind in kinds.items() if pa.types.is_string(kind) or pa.types.is_large_string(kind)]
         with pq.ParquetFile(self.path, read_dictionary=text) as file:
-            for number in range(file.num_row_groups):
-                rows = _asked(file.read_row_group(number, KEYS, use_threads=False), names, steps)
-                if rows.any():
+            if asked is None:
+                yield from (file.read_row_group(i, columns, use_threads=False) for i in range(file.num_row_groups))
+                return
+            ends = np.cumsum([0, *map(len, self._runs.lengths)])
+            for number, lengths in enumerate(self._runs.lengths):
+                if (here := asked[ends[number] : ends[number + 1]]).any():
                     group = file.read_row_group(number, columns, use_threads=False)
-                    yield group if rows.all() else group.take(np.flatnonzero(rows))
+                    yield group if here.all() else group.take(np.flatnonzero(np.repeat(here, lengths)))
 
     @functools.cached_property
     def _schema(self) -> pa.Schema:
@@ -143,23 +159,21 @@ class TableFile:
         return frame
 
 
+class _Runs(NamedTuple):
+    """Rows of a quantity that follow one another, in order: the first row of each run, the numbers of their rows by row
+    group, and whether each column has a value in them.
+    """
+
+    first: pd.DataFrame
+    lengths: list[np.ndarray]
+    filled: pd.DataFrame
+
+
 def chosen(rows: pd.DataFrame, names: Collection[str] | None, steps: Collection[int] | None) -> pd.DataFrame:
     """Return the rows of a frame with a table's keys that `TableFile.read` would, by the same names and steps."""
     if names is not None:
         rows = rows[rows["probe"].isin(names) | (rows["probe"] + "." + rows["quantity"]).isin(names)]
     return rows if steps is None else rows[rows["step"].isin(steps)]
-
-
-def _asked(group: pa.Table, names: Collection[str] | None, steps: Collection[int] | None) -> np.ndarray:
-    """Return whether each row is one that `chosen` would choose, by the codes of its names."""
-    rows: np.ndarray = np.full(len(group), True) if steps is None else np.isin(group["step"].to_numpy(), list(steps))
-    if names is None:
-        return rows
-    (probes, probe), (quantities, quantity) = (_codes(group[name]) for name in ("probe", "quantity"))
-    plain = [plain_name(each) for each in probes], [plain_name(each) for each in quantities]
-    asked = np.array([[one in names or f"{one}.{other}" in names for other in plain[1]] for one in plain[0]], bool)
-    rows &= np.pad(asked.reshape(len(probes), len(quantities)), (0, 1))[probe, quantity]
-    return rows
 
 
 def _codes(column: pa.ChunkedArray) -> tuple[list[Any], np.ndarray]:

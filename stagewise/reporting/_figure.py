@@ -6,6 +6,7 @@ import json
 import re
 import warnings
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import matplotlib
@@ -30,6 +31,9 @@ POINTS = 72
 
 CURVES = 40
 """Curves of one set of axes whose values the cursor reads, at most."""
+
+STEPS = 3
+"""The place of its steps in what is written of a curve."""
 
 CURSOR_DIGITS = 4
 """Significant ones of a value that the cursor reads."""
@@ -60,6 +64,12 @@ LINES = re.compile(r' d="((?:[MLz][-\d.\s]*)+)"')
 
 STYLE = re.compile(r' style="([^"]*)"')
 
+UNTURNED = re.compile(r' transform="rotate\(-0 [^"]*\)"')
+"""Matplotlib turns every text, most of them by nothing."""
+
+ID, READ = re.compile(r' id="([^"]*)"'), re.compile(r"^axes\d|FillBetween")
+"""Most ids are read by nobody; the page reads those of curves, `report.css` those of ribbons."""
+
 LONGEST = 40
 """Letters of a name in that of a figure's file."""
 
@@ -88,9 +98,11 @@ def cursor_attribute(figure: Figure) -> str:
 
     For each step axis: its name, its place [left, right, top, bottom] in points from the drawing's upper left corner,
     the scale [last step, step up to which it is linear, width of that part in decades, first step], and its curves:
-    [id, label, colour, steps, values].
+    [id, label, colour, steps, values]; no steps where they are those of the curve before.
     """
     axes = [_described(figure, number, ax) for number, ax in enumerate(_on_steps(figure))]
+    for before, curve in reversed([*pairwise(curve for each in axes for curve in each["curves"])]):
+        curve[STEPS] = None if curve[STEPS] == before[STEPS] else curve[STEPS]
     return f' data-axes="{html.escape(json.dumps(axes, separators=(",", ":")))}"' if axes else ""
 
 
@@ -185,16 +197,17 @@ def svg(figure: Figure, name: str) -> str:
         canvas.print_svg(buffer, metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
     text = buffer.getvalue()
     text = _shortened(text[text.index("<svg") :])
-    # Nothing refers to an image's id, and two images of the same pixels have the same one.
-    text = re.sub(r'(<image\b[^>]*?) id="[^"]*"', r"\1", text)
     # Matplotlib names a clip after the last bits of its place, in which a constrained layout is not reproducible.
     for number, clip in enumerate(re.findall(r'<clipPath id="([^"]+)"', text)):
         text = text.replace(f'id="{clip}"', f'id="clip{number}"').replace(f"#{clip})", f"#clip{number})")
+    referred = set(re.findall(r'(?:url\(|href=")#([^")]+)', text))
+    text = ID.sub(lambda match: match[0] if match[1] in referred or READ.search(match[1]) else "", text)
     text = re.sub(r'\bid="', f'id="{name}-', text)
     text = re.sub(r'(url\(|href=")#', rf"\g<1>#{name}-", text)
-    text = text.replace(f"'{FONTS[0]}'", ", ".join(f"'{font}'" for font in FONTS[:-1]) + f", {FONTS[-1]}")
+    family = ", ".join([*(f"'{font}'" for font in FONTS[:-1]), FONTS[-1]])
+    text = text.replace(f"font-family:'{FONTS[0]}';", "").replace(f"'{FONTS[0]}'", family)
     width, height = (round(96 * ENLARGED * inches) for inches in figure.get_size_inches())
-    size = f'width="{width}" height="{height}" style="min-width:{min(width, NARROWEST)}px"'
+    size = f'width="{width}" height="{height}" style="min-width:{min(width, NARROWEST)}px;font-family:{family}"'
     return re.sub(r'width="[\d.]+pt" height="[\d.]+pt"|height="[\d.]+pt" width="[\d.]+pt"', size, text, count=1)
 
 
@@ -204,7 +217,7 @@ def _shortened(text: str) -> str:
     text = COORDINATES.sub(lambda match: LONG.sub(lambda number: f"{float(number[0]):.2f}", match[0]), text)
     text = COORDINATES.sub(lambda match: " ".join(["", *match[0].split()]), text)
     text = STYLE.sub(lambda match: f' style="{match[1].replace("; ", ";").replace(": ", ":")}"', text)
-    return re.sub(r">\s+<", "><", text)
+    return re.sub(r">\s+<", "><", UNTURNED.sub("", text))
 
 
 def _by_ways(points: str) -> str:
@@ -262,7 +275,7 @@ def _csv_link(name: str, rows: pd.DataFrame) -> str:
     text = rows[columns].to_csv(index=False, float_format="%.5g", lineterminator="\n") if few else ""
     if not few or len(text) > CSV_BYTES:
         return f"<span>{len(rows)} {'maps' if 'map' in rows else 'rows'}: in tables/measurements.parquet</span>"
-    return f'<a href="#plot-{name}" download="{name}.csv" data-csv="{packed(text)}">{len(rows)} rows (CSV)</a>'
+    return f'<a href="#plot-{name}" download="{name}.csv" data-csv="{packed(text.encode())}">{len(rows)} rows (CSV)</a>'
 
 
 def identifier(text: str) -> str:

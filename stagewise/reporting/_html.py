@@ -40,14 +40,14 @@ def write_text(path: Path, text: str) -> Path:
     return write(path, lambda partial: partial.write_text(text, encoding="utf8"))
 
 
-def packed(text: str) -> str:
-    """Return text as `report.js` unpacks it: compressed, in letters that end no attribute and no element."""
-    return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
+def packed(content: bytes) -> str:
+    """Return bytes as `report.js` unpacks them: compressed, in letters that end no attribute and no element."""
+    return base64.b64encode(gzip.compress(content, mtime=0)).decode()
 
 
-def packed_script(identifier: str, text: str) -> str:
-    """Return text as an element that runs nothing and shows nothing, for the page's own script to unpack."""
-    return f'<script type="application/gzip" id="{html.escape(identifier)}">{packed(text)}</script>'
+def packed_script(identifier: str, content: bytes) -> str:
+    """Return bytes as an element that runs nothing and shows nothing, for the page's own script to unpack."""
+    return f'<script type="application/gzip" id="{html.escape(identifier)}">{packed(content)}</script>'
 
 
 def json_script(identifier: str, data: object) -> str:

@@ -1,7 +1,7 @@
 """The attention viewer of the report: circuitsvis at the checkpoint of the page's cursor."""
 
-import base64
 import importlib.util
+import itertools
 import json
 import math
 from collections.abc import Iterator, Sequence
@@ -65,8 +65,12 @@ def viewer(measured: Measured) -> str:
                 tokens = [plain_name(str(each), TOKEN_LETTERS) for each in part["tokens"]]
                 attention = part["attention"]
                 views.append(_view(name, [*map(int, attention)], tokens, heads, np.array([*attention.values()])))
-    library, data = packed_script("circuitsvis-library", _library()), packed_script("viewer-data", json.dumps(views))
-    return f'{note}<div id="viewer"></div>{library}{data}'
+    values = [view.pop("values") for view in views]
+    for view, before in zip(views, itertools.accumulate(map(len, values), initial=0), strict=False):
+        view["start"] = before
+    data = {"viewer-data": json.dumps(views).encode(), "viewer-values": b"".join(values)}
+    scripts = {"circuitsvis-library": _library().encode(), **data}
+    return f'{note}<div id="viewer"></div>{"".join(packed_script(*each) for each in scripts.items())}'
 
 
 def _of_means(measured: Measured) -> tuple[str, _View]:
@@ -91,8 +95,10 @@ def _of_means(measured: Measured) -> tuple[str, _View]:
 
 
 def _view(name: str, steps: Sequence[int], tokens: Sequence[str], heads: Sequence[str], maps: np.ndarray) -> _View:
-    """Return a view as `report.js` reads it; its maps [step, head, query, key] are bytes."""
-    values = base64.b64encode((maps if maps.dtype == np.uint8 else _in_bytes(maps)).tobytes()).decode()
+    """Return a view as `report.js` reads it; its maps [step, head, query, key] are bytes, of a cell one step after the
+    other: so they take a sixth less.
+    """
+    values = np.moveaxis(maps if maps.dtype == np.uint8 else _in_bytes(maps), 0, -1).tobytes()
     name = f"{name}, {count(len(steps), 'checkpoint')}"
     return {"name": name, "steps": [*steps], "tokens": [*tokens], "heads": [*heads], "values": values}
 

@@ -25,7 +25,15 @@ stagewise.nearest = (steps, step) => {
 
 stagewise.unpacked = (text) => {
   const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
-  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
+  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip")));
+};
+
+// A curve without steps has those of the one before.
+stagewise.axes = (panel) => {
+  const axes = panel.dataset.axes ? JSON.parse(panel.dataset.axes) : [];
+  let steps = null;
+  for (const curve of axes.flatMap(({ curves }) => curves)) steps = curve[3] = curve[3] || steps;
+  return axes;
 };
 
 (function rows() {
@@ -33,7 +41,7 @@ stagewise.unpacked = (text) => {
     link.addEventListener("click", async (event) => {
       if (link.href.startsWith("blob:")) return;
       event.preventDefault();
-      link.href = URL.createObjectURL(new Blob([await stagewise.unpacked(link.dataset.csv)], { type: "text/csv" }));
+      link.href = URL.createObjectURL(new Blob([await stagewise.unpacked(link.dataset.csv).text()], { type: "text/csv" }));
       link.click();
     });
   }
@@ -73,7 +81,7 @@ stagewise.unpacked = (text) => {
     return left + ((right - left) * along) / (way(last) - way(first));
   };
   for (const panel of document.querySelectorAll(".panel[data-axes]")) {
-    const axes = JSON.parse(panel.dataset.axes);
+    const axes = stagewise.axes(panel);
     const svg = panel.querySelector("svg");
     if (!svg) continue;
     const lines = axes.map(({ place: [, , top, bottom] }) =>
@@ -181,7 +189,7 @@ stagewise.unpacked = (text) => {
   let single = null;
   const dim = () => {
     for (const panel of document.querySelectorAll(".panel")) {
-      const axes = panel.dataset.axes ? JSON.parse(panel.dataset.axes) : [];
+      const axes = stagewise.axes(panel);
       const of = (label) => label.match(name) || [];
       const curves = axes.flatMap(({ curves }) => curves).filter(([, label]) => of(label).length);
       const own = of(panel.dataset.label || "");
@@ -231,9 +239,11 @@ stagewise.unpacked = (text) => {
   const root = document.getElementById("viewer");
   if (!root) return;
   const code = document.createElement("script");
-  code.textContent = await stagewise.unpacked(document.getElementById("circuitsvis-library").textContent);
+  const packed = (id) => stagewise.unpacked(document.getElementById(id).textContent);
+  code.textContent = await packed("circuitsvis-library").text();
   document.body.append(code);
-  const views = JSON.parse(await stagewise.unpacked(document.getElementById("viewer-data").textContent));
+  const views = JSON.parse(await packed("viewer-data").text());
+  const values = new Uint8Array(await packed("viewer-values").arrayBuffer());
   const controls = stagewise.element(root, "div", { class: "controls" });
   const choice = stagewise.element(controls, "select", { "aria-label": "whose attention" });
   for (const { name } of views) stagewise.element(choice, "option", {}, name);
@@ -241,10 +251,9 @@ stagewise.unpacked = (text) => {
   let place = stagewise.element(root, "div", { id: "circuitsvis" });
   let [shown, single, timer] = ["", 0, null];
 
-  const maps = ({ heads, tokens, values }, at) => {
-    const bytes = atob(values);
+  const maps = ({ heads, tokens, steps, start }, at) => {
     const n = tokens.length;
-    const value = (head, query, key) => bytes.charCodeAt(((at * heads.length + head) * n + query) * n + key) / 255;
+    const value = (head, query, key) => values[start + ((head * n + query) * n + key) * steps.length + at] / 255;
     return heads.map((_, head) => tokens.map((_, query) => tokens.map((_, key) => value(head, query, key))));
   };
 

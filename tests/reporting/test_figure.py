@@ -78,9 +78,9 @@ def test_a_drawn_line_has_its_corners_to_a_tenth_of_a_point_from_its_first_to_it
     ax = figure.subplots()
     x, y = np.arange(60), np.random.default_rng(0).normal(size=60)
     (line,) = ax.plot(x, y)
-    line.set_gid("curve")
+    line.set_gid("axes0-curve0")
     drawn = svg(figure, "figure")
-    (path,) = re.findall(r'<g id="figure-curve"><path d="([^"]*)"', drawn)
+    (path,) = re.findall(r'<g id="figure-axes0-curve0"><path d="([^"]*)"', drawn)
     assert "  " not in drawn
     assert re.fullmatch(r"M[^MlLz]+l[^MlLz]+", path)
     corners = np.reshape([float(each) for each in re.findall(r"-?\d*\.?\d+", path)], (-1, 2)).cumsum(0)

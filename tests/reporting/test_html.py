@@ -68,4 +68,4 @@ def test_a_fact_stands_in_its_place() -> None:
 
 
 def test_packed_text_is_compressed_letters() -> None:
-    assert gzip.decompress(base64.b64decode(packed("steps"))) == b"steps"
+    assert gzip.decompress(base64.b64decode(packed(b"steps"))) == b"steps"

@@ -1,6 +1,5 @@
 """The viewers hold the values of the table, say what they leave out, and cannot break the page."""
 
-import base64
 import json
 from typing import Any
 
@@ -21,14 +20,17 @@ def of(table: pd.DataFrame) -> Measured:
 
 
 def views_of(page: str) -> list[dict[str, Any]]:
+    """The views of a page with their values, which lie one behind the other."""
     found: list[dict[str, Any]] = data_in(page, "viewer-data")
-    return found
+    values = packed_in(page, "viewer-values")
+    stops = [*(view["start"] for view in found[1:]), len(values)]
+    return [{**view, "values": values[view["start"] : stop]} for view, stop in zip(found, stops, strict=True)]
 
 
 def maps_in_view(view: dict[str, Any]) -> np.ndarray:
     """The maps [step, head, query, key] of a view, as the page's script reads them."""
-    sizes = len(view["steps"]), len(view["heads"]), len(view["tokens"]), len(view["tokens"])
-    return np.frombuffer(base64.b64decode(view["values"]), dtype=np.uint8).reshape(sizes) / 255
+    sizes = len(view["heads"]), len(view["tokens"]), len(view["tokens"]), len(view["steps"])
+    return np.moveaxis(np.frombuffer(view["values"], dtype=np.uint8).reshape(sizes), -1, 0) / 255
 
 
 def test_the_viewer_holds_every_mean_map_to_the_nearest_of_256_values(table: pd.DataFrame) -> None:
@@ -37,7 +39,7 @@ def test_the_viewer_holds_every_mean_map_to_the_nearest_of_256_values(table: pd.
     assert view["steps"] == sorted(table["step"].unique())
     assert (view["heads"], view["tokens"]) == (["L0H0", "L0H1"], ["0", "1", "2", "3"])
     assert np.abs(maps_in_view(view)[7] - patterns(table, view["steps"][7])).max() <= 0.5 / 255
-    assert "CircuitsVis" in packed_in(page, "circuitsvis-library")
+    assert b"CircuitsVis" in packed_in(page, "circuitsvis-library")
 
 
 def test_checkpoints_beyond_the_room_are_left_out_evenly(table: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
