@@ -163,6 +163,12 @@ def range_of(name: str, values: np.ndarray) -> tuple[int, int] | tuple[None, Non
     return (0, 1) if is_share and len(finite) and finite.min() >= 0 and finite.max() <= 1 else (None, None)
 
 
+def is_measured(name: str) -> bool:
+    """Whether a column is of what a training measures, by a word of its name: a loss, a share, a gradient's norm."""
+    words = _words(name)
+    return bool(words & MEASURED or words >= {"grad", "norm"}) and "scale" not in words
+
+
 def is_time(name: str) -> bool:
     """Whether a column is a time, a speed or a count of what was read, by its name or a word of it."""
     return name.lower() in CLOCKS or bool(_words(name) & TIMES) or bool(SPEED.search(name))
