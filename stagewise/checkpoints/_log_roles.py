@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from stagewise.learning_rates import MEASURED
+from stagewise.learning_rates import MEASURED, WORDS
 from stagewise.statistics import QUANTILE, noise
 
 SETTINGS = {
@@ -28,8 +28,8 @@ SCHEDULED = {"coef", "coeff", "coefficient", "dropout", "epsilon", "lambda", "mo
 """Last words of the names of settings that may have a schedule, in lower case, as in "cur_lambda"."""
 
 TIMES = {
-    *("clock", "dt", "duration", "elapsed", "eta", "mfu", "ms", "runtime", "sec", "secs", "seconds", "throughput"),
-    *("time", "timestamp", "timing", "tps", "walltime"),
+    *("clock", "dt", "duration", "elapsed", "eta", "fps", "hfu", "mfu", "ms", "runtime", "sec", "secs", "seconds"),
+    *("tflops", "throughput", "time", "timestamp", "timing", "tps", "walltime"),
 }
 """Words of the names of times and speeds, in lower case."""
 
@@ -41,6 +41,22 @@ CLOCKS = (
 
 SPEED = re.compile(r"per_?s(ec(ond)?)?\b|/s(ec)?\b|_ps\b", re.IGNORECASE)
 """In the names of speeds, as "samples_per_second" and "tok/sec"."""
+
+MACHINE = {
+    *("devicestatsmonitor", "hardware", "perf", "sys", "system", "throughput", "time", "time_metrics", "timing"),
+    *("timing_s",),
+}
+"""Names of the folders of what a machine does, in lower case, as several trackers and trainers write them."""
+
+DEVICES = {"cpu", "cpus", "cuda", "gpu", "gpus", "hbm", "hpu", "npu", "ram", "tpu", "vram", "watts"}
+"""Words of the names of parts of a machine, in lower case."""
+
+MEMORY = {"mem", "memory"}
+OF_MEMORY = {
+    *("active", "alloc", "allocated", "available", "bytes", "free", "gb", "gib", "max", "mb", "mib", "ooms", "peak"),
+    *("percent", "reserved", "retries", "rss", "usage", "used", "utilization"),
+}
+"""Words for memory, which a model may have too, and those that stand beside them where a machine's is meant."""
 
 COUNTED = {"examples", "flops", "flos", "samples", "sequences", "timesteps", "tokens", "toks"}
 """Things that a training has read, in lower case: a column of them that never falls is a count."""
@@ -172,6 +188,14 @@ def is_measured(name: str) -> bool:
 def is_time(name: str) -> bool:
     """Whether a column is a time, a speed or a count of what was read, by its name or a word of it."""
     return name.lower() in CLOCKS or bool(_words(name) & TIMES) or bool(SPEED.search(name))
+
+
+def is_hardware(name: str) -> bool:
+    """Whether a column is of the machine that trains, as its load, memory, power or speed, by its folders and words."""
+    *folders, last = re.split("[/.]", name.lower())
+    words = _words(name) | _words(re.sub(WORDS, " ", name))
+    memory = last in MEMORY or (words & MEMORY and words & OF_MEMORY)
+    return bool({*folders} & MACHINE or words & DEVICES or memory) and not words & MEASURED
 
 
 def _words(name: str) -> set[str]:

@@ -14,7 +14,7 @@ from stagewise.checkpoints import _log_changes, _log_columns
 from stagewise.checkpoints._log_folders import is_events
 from stagewise.checkpoints._log_layout import NAMES, head_of, wide
 from stagewise.checkpoints._log_lines import LINES, STEPS
-from stagewise.checkpoints._log_roles import is_setting, is_time, range_of, roles_of
+from stagewise.checkpoints._log_roles import is_hardware, is_setting, is_time, range_of, roles_of
 from stagewise.checkpoints._log_rows import ROWS, averaged, check_one_run
 from stagewise.checkpoints._saved_steps import CHECKPOINT, tell_range
 from stagewise.checkpoints.openers import curves_of
@@ -78,11 +78,11 @@ def read_log(
             Weights & Biases; or the text that a trainer prints (`log_lines.read_lines`). Or a row a value: a column
             "metric" (or what tools call it)
             and one "value" beside the steps. A curve without a value at a step has no row there; scalar tensors are
-            numbers. Text, times, epochs, and extremes that Weights & Biases exports beside a curve are left out, with a
-            warning where text stands among numbers. Where a log goes back to an earlier step, as a resumed run's does,
-            the later values count from there on, with a warning. A curve with more than 400 values has neighbouring
-            ones averaged, fewer at its start than at its end. Where runs lie beside each other a column "run", "seed"
-            or the like tells them apart, or names "RUN - CURVE", as Weights & Biases exports them.
+            numbers. Text, times, epochs, what a machine does, and extremes that Weights & Biases exports beside a curve
+            are left out, with a warning where text stands among numbers. Where a log goes back to an earlier step, as a
+            resumed run's does, the later values count from there on, with a warning. A curve with more than 400 values
+            has neighbouring ones averaged, fewer at its start than at its end. Where runs lie beside each other a
+            column "run", "seed" or the like tells them apart, or names "RUN - CURVE", as Weights & Biases exports them.
         steps: the column of steps; None for "step", or what tools call it, and of two that which counts the optimiser's
             updates, with a warning. "rows" counts the rows, unless it is a column.
         run: the name of the run; None takes the file's. Each of several runs has the name in its column.
@@ -331,8 +331,9 @@ def _has_steps(frame: pd.DataFrame, step: Any, name: Any) -> bool:
 
 
 def _is_curve(name: str) -> bool:
-    last = name.lower().rpartition(OF_RUN)[2].rpartition("/")[2]
-    beside = last in (*STEPS, *RUNS) or is_time(last) or is_setting(name.rpartition(OF_RUN)[2])
+    curve = name.rpartition(OF_RUN)[2]
+    last = curve.lower().rpartition("/")[2]
+    beside = last in (*STEPS, *RUNS) or is_time(last) or is_setting(curve) or is_hardware(curve)
     return not beside and name != INDEX and not name.endswith(BANDS)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stagewise.checkpoints._log_roles import is_setting, is_time, range_of, roles_of
+from stagewise.checkpoints._log_roles import is_hardware, is_setting, is_time, range_of, roles_of
 from stagewise.checkpoints.logged_curves import read_log
 
 STEPS = np.arange(0, 100, 10)
@@ -67,6 +67,33 @@ def test_names_that_only_look_like_settings_are_curves(name: str) -> None:
 )
 def test_times_and_speeds_are_known_by_a_word(name: str) -> None:
     assert is_time(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("system/gpu.0.memoryAllocated", "system.disk./.usagePercent", "system/proc.memory.rssMB"),  # W&B
+        *("system/network_receive_megabytes", "system/cpu_utilization_percentage"),  # MLflow
+        *("DeviceStatsMonitor.on_train_batch_end/active.all.peak", "device_id: 0/memory.used (MB)"),  # Lightning
+        *("train_mem_gpu_alloc_delta", "before_init_mem_cpu"),  # transformers
+        *("memory/max_active(GiB)", "memory/num_ooms", "time_metrics/data_loading(%)"),  # torchtitan
+        *("mem-reserved-bytes", "mem-allocated-count"),  # Megatron
+        *("System/Peak GPU Memory (MB)", "hardware_tflops_per_gpu"),  # OLMo, nanotron
+        *("memory/peak_allocated_mem", "memory/alloc_retries", "throughput/device/mfu"),  # Composer
+        *("perf/mfu/actor", "timing_s/gen", "peak_memory_alloc", "memory(GiB)"),  # verl, torchtune, ms-swift
+        *("memory", "cuda_gb_allocated", "gpu_mem_gb", "cpu/ram", "gpu_temp"),  # MMEngine, fairseq, one's own
+    ],
+)
+def test_what_a_machine_does_is_known_by_a_folder_or_by_words(name: str) -> None:
+    assert is_hardware(name)
+    assert is_hardware(f"train/{name}")
+
+
+@pytest.mark.parametrize(
+    "name", ["cos_mem", "memory/recall", "memory_accuracy", "gpu_0/loss", "system_loss", "max_norm", "perfect", "gram"]
+)
+def test_a_model_that_remembers_and_what_a_device_measures_are_curves(name: str) -> None:
+    assert not is_hardware(name)
 
 
 @pytest.mark.parametrize("name", ["beta", "timely", "sentiment", "theta", "first_token_loss"])
