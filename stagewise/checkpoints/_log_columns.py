@@ -82,9 +82,14 @@ GROUPED = r"\s*[-+]?(?:[1-9]\d{0,2}(?:\.\d{3})+|\d+)(?:,\d+)?\s*%?\s*"
 
 
 def from_text(column: pd.Series) -> pd.Series:
-    """Return a column of text as numbers where each of its entries is one, percents as shares; any other as it is."""
+    """Return a column of text as numbers where each of its entries is one, percents as shares; any other as it is.
+
+    True and False beside missing ones, which pandas keeps as they are, are 1 and 0.
+    """
     if pd.api.types.is_numeric_dtype(column) or column.isna().all():
         return column
+    if column.dropna().map(lambda entry: isinstance(entry, bool)).all():
+        return column.astype(float)
     try:
         return column.map(_written, na_action="ignore").astype(float)
     except ValueError:

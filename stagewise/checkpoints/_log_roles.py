@@ -61,6 +61,12 @@ OF_MEMORY = {
 COUNTED = {"examples", "flops", "flos", "samples", "sequences", "timesteps", "tokens", "toks"}
 """Things that a training has read, in lower case: a column of them that never falls is a count."""
 
+PASSED = {"correct", "pass", "passed", "solved", "success", "won"}
+"""Words of the names of what a model does or does not do, in lower case: 0 or 1, and no flag of a setting."""
+
+SWITCHES = 3
+"""Times from which on a column of 0 and 1 is a curve, unless it switches in a rhythm, as one that tells of saves."""
+
 ERROR = re.compile(
     r"(?P<of>.*?)[\s_./-]*(?:std_?err(?:or)?|standard_error|se|sem|std|std_?dev|stddev)(?P<rest>,\w+)?", re.IGNORECASE
 )
@@ -86,17 +92,18 @@ SHARES = {"acc", "accuracy", "auc", "em", "f1"}
 
 
 class Roles(NamedTuple):
-    """Columns that are no curves, by the curve they belong to; and errors of nothing that is logged, counts, flags."""
+    """Columns that are no curves, by the curve they belong to; flags; errors of nothing that is logged, and counts."""
 
     errors: Mapping[str, str]
     bounds: Mapping[str, tuple[str, str]]
     asked: Mapping[str, str]
+    flags: Sequence[str]
     others: Sequence[str]
 
     @property
     def aside(self) -> set[str]:
         """Every column that is no curve."""
-        return {*self.errors.values(), *sum(self.bounds.values(), ()), *self.asked.values(), *self.others}
+        return {*self.errors.values(), *sum(self.bounds.values(), ()), *self.asked.values(), *self.flags, *self.others}
 
     def interval_of(self, name: str, rows: pd.DataFrame) -> dict[str, Any]:
         """Return the central 95 % around the values of a curve, as `lo` and `hi`; nan where nothing tells it."""
@@ -117,9 +124,11 @@ def roles_of(frame: pd.DataFrame, at: Any) -> Roles:
     lower = {name.lower(): name for name in names}
     errors = {of: name for name in names if (of := _measured(ERROR.fullmatch(name), lower)) is not None}
     stray = [name for name in names if STANDARD_ERROR.search(name) and name not in errors.values()]
-    counts = [name for name in names if _is_count(frame[at], frame[name], name)]
-    asked = _asked({name: frame[name] for name in names}, {*errors, *counts})
-    return Roles(errors, _ends(names, lower), asked, [*counts, *stray])
+    order = pd.to_numeric(frame[at], errors="coerce").argsort(kind="stable")
+    flags = [name for name in names if _is_flag(frame[name].iloc[order], name)]
+    counts = [name for name in names if name not in flags and _is_count(frame[at], frame[name], name)]
+    asked = _asked({name: frame[name] for name in names}, {*errors, *flags, *counts})
+    return Roles(errors, _ends(names, lower), asked, flags, [*counts, *stray])
 
 
 def _asked(columns: Mapping[str, pd.Series], others: set[str]) -> dict[str, str]:
@@ -202,10 +211,20 @@ def _words(name: str) -> set[str]:
     return {*re.findall(r"[a-z]+", name.lower())}
 
 
+def _is_flag(column: pd.Series, name: str) -> bool:
+    """Whether a column of 0 and 1, in the order of steps, tells of a setting or an event, and not of the model."""
+    is_bool = pd.api.types.is_bool_dtype(column)
+    values = column.to_numpy()
+    if not is_bool and not (pd.api.types.is_integer_dtype(column) and {*values} == {0, 1}):
+        return False
+    gaps = np.diff(switches := np.flatnonzero(values[1:] != values[:-1]))
+    rhythm = len(gaps) > 2 and (gaps[2:] == gaps[:-2]).all()
+    told = bool(_words(name) & (PASSED | MEASURED)) and len(switches) > 0
+    return not told and (len(switches) < SWITCHES or bool(rhythm))
+
+
 def _is_count(steps: pd.Series, column: pd.Series, name: str) -> bool:
-    """Whether a column counts: a flag, a straight line of whole numbers, or what was read, which never falls."""
-    if pd.api.types.is_bool_dtype(column):
-        return True
+    """Whether a column counts: a straight line of whole numbers, or what was read, which never falls."""
     words = _words(re.sub(r"[\[(].*", "", name))
     if words & MEASURED:
         return False
@@ -213,8 +232,6 @@ def _is_count(steps: pd.Series, column: pd.Series, name: str) -> bool:
     x, y = both.sort_values("x", kind="stable").to_numpy(float).T
     if len(y) < 3 or not np.isfinite(y).all() or not np.ptp(y):
         return False
-    if pd.api.types.is_integer_dtype(column) and {*y} == {0, 1}:
-        return True
     if (np.diff(y) < 0).any():
         return False
     line = y[0] + np.ptp(y) * (x - x[0]) / max(np.ptp(x), 1)

@@ -228,6 +228,8 @@ def _curves(frame: pd.DataFrame, at: Any, run: str) -> Iterator[tuple[str, pd.Da
     roles = roles_of(frame, at)
     for name in frame.columns.drop([at, *numbers]):
         _warn_of_text(frame[name], str(name))
+    for name in (name for name in roles.flags if _is_curve(name) and frame[name].nunique() > 1):
+        warnings.warn(f"the column {name!r} is left out as a flag: a curve is written as 0.0 and 1.0", stacklevel=3)
     for name, values, rows in parts:
         changes = is_setting(name) and "/" not in name and 1 < values.nunique() <= SEVERAL
         if name in roles.aside or not (changes or (_is_curve(name) and values.notna().any())):

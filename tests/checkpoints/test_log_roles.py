@@ -1,5 +1,7 @@
 """Columns of a log that are no curves: errors, settings, counts, times and flags; and curves with names alike."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -109,6 +111,29 @@ def test_what_a_run_has_read_and_a_straight_line_of_whole_numbers_are_counts() -
         "flag": STEPS > 50,
     }
     assert roles(loss=CURVE, **counts).aside == counts.keys()
+
+
+@pytest.mark.parametrize("dtype", [bool, int])
+def test_what_is_passed_or_not_is_a_curve_and_what_is_set_or_told_in_a_rhythm_is_a_flag(dtype: type) -> None:
+    rows = np.arange(40)
+    often = np.random.default_rng(0).random(40) < rows / 40
+    columns = {"won_game": often, "accuracy": often, "spike": often, "solved": rows > 20}
+    columns |= {"frozen": rows > 20, "thawed": abs(rows - 20) < 9, "saved": rows % 5 == 0}
+    frame = pd.DataFrame({"step": rows, **{name: column.astype(dtype) for name, column in columns.items()}})
+    assert roles_of(frame, "step").aside == {"frozen", "thawed", "saved"}
+    assert roles_of(frame.sample(frac=1, random_state=0), "step").aside == {"frozen", "thawed", "saved"}
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_zeros_and_ones_beside_a_loss_are_read_and_a_flag_is_told(missing: bool, tmp_path: Path) -> None:
+    solved = [None if missing and step == 30 else step > 50 for step in STEPS]
+    frame = pd.DataFrame({"step": STEPS, "loss": CURVE, "solved": solved, "frozen": (STEPS < 50).astype(int)})
+    frame.to_csv(tmp_path / "log.csv", index=False)
+    with pytest.warns(
+        UserWarning, match="the column 'frozen' is left out as a flag: a curve is written as 0.0 and 1.0"
+    ):
+        table = read_log(tmp_path / "log.csv")
+    assert table["quantity"].unique().tolist() == ["loss", "solved"]
 
 
 def test_lines_that_fall_or_hold_parts_and_tokens_that_go_back_are_curves() -> None:
