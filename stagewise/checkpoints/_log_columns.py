@@ -27,6 +27,14 @@ THOUSANDS = r"^\s*(?P<number>\d[\d,_]*(?:\.\d+)?)\s*(?P<unit>[kKmMbB])?\s*$"
 UNITS = {"k": 1e3, "m": 1e6, "b": 1e9}
 """Steps as people write them."""
 
+PARTS = {10: "tenths", 100: "hundredths", 1000: "thousandths", 10**6: "millionths"}
+"""Parts of an epoch in which steps are counted."""
+
+LEAST, PART = 1000, 1e-6
+"""Parts from which on they need not hold an epoch, but keep apart those that differ, and by how much an epoch may miss
+one that holds it.
+"""
+
 CHECKPOINTS = (
     "checkpoint",
     "ckpt",
@@ -127,6 +135,30 @@ def in_thousands(column: pd.Series) -> pd.Series:
         return column
     numbers = parts["number"].str.replace(r"[,_]", "", regex=True).astype(float)
     return numbers * parts["unit"].str.lower().map(UNITS).fillna(1)
+
+
+def is_epoch(name: Any) -> bool:
+    """Whether a column counts epochs, or parts of them."""
+    return str(name).lower().rpartition("/")[2] in ("epoch", "epochs")
+
+
+def in_parts(epochs: pd.Series) -> pd.Series:
+    """Return epochs as whole numbers: of the largest parts that hold all of them, or keep apart what thousandths may.
+
+    >>> with warnings.catch_warnings(action="ignore"):
+    ...     in_parts(pd.Series([0.5, 1, 1.5])).tolist(), in_parts(pd.Series([1 / 3, 2 / 3])).tolist()
+    ([5.0, 10.0, 15.0], [333.0, 667.0])
+    """
+    numbers = pd.to_numeric(epochs, errors="coerce")
+    if not (numbers.dropna() % 1).any():
+        return epochs
+    for size, parts in PARTS.items():
+        whole = (size * numbers).round()
+        exact = np.allclose(whole, size * numbers, rtol=0, atol=PART, equal_nan=True)
+        if exact or (size >= LEAST and whole.nunique() == numbers.nunique()):
+            warnings.warn(f"steps are counted in {parts} of an epoch, by {epochs.name!r}", stacklevel=3)
+            return whole
+    return epochs
 
 
 def with_steps(frame: pd.DataFrame) -> pd.DataFrame:

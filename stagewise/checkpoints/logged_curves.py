@@ -84,7 +84,8 @@ def read_log(
             has neighbouring ones averaged, fewer at its start than at its end. Where runs lie beside each other a
             column "run", "seed" or the like tells them apart, or names "RUN - CURVE", as Weights & Biases exports them.
         steps: the column of steps; None for "step", or what tools call it, and of two that which counts the optimiser's
-            updates, with a warning. "rows" counts the rows, unless it is a column.
+            updates, with a warning. "rows" counts the rows, unless it is a column. Parts of epochs are counted in
+            tenths, hundredths, thousandths or millionths of one, with a warning.
         run: the name of the run; None takes the file's. Each of several runs has the name in its column.
 
     Returns the rows of `measure`'s tables, with "Logged" for the probe and a quantity a column; what a curve does over
@@ -111,6 +112,7 @@ def read_log(
     frame = _log_columns.with_steps(frame) if steps is None else frame
     at = _steps(frame, steps)
     frame = frame.assign(**{at: _log_columns.in_thousands(frame[at])}) if isinstance(at, str) else frame
+    frame = frame.assign(**{at: _log_columns.in_parts(frame[at])}) if _log_columns.is_epoch(at) else frame
     _check_epochs(frame, at)
     frame = _log_columns.without_filtered(_a_column_a_part(frame, at), at)
     rows = []
@@ -317,13 +319,16 @@ def _steps(frame: pd.DataFrame, asked: str | None) -> Any:
         if known:
             return known[0]
         last = {name.rpartition("/")[2]: column for name, column in lower.items()}
-        for column in (last[name] for name in INSTEAD if name in last):
-            if (pd.to_numeric(frame[column], errors="coerce") % 1 == 0).all():
-                warnings.warn(f"there is no column of steps: {column!r} is taken for it", stacklevel=3)
-                return column
+        others = [last[name] for name in INSTEAD if name in last]
+        counts = [column for column in others if (pd.to_numeric(frame[column], errors="coerce") % 1 == 0).all()]
+        in_part = [column for column in others if _log_columns.is_epoch(column) and frame[column].notna().all()]
+        for column in (*counts, *in_part):
+            warnings.warn(f"there is no column of steps: {column!r} is taken for it", stacklevel=3)
+            return column
     wanted = "of steps" if asked is None else repr(asked)
     raise ValueError(
         f"there is no column {wanted} (`steps`, or --step-column, names it); there are {', '.join(names) or 'none'}"
+        f"; {ROWS!r} counts the rows"
     )
 
 
@@ -342,7 +347,7 @@ def _is_curve(name: str) -> bool:
 def _whole(steps: pd.Series, name: Any) -> pd.Series:
     values = pd.to_numeric(steps, errors="coerce").to_numpy(float)
     if not ((values == np.round(values)) & (values >= 0) & (values < 2.0**63)).all():
-        others = f"the column {name!r} holds others: `steps` names another one"
+        others = f"the column {name!r} holds others: `steps` names another one, {ROWS!r} counts the rows"
         raise ValueError(f"steps are whole numbers, from 0 on and below 2^63; {others}")
     return pd.Series(values.astype(np.int64), index=steps.index)
 
