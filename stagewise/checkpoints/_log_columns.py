@@ -13,6 +13,7 @@ import pandas as pd
 
 from stagewise.checkpoints._json_shapes import frame_of, of_rows
 from stagewise.checkpoints._log_lines import STEPS
+from stagewise.checkpoints._log_roles import is_measured
 from stagewise.checkpoints.names import read_names
 
 PLAIN = r"[-+]?(\d{1,3}(,\d{3})+|\d+)?(\.\d*)?([eE][-+]?\d+)?"
@@ -25,6 +26,14 @@ WRITTEN = re.compile(
 THOUSANDS = r"^\s*(?P<number>\d[\d,_]*(?:\.\d+)?)\s*(?P<unit>[kKmMbB])?\s*$"
 UNITS = {"k": 1e3, "m": 1e6, "b": 1e9}
 """Steps as people write them."""
+
+PARTS = {10: "tenths", 100: "hundredths", 1000: "thousandths", 10**6: "millionths"}
+"""Parts of an epoch in which steps are counted."""
+
+LEAST, PART = 1000, 1e-6
+"""Parts from which on they need not hold an epoch, but keep apart those that differ, and by how much an epoch may miss
+one that holds it.
+"""
 
 CHECKPOINTS = (
     "checkpoint",
@@ -50,11 +59,19 @@ TOKENS = re.compile(
 PLUS_MINUS = r"^\s*([-+.\deE]+)\s*(?:±|\+/-|\+-)\s*([.\deE-]+)\s*$"
 """A value with its error in one cell."""
 
+TRAINED, GRADIENT = ("loss", "train_loss"), "grad_norm"
+"""Names of the loss that is trained, and of its gradient's norm."""
+
 FILTERED, SUDDEN = 3, 0.1
-"""Zeros at the end of a loss, and the part of its largest value just before them, from which on they stand for nan."""
+"""Zeros at the end of a loss that stand for nan, at least; and the part of its largest distance from its last value
+up to which it comes near to that, as to a floor.
+"""
 
 REPEATED = 10
 """Rows in which a loss has one other value to its end, after twice as many without any twice, that stand for nan."""
+
+SEVERAL = 3
+"""Values of another curve, where a loss has but one, from which on the run goes on: one may be from before."""
 
 SELDOM = 0.1
 """Part of the values of a curve before which a log may go back to an earlier step, once at least, by resumed runs."""
@@ -73,9 +90,14 @@ GROUPED = r"\s*[-+]?(?:[1-9]\d{0,2}(?:\.\d{3})+|\d+)(?:,\d+)?\s*%?\s*"
 
 
 def from_text(column: pd.Series) -> pd.Series:
-    """Return a column of text as numbers where each of its entries is one, percents as shares; any other as it is."""
+    """Return a column of text as numbers where each of its entries is one, percents as shares; any other as it is.
+
+    True and False beside missing ones, which pandas keeps as they are, are 1 and 0.
+    """
     if pd.api.types.is_numeric_dtype(column) or column.isna().all():
         return column
+    if column.dropna().map(lambda entry: isinstance(entry, bool)).all():
+        return column.astype(float)
     try:
         return column.map(_written, na_action="ignore").astype(float)
     except ValueError:
@@ -113,6 +135,30 @@ def in_thousands(column: pd.Series) -> pd.Series:
         return column
     numbers = parts["number"].str.replace(r"[,_]", "", regex=True).astype(float)
     return numbers * parts["unit"].str.lower().map(UNITS).fillna(1)
+
+
+def is_epoch(name: Any) -> bool:
+    """Whether a column counts epochs, or parts of them."""
+    return str(name).lower().rpartition("/")[2] in ("epoch", "epochs")
+
+
+def in_parts(epochs: pd.Series) -> pd.Series:
+    """Return epochs as whole numbers: of the largest parts that hold all of them, or keep apart what thousandths may.
+
+    >>> with warnings.catch_warnings(action="ignore"):
+    ...     in_parts(pd.Series([0.5, 1, 1.5])).tolist(), in_parts(pd.Series([1 / 3, 2 / 3])).tolist()
+    ([5.0, 10.0, 15.0], [333.0, 667.0])
+    """
+    numbers = pd.to_numeric(epochs, errors="coerce")
+    if not (numbers.dropna() % 1).any():
+        return epochs
+    for size, parts in PARTS.items():
+        whole = (size * numbers).round()
+        exact = np.allclose(whole, size * numbers, rtol=0, atol=PART, equal_nan=True)
+        if exact or (size >= LEAST and whole.nunique() == numbers.nunique()):
+            warnings.warn(f"steps are counted in {parts} of an epoch, by {epochs.name!r}", stacklevel=3)
+            return whole
+    return epochs
 
 
 def with_steps(frame: pd.DataFrame) -> pd.DataFrame:
@@ -157,31 +203,40 @@ def without_filtered(frame: pd.DataFrame, at: Any) -> pd.DataFrame:
     """Return a log with nan where a trainer hides it: a loss of 0, or of a value that no two rows had, to the end."""
     of_ended = [str(name) for name in frame if str(name).endswith("terminated_length")]
     frame = frame.assign(**{name: frame[name].mask(frame[name] == 0) for name in of_ended})
-    gradient = next((name for name in frame if str(name).rpartition("/")[2] == "grad_norm"), None)
-    norms = None if gradient is None else pd.to_numeric(frame[gradient], errors="coerce")
+    measured = frame[[name for name in frame.select_dtypes("number") if is_measured(str(name))]]
     for name in map(str, frame.select_dtypes("number").columns):
         losses = frame[name].dropna()
         others = np.flatnonzero(losses != losses.iloc[-1:].max())
         if "loss" in name.rpartition("/")[2].lower() and len(others):
             before, same = losses.iloc[: others[-1] + 1], losses.iloc[others[-1] + 1 :]
-            if _are_hidden(name, before, same, norms):
+            if _are_hidden(name, before, same, measured.drop(columns=name, errors="ignore")):
                 told = f"{name} is {same.iloc[0]:g} from step {frame.loc[same.index[0], at]} on"
                 warnings.warn(f"{told}, as a trainer writes nan: the run diverged", stacklevel=3)
                 frame = frame.assign(**{name: frame[name].drop(same.index)})
     return frame
 
 
-def _are_hidden(name: str, before: pd.Series, same: pd.Series, norms: pd.Series | None) -> bool:
+def _are_hidden(name: str, before: pd.Series, same: pd.Series, beside: pd.DataFrame) -> bool:
     """Whether the same losses at the end of a log stand for nan: a single 0, too, where gradients are nan from then on.
 
-    A loss that becomes exact, as 0 or by its digits, has come near before.
+    They do not while the run goes on beside them, nor where the loss has come near to them from one side: as a loss
+    does that ends at a floor, by its digits, by a bound, or since nothing is left to learn.
     """
-    if same.iloc[0]:
-        moves = before.diff()[-2 * REPEATED :]
-        return len(same) >= REPEATED and len(moves) == 2 * REPEATED and bool(moves.all())
-    told = norms is not None and norms[before.index].notna().all() and norms[same.index].isna().all()
-    sudden = len(same) >= FILTERED and before.iloc[-1] > SUDDEN * before.max()
-    return name.rpartition("/")[2] in ("loss", "train_loss") and bool(told or sudden)
+    norms = next((beside[each] for each in beside if str(each).rpartition("/")[2] == GRADIENT), None)
+    if norms is not None and not same.iloc[0] and norms[before.index].notna().all() and norms[same.index].isna().all():
+        return name.rpartition("/")[2] in TRAINED
+    apart = before - same.iloc[0]
+    near = apart.abs().iloc[-1] <= SUDDEN * apart.abs().max() and (apart.min() >= 0 or apart.max() <= 0)
+    if near or any(_goes_on(beside[each].loc[same.index[0] :].dropna()) for each in beside):
+        return False
+    moves = before.diff()[-2 * REPEATED :]
+    frozen = len(same) >= REPEATED and len(moves) == 2 * REPEATED and bool(moves.all())
+    return frozen if same.iloc[0] else len(same) >= FILTERED and name.rpartition("/")[2] in TRAINED
+
+
+def _goes_on(values: pd.Series) -> bool:
+    """Whether a curve beside a loss that has but one value moves, or is 1 throughout, as a share of right answers."""
+    return values.nunique() >= SEVERAL or (len(values) > 0 and bool((values == 1).all()))
 
 
 def resumed(curve: pd.DataFrame, name: str) -> pd.DataFrame:

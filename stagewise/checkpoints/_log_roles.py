@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from stagewise.learning_rates import MEASURED
+from stagewise.learning_rates import MEASURED, WORDS
 from stagewise.statistics import QUANTILE, noise
 
 SETTINGS = {
@@ -28,8 +28,8 @@ SCHEDULED = {"coef", "coeff", "coefficient", "dropout", "epsilon", "lambda", "mo
 """Last words of the names of settings that may have a schedule, in lower case, as in "cur_lambda"."""
 
 TIMES = {
-    *("clock", "dt", "duration", "elapsed", "eta", "mfu", "ms", "runtime", "sec", "secs", "seconds", "throughput"),
-    *("time", "timestamp", "timing", "tps", "walltime"),
+    *("clock", "dt", "duration", "elapsed", "eta", "fps", "hfu", "mfu", "ms", "runtime", "sec", "secs", "seconds"),
+    *("tflops", "throughput", "time", "timestamp", "timing", "tps", "walltime"),
 }
 """Words of the names of times and speeds, in lower case."""
 
@@ -42,8 +42,30 @@ CLOCKS = (
 SPEED = re.compile(r"per_?s(ec(ond)?)?\b|/s(ec)?\b|_ps\b", re.IGNORECASE)
 """In the names of speeds, as "samples_per_second" and "tok/sec"."""
 
+MACHINE = {
+    *("devicestatsmonitor", "hardware", "perf", "sys", "system", "throughput", "time", "time_metrics", "timing"),
+    *("timing_s",),
+}
+"""Names of the folders of what a machine does, in lower case, as several trackers and trainers write them."""
+
+DEVICES = {"cpu", "cpus", "cuda", "gpu", "gpus", "hbm", "hpu", "npu", "ram", "tpu", "vram", "watts"}
+"""Words of the names of parts of a machine, in lower case."""
+
+MEMORY = {"mem", "memory"}
+OF_MEMORY = {
+    *("active", "alloc", "allocated", "available", "bytes", "free", "gb", "gib", "max", "mb", "mib", "ooms", "peak"),
+    *("percent", "reserved", "retries", "rss", "usage", "used", "utilization"),
+}
+"""Words for memory, which a model may have too, and those that stand beside them where a machine's is meant."""
+
 COUNTED = {"examples", "flops", "flos", "samples", "sequences", "timesteps", "tokens", "toks"}
 """Things that a training has read, in lower case: a column of them that never falls is a count."""
+
+PASSED = {"correct", "pass", "passed", "solved", "success", "won"}
+"""Words of the names of what a model does or does not do, in lower case: 0 or 1, and no flag of a setting."""
+
+SWITCHES = 3
+"""Times from which on a column of 0 and 1 is a curve, unless it switches in a rhythm, as one that tells of saves."""
 
 ERROR = re.compile(
     r"(?P<of>.*?)[\s_./-]*(?:std_?err(?:or)?|standard_error|se|sem|std|std_?dev|stddev)(?P<rest>,\w+)?", re.IGNORECASE
@@ -70,17 +92,18 @@ SHARES = {"acc", "accuracy", "auc", "em", "f1"}
 
 
 class Roles(NamedTuple):
-    """Columns that are no curves, by the curve they belong to; and errors of nothing that is logged, counts, flags."""
+    """Columns that are no curves, by the curve they belong to; flags; errors of nothing that is logged, and counts."""
 
     errors: Mapping[str, str]
     bounds: Mapping[str, tuple[str, str]]
     asked: Mapping[str, str]
+    flags: Sequence[str]
     others: Sequence[str]
 
     @property
     def aside(self) -> set[str]:
         """Every column that is no curve."""
-        return {*self.errors.values(), *sum(self.bounds.values(), ()), *self.asked.values(), *self.others}
+        return {*self.errors.values(), *sum(self.bounds.values(), ()), *self.asked.values(), *self.flags, *self.others}
 
     def interval_of(self, name: str, rows: pd.DataFrame) -> dict[str, Any]:
         """Return the central 95 % around the values of a curve, as `lo` and `hi`; nan where nothing tells it."""
@@ -101,9 +124,11 @@ def roles_of(frame: pd.DataFrame, at: Any) -> Roles:
     lower = {name.lower(): name for name in names}
     errors = {of: name for name in names if (of := _measured(ERROR.fullmatch(name), lower)) is not None}
     stray = [name for name in names if STANDARD_ERROR.search(name) and name not in errors.values()]
-    counts = [name for name in names if _is_count(frame[at], frame[name], name)]
-    asked = _asked({name: frame[name] for name in names}, {*errors, *counts})
-    return Roles(errors, _ends(names, lower), asked, [*counts, *stray])
+    order = pd.to_numeric(frame[at], errors="coerce").argsort(kind="stable")
+    flags = [name for name in names if _is_flag(frame[name].iloc[order], name)]
+    counts = [name for name in names if name not in flags and _is_count(frame[at], frame[name], name)]
+    asked = _asked({name: frame[name] for name in names}, {*errors, *flags, *counts})
+    return Roles(errors, _ends(names, lower), asked, flags, [*counts, *stray])
 
 
 def _asked(columns: Mapping[str, pd.Series], others: set[str]) -> dict[str, str]:
@@ -163,19 +188,43 @@ def range_of(name: str, values: np.ndarray) -> tuple[int, int] | tuple[None, Non
     return (0, 1) if is_share and len(finite) and finite.min() >= 0 and finite.max() <= 1 else (None, None)
 
 
+def is_measured(name: str) -> bool:
+    """Whether a column is of what a training measures, by a word of its name: a loss, a share, a gradient's norm."""
+    words = _words(name)
+    return bool(words & MEASURED or words >= {"grad", "norm"}) and "scale" not in words
+
+
 def is_time(name: str) -> bool:
     """Whether a column is a time, a speed or a count of what was read, by its name or a word of it."""
     return name.lower() in CLOCKS or bool(_words(name) & TIMES) or bool(SPEED.search(name))
+
+
+def is_hardware(name: str) -> bool:
+    """Whether a column is of the machine that trains, as its load, memory, power or speed, by its folders and words."""
+    *folders, last = re.split("[/.]", name.lower())
+    words = _words(name) | _words(re.sub(WORDS, " ", name))
+    memory = last in MEMORY or (words & MEMORY and words & OF_MEMORY)
+    return bool({*folders} & MACHINE or words & DEVICES or memory) and not words & MEASURED
 
 
 def _words(name: str) -> set[str]:
     return {*re.findall(r"[a-z]+", name.lower())}
 
 
+def _is_flag(column: pd.Series, name: str) -> bool:
+    """Whether a column of 0 and 1, in the order of steps, tells of a setting or an event, and not of the model."""
+    is_bool = pd.api.types.is_bool_dtype(column)
+    values = column.to_numpy()
+    if not is_bool and not (pd.api.types.is_integer_dtype(column) and {*values} == {0, 1}):
+        return False
+    gaps = np.diff(switches := np.flatnonzero(values[1:] != values[:-1]))
+    rhythm = len(gaps) > 2 and (gaps[2:] == gaps[:-2]).all()
+    told = bool(_words(name) & (PASSED | MEASURED)) and len(switches) > 0
+    return not told and (len(switches) < SWITCHES or bool(rhythm))
+
+
 def _is_count(steps: pd.Series, column: pd.Series, name: str) -> bool:
-    """Whether a column counts: a flag, a straight line of whole numbers, or what was read, which never falls."""
-    if pd.api.types.is_bool_dtype(column):
-        return True
+    """Whether a column counts: a straight line of whole numbers, or what was read, which never falls."""
     words = _words(re.sub(r"[\[(].*", "", name))
     if words & MEASURED:
         return False
@@ -183,8 +232,6 @@ def _is_count(steps: pd.Series, column: pd.Series, name: str) -> bool:
     x, y = both.sort_values("x", kind="stable").to_numpy(float).T
     if len(y) < 3 or not np.isfinite(y).all() or not np.ptp(y):
         return False
-    if pd.api.types.is_integer_dtype(column) and {*y} == {0, 1}:
-        return True
     if (np.diff(y) < 0).any():
         return False
     line = y[0] + np.ptp(y) * (x - x[0]) / max(np.ptp(x), 1)

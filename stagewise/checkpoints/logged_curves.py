@@ -14,7 +14,7 @@ from stagewise.checkpoints import _log_changes, _log_columns
 from stagewise.checkpoints._log_folders import is_events
 from stagewise.checkpoints._log_layout import NAMES, head_of, wide
 from stagewise.checkpoints._log_lines import LINES, STEPS
-from stagewise.checkpoints._log_roles import is_setting, is_time, range_of, roles_of
+from stagewise.checkpoints._log_roles import is_hardware, is_setting, is_time, range_of, roles_of
 from stagewise.checkpoints._log_rows import ROWS, averaged, check_one_run
 from stagewise.checkpoints._saved_steps import CHECKPOINT, tell_range
 from stagewise.checkpoints.openers import curves_of
@@ -78,13 +78,14 @@ def read_log(
             Weights & Biases; or the text that a trainer prints (`log_lines.read_lines`). Or a row a value: a column
             "metric" (or what tools call it)
             and one "value" beside the steps. A curve without a value at a step has no row there; scalar tensors are
-            numbers. Text, times, epochs, and extremes that Weights & Biases exports beside a curve are left out, with a
-            warning where text stands among numbers. Where a log goes back to an earlier step, as a resumed run's does,
-            the later values count from there on, with a warning. A curve with more than 400 values has neighbouring
-            ones averaged, fewer at its start than at its end. Where runs lie beside each other a column "run", "seed"
-            or the like tells them apart, or names "RUN - CURVE", as Weights & Biases exports them.
+            numbers. Text, times, epochs, what a machine does, and extremes that Weights & Biases exports beside a curve
+            are left out, with a warning where text stands among numbers. Where a log goes back to an earlier step, as a
+            resumed run's does, the later values count from there on, with a warning. A curve with more than 400 values
+            has neighbouring ones averaged, fewer at its start than at its end. Where runs lie beside each other a
+            column "run", "seed" or the like tells them apart, or names "RUN - CURVE", as Weights & Biases exports them.
         steps: the column of steps; None for "step", or what tools call it, and of two that which counts the optimiser's
-            updates, with a warning. "rows" counts the rows, unless it is a column.
+            updates, with a warning. "rows" counts the rows, unless it is a column. Parts of epochs are counted in
+            tenths, hundredths, thousandths or millionths of one, with a warning.
         run: the name of the run; None takes the file's. Each of several runs has the name in its column.
 
     Returns the rows of `measure`'s tables, with "Logged" for the probe and a quantity a column; what a curve does over
@@ -111,6 +112,7 @@ def read_log(
     frame = _log_columns.with_steps(frame) if steps is None else frame
     at = _steps(frame, steps)
     frame = frame.assign(**{at: _log_columns.in_thousands(frame[at])}) if isinstance(at, str) else frame
+    frame = frame.assign(**{at: _log_columns.in_parts(frame[at])}) if _log_columns.is_epoch(at) else frame
     _check_epochs(frame, at)
     frame = _log_columns.without_filtered(_a_column_a_part(frame, at), at)
     rows = []
@@ -228,6 +230,8 @@ def _curves(frame: pd.DataFrame, at: Any, run: str) -> Iterator[tuple[str, pd.Da
     roles = roles_of(frame, at)
     for name in frame.columns.drop([at, *numbers]):
         _warn_of_text(frame[name], str(name))
+    for name in (name for name in roles.flags if _is_curve(name) and frame[name].nunique() > 1):
+        warnings.warn(f"the column {name!r} is left out as a flag: a curve is written as 0.0 and 1.0", stacklevel=3)
     for name, values, rows in parts:
         changes = is_setting(name) and "/" not in name and 1 < values.nunique() <= SEVERAL
         if name in roles.aside or not (changes or (_is_curve(name) and values.notna().any())):
@@ -315,13 +319,16 @@ def _steps(frame: pd.DataFrame, asked: str | None) -> Any:
         if known:
             return known[0]
         last = {name.rpartition("/")[2]: column for name, column in lower.items()}
-        for column in (last[name] for name in INSTEAD if name in last):
-            if (pd.to_numeric(frame[column], errors="coerce") % 1 == 0).all():
-                warnings.warn(f"there is no column of steps: {column!r} is taken for it", stacklevel=3)
-                return column
+        others = [last[name] for name in INSTEAD if name in last]
+        counts = [column for column in others if (pd.to_numeric(frame[column], errors="coerce") % 1 == 0).all()]
+        in_part = [column for column in others if _log_columns.is_epoch(column) and frame[column].notna().all()]
+        for column in (*counts, *in_part):
+            warnings.warn(f"there is no column of steps: {column!r} is taken for it", stacklevel=3)
+            return column
     wanted = "of steps" if asked is None else repr(asked)
     raise ValueError(
         f"there is no column {wanted} (`steps`, or --step-column, names it); there are {', '.join(names) or 'none'}"
+        f"; {ROWS!r} counts the rows"
     )
 
 
@@ -331,15 +338,16 @@ def _has_steps(frame: pd.DataFrame, step: Any, name: Any) -> bool:
 
 
 def _is_curve(name: str) -> bool:
-    last = name.lower().rpartition(OF_RUN)[2].rpartition("/")[2]
-    beside = last in (*STEPS, *RUNS) or is_time(last) or is_setting(name.rpartition(OF_RUN)[2])
+    curve = name.rpartition(OF_RUN)[2]
+    last = curve.lower().rpartition("/")[2]
+    beside = last in (*STEPS, *RUNS) or is_time(last) or is_setting(curve) or is_hardware(curve)
     return not beside and name != INDEX and not name.endswith(BANDS)
 
 
 def _whole(steps: pd.Series, name: Any) -> pd.Series:
     values = pd.to_numeric(steps, errors="coerce").to_numpy(float)
     if not ((values == np.round(values)) & (values >= 0) & (values < 2.0**63)).all():
-        others = f"the column {name!r} holds others: `steps` names another one"
+        others = f"the column {name!r} holds others: `steps` names another one, {ROWS!r} counts the rows"
         raise ValueError(f"steps are whole numbers, from 0 on and below 2^63; {others}")
     return pd.Series(values.astype(np.int64), index=steps.index)
 

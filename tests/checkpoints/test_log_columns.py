@@ -356,6 +356,44 @@ def test_a_loss_of_few_digits_and_one_that_is_logged_again_until_it_is_measured_
     assert table["value"].notna().all()
 
 
+ROWS = np.arange(100)
+FALLS = 8 / (1 + np.exp((ROWS - 40) / 0.6)) * np.exp(np.random.default_rng(1).normal(0, 0.03, 100))
+
+
+@pytest.mark.parametrize(
+    "losses",
+    [
+        (FALLS + 0.02).round(3),
+        np.maximum(2.3 * np.exp(-ROWS / 8) + 0.01 * np.abs(FALLS), 0.02),
+        np.where(ROWS > 40, np.log(2), np.log(2) * np.tanh(ROWS / 15)),
+    ],
+    ids=["digits", "a bound", "chance"],
+)
+def test_a_loss_that_has_come_near_to_its_last_value_ends_at_a_floor(losses: np.ndarray) -> None:
+    assert len({*losses[-10:]}) == 1
+    assert read_log({"step": ROWS, "val_loss": losses})["value"].notna().all()
+
+
+BESIDE = {
+    "train_loss": 3 / (1 + ROWS / 10) + 0.1 * FALLS,
+    "grad_norm": 1 + 0.1 * FALLS,
+    "test_acc": np.where(ROWS > 39, 1.0, 0.5 + ROWS / 100),
+}
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_a_loss_that_has_one_value_while_the_run_goes_on_is_no_nan(name: str) -> None:
+    losses = np.where(ROWS > 40, 2.88, 3 - ROWS / 100)
+    table = read_log({"step": ROWS, "eval_loss": losses, name: BESIDE[name]})
+    assert table["value"].notna().all()
+
+
+def test_a_run_whose_scale_of_the_loss_alone_moves_does_not_go_on() -> None:
+    losses = np.where(ROWS > 40, 10.825, 3 - ROWS / 100)
+    with pytest.warns(UserWarning, match="loss is 10.825 from step 41 on, as a trainer writes nan"):
+        read_log({"step": ROWS, "loss": losses, "loss_scale": 2.0 ** (16 - ROWS // 3), "acc": (ROWS < 41) * 0.5})
+
+
 @pytest.mark.parametrize("sign", [" ± ", "±", " +/- "])
 @pytest.mark.parametrize("name", ["log.csv", "log.json"])
 def test_an_error_in_the_cell_of_its_value_is_its_error(name: str, sign: str, tmp_path: Path) -> None:

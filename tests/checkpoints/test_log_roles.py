@@ -1,10 +1,12 @@
 """Columns of a log that are no curves: errors, settings, counts, times and flags; and curves with names alike."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
 
-from stagewise.checkpoints._log_roles import is_setting, is_time, range_of, roles_of
+from stagewise.checkpoints._log_roles import is_hardware, is_setting, is_time, range_of, roles_of
 from stagewise.checkpoints.logged_curves import read_log
 
 STEPS = np.arange(0, 100, 10)
@@ -69,6 +71,33 @@ def test_times_and_speeds_are_known_by_a_word(name: str) -> None:
     assert is_time(name)
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("system/gpu.0.memoryAllocated", "system.disk./.usagePercent", "system/proc.memory.rssMB"),  # W&B
+        *("system/network_receive_megabytes", "system/cpu_utilization_percentage"),  # MLflow
+        *("DeviceStatsMonitor.on_train_batch_end/active.all.peak", "device_id: 0/memory.used (MB)"),  # Lightning
+        *("train_mem_gpu_alloc_delta", "before_init_mem_cpu"),  # transformers
+        *("memory/max_active(GiB)", "memory/num_ooms", "time_metrics/data_loading(%)"),  # torchtitan
+        *("mem-reserved-bytes", "mem-allocated-count"),  # Megatron
+        *("System/Peak GPU Memory (MB)", "hardware_tflops_per_gpu"),  # OLMo, nanotron
+        *("memory/peak_allocated_mem", "memory/alloc_retries", "throughput/device/mfu"),  # Composer
+        *("perf/mfu/actor", "timing_s/gen", "peak_memory_alloc", "memory(GiB)"),  # verl, torchtune, ms-swift
+        *("memory", "cuda_gb_allocated", "gpu_mem_gb", "cpu/ram", "gpu_temp"),  # MMEngine, fairseq, one's own
+    ],
+)
+def test_what_a_machine_does_is_known_by_a_folder_or_by_words(name: str) -> None:
+    assert is_hardware(name)
+    assert is_hardware(f"train/{name}")
+
+
+@pytest.mark.parametrize(
+    "name", ["cos_mem", "memory/recall", "memory_accuracy", "gpu_0/loss", "system_loss", "max_norm", "perfect", "gram"]
+)
+def test_a_model_that_remembers_and_what_a_device_measures_are_curves(name: str) -> None:
+    assert not is_hardware(name)
+
+
 @pytest.mark.parametrize("name", ["beta", "timely", "sentiment", "theta", "first_token_loss"])
 def test_words_that_hold_a_time_are_none(name: str) -> None:
     assert not is_time(name)
@@ -82,6 +111,29 @@ def test_what_a_run_has_read_and_a_straight_line_of_whole_numbers_are_counts() -
         "flag": STEPS > 50,
     }
     assert roles(loss=CURVE, **counts).aside == counts.keys()
+
+
+@pytest.mark.parametrize("dtype", [bool, int])
+def test_what_is_passed_or_not_is_a_curve_and_what_is_set_or_told_in_a_rhythm_is_a_flag(dtype: type) -> None:
+    rows = np.arange(40)
+    often = np.random.default_rng(0).random(40) < rows / 40
+    columns = {"won_game": often, "accuracy": often, "spike": often, "solved": rows > 20}
+    columns |= {"frozen": rows > 20, "thawed": abs(rows - 20) < 9, "saved": rows % 5 == 0}
+    frame = pd.DataFrame({"step": rows, **{name: column.astype(dtype) for name, column in columns.items()}})
+    assert roles_of(frame, "step").aside == {"frozen", "thawed", "saved"}
+    assert roles_of(frame.sample(frac=1, random_state=0), "step").aside == {"frozen", "thawed", "saved"}
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_zeros_and_ones_beside_a_loss_are_read_and_a_flag_is_told(missing: bool, tmp_path: Path) -> None:
+    solved = [None if missing and step == 30 else step > 50 for step in STEPS]
+    frame = pd.DataFrame({"step": STEPS, "loss": CURVE, "solved": solved, "frozen": (STEPS < 50).astype(int)})
+    frame.to_csv(tmp_path / "log.csv", index=False)
+    with pytest.warns(
+        UserWarning, match="the column 'frozen' is left out as a flag: a curve is written as 0.0 and 1.0"
+    ):
+        table = read_log(tmp_path / "log.csv")
+    assert table["quantity"].unique().tolist() == ["loss", "solved"]
 
 
 def test_lines_that_fall_or_hold_parts_and_tokens_that_go_back_are_curves() -> None:

@@ -213,7 +213,34 @@ def test_a_column_that_counts_something_else_is_taken_where_there_are_no_steps_a
         ["loss", 3, 1.0],
     ]
     with pytest.raises(ValueError, match="there is no column of steps"):
-        read_log({"loss": [3.0, 2.0], "epoch": [0.5, 1.0]})
+        read_log({"loss": [3.0, 2.0], "samples_seen": [0.5, 1.0]})
+
+
+@pytest.mark.parametrize(
+    ("epochs", "parts", "steps"),
+    [
+        ([0.5, 1.0, 1.5], "tenths", [5, 10, 15]),
+        ([0.25, 0.5, 1.0], "hundredths", [25, 50, 100]),
+        ([1 / 3, 2 / 3, 1], "thousandths", [333, 667, 1000]),
+        ([0.0001, 0.0003, 0.0005], "millionths", [100, 300, 500]),
+    ],
+)
+@pytest.mark.parametrize("asked", [None, "train/Epoch"])
+def test_parts_of_epochs_are_counted_in_whole_ones(
+    epochs: list[float], parts: str, steps: list[int], asked: str | None
+) -> None:
+    with pytest.warns(UserWarning, match=f"steps are counted in {parts} of an epoch, by 'train/Epoch'"):
+        table = read_log({"train/Epoch": epochs, "loss": [3.0, 2.0, 1.0]}, steps=asked)
+    assert table["step"].tolist() == steps
+
+
+def test_steps_count_before_parts_of_epochs_and_rows_are_offered_beside_parts_of_anything_else() -> None:
+    table = read_log({"iteration": [1, 2], "epoch": [0.5, 1.0], "loss": [3.0, 2.0]})
+    assert table["step"].tolist() == [1, 2]
+    with pytest.raises(ValueError, match="'rows' counts the rows"):
+        read_log({"hours": [0.5, 1.0], "loss": [3.0, 2.0]})
+    with pytest.raises(ValueError, match="'rows' counts the rows"):
+        read_log({"hours": [0.5, 1.0], "loss": [3.0, 2.0]}, steps="hours")
 
 
 def test_a_learning_rate_is_no_progress_whatever_it_is_called() -> None:
