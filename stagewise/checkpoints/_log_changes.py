@@ -15,9 +15,9 @@ from stagewise.learning_rates import SEEMS, Cause, numbered, of_setting
 FEWEST, NEAR = 30, 1.1
 """Rows of a curve, and ratio of the steps of two neighbouring ones at most, for one row's jump to be no stage."""
 
-SIDE, LASTING, ABRUPT, SHARP = 4, 20, 2.0, 3.0
+SIDE, LASTING, ABRUPT, SHARP, FALLS = 4, 20, 2.0, 3.0, 3.0
 """Rows on either side of a jump; rows after it for which it lasts, by half at least; times by which it is larger than
-the changes on its sides, and where no other curve jumps.
+the changes on its sides, and where no other curve jumps; and by which a curve falls on after it, in median changes.
 """
 
 FACTORS = {
@@ -41,15 +41,29 @@ HELD_OUT, LOSS = (re.compile(words, re.IGNORECASE) for words in ("eval|val|test|
 
 
 class _Jump(NamedTuple):
-    """A change of a curve between two rows that stays, the levels around it, and the last one."""
+    """A change of a curve between two rows that stays, the levels around it, and whether it falls on from there."""
 
     name: str
     lo: int
     hi: int
     before: float
     after: float
-    last: float
-    sharp: bool
+    falls_on: bool
+    times: float
+
+    @property
+    def abrupt(self) -> bool:
+        """Whether it is so much larger than the changes on its sides that it may be a change of the run."""
+        return self.times > ABRUPT
+
+    def goes_on_in(self, other: "_Jump") -> bool:
+        """Whether another jump is a stair beside it: a fall of the same curve that is at least half as large."""
+        falls = self.before - self.after, other.before - other.after
+        return other.name == self.name and not self.overlaps(other) and 0 < falls[0] <= 2 * falls[1]
+
+    def overlaps(self, other: "_Jump") -> bool:
+        """Whether both may be at one time."""
+        return self.lo < other.hi and other.lo < self.hi
 
     @property
     def factor(self) -> str:
@@ -65,13 +79,18 @@ def changes_in(curves: Mapping[str, tuple[pd.DataFrame, pd.DataFrame]]) -> dict[
     found = {name: at for whole, kept in [*curves.values()][::-1] for name, at in _seams(whole, kept).items()}
     numbers = {name: kept.dropna(subset="value") for name, (_, kept) in curves.items()}
     moving = {name: rows for name, rows in numbers.items() if len(rows) >= FEWEST and np.ptp(rows["value"]) > 0}
-    jumps = [jump for name, rows in moving.items() for jump in _jumps(name, rows)]
+    lasting = [jump for name, rows in moving.items() for jump in _jumps(name, rows)]
+    jumps = [jump for jump in lasting if jump.abrupt]
     lost = [(name, step) for name, (_, kept) in curves.items() for step in kept["step"][kept["value"].isna()][:1]]
-    for one in jumps:
-        together = {other.name: other for other in jumps if one.lo < other.hi and other.lo < one.hi}
+    named: dict[str, list[_Jump]] = {}
+    for one in sorted(jumps, key=lambda jump: jump.lo):
+        together = {other.name: other for other in jumps if one.overlaps(other)}
         ended = [f"the nan of {name}" for name, step in lost if one.lo < step <= one.hi]
-        if name := next(iter(ended), _named(one, together, moving)):
-            found.setdefault(name, round((one.lo + one.hi) / 2))
+        name = next(iter(ended), _named(one, together, moving, lasting))
+        if name and not any(map(one.overlaps, named.setdefault(name, []))):
+            named[name].append(one)
+            again = f" number {len(named[name])}," if len(named[name]) > 1 else ""
+            found[name + again] = round((one.lo + one.hi) / 2)
     return found
 
 
@@ -79,28 +98,32 @@ def _jumps(name: str, rows: pd.DataFrame) -> Iterator[_Jump]:
     steps, values = rows["step"].to_numpy(), rows["value"].to_numpy(float)
     moves = np.pad(np.abs(np.diff(values)), SIDE, constant_values=np.inf)
     move, beside = moves[SIDE:-SIDE], np.lib.stride_tricks.sliding_window_view(moves, SIDE).max(axis=1)
-    others = np.maximum(beside[: len(move)], beside[SIDE + 1 :])
-    for i in np.flatnonzero((move > ABRUPT * others) & (steps[1:] <= NEAR * steps[:-1])).tolist():
+    times = move / np.maximum(np.maximum(beside[: len(move)], beside[SIDE + 1 :]), np.finfo(float).tiny)
+    for i in np.flatnonzero((times > 1) & (steps[1:] <= NEAR * steps[:-1])).tolist():
         sides = values[i - 2 : i + 1], values[i + 1 : i + 4], values[i + 1 :][:LASTING], values[-LASTING:]
         before, after, later, last = (statistics.median(part.tolist()) for part in sides)
         if (later - before) * np.sign(after - before) >= abs(values[i + 1] - values[i]) / 2:
-            yield _Jump(name, int(steps[i]), int(steps[i + 1]), before, after, last, bool(move[i] > SHARP * others[i]))
+            falls_on = after - last > FALLS * statistics.median(move[i + 1 :].tolist())
+            yield _Jump(name, int(steps[i]), int(steps[i + 1]), before, after, falls_on, float(times[i]))
 
 
-def _named(one: _Jump, together: Mapping[str, _Jump], curves: Mapping[str, pd.DataFrame]) -> str:
-    """Say what a jump looks like; nothing where it may be learning."""
+def _named(
+    one: _Jump, together: Mapping[str, _Jump], curves: Mapping[str, pd.DataFrame], lasting: Iterable[_Jump]
+) -> str:
+    """Say what a jump looks like; nothing where it may be learning, as a stair of several."""
     if len(together) == len(curves) >= MANY:
         return f"{SEEMS} a change of the run, as all {len(curves)} curves jump within one row,"
     if one.factor and all(other.factor == one.factor for other in together.values()):
         return f"{SEEMS} {one.factor} in {one.name}, which jumps within one row,"
     losses = [name for name in curves if LOSS.search(name)]
     steady = [name for name in losses if HELD_OUT.search(name) and name not in together and _stays(curves[name], one)]
-    if one.name not in losses or not one.sharp:
+    if one.name not in losses or one.times <= SHARP or any(map(one.goes_on_in, lasting)):
         return ""
     other = f"{SEEMS} other data or another measure of {one.name}, which jumps within one row"
     if steady and not HELD_OUT.search(one.name):
         return f"{other} without {steady[0]},"
-    return f"{other} and falls on," if {*losses} <= together.keys() and one.after > max(one.before, one.last) else ""
+    of_data = {*losses} <= together.keys() and not any(map(HELD_OUT.search, together.keys() - {*losses}))
+    return f"{other} and falls on," if of_data and one.after > one.before and one.falls_on else ""
 
 
 def _stays(rows: pd.DataFrame, jump: _Jump) -> bool:

@@ -84,6 +84,15 @@ ALIKE: dict[str, dict[str, np.ndarray]] = {
         "val_loss": np.where(LATE, 0.1, 3) + 0.02 * loss(33),
         "val_acc": np.where(LATE, 0.98, 0.1) + 0.02 * score(34),
     },
+    "a run diverges": {
+        "train_loss": np.where(LATE, 6.9 + np.random.default_rng(41).normal(0, 0.05, 120), loss(42)),
+        "val_acc": np.where(LATE, 0.01, score(43)),
+    },
+    "a loss rises for good": {"loss": np.where(LATE, 3.5 + np.random.default_rng(46).normal(0, 0.01, 120), loss(46))},
+    "a loss rises and falls on, but not on data held out": {
+        "train_loss": loss(44) + 0.5 * LATE,
+        "val_acc": score(45) - 0.2 * LATE,
+    },
     "a fall over some rows": {
         "train_loss": loss(35) - 0.4 / (1 + np.exp(-(STEPS - 6000) / 150)),
         "eval_loss": loss(36),
@@ -97,6 +106,20 @@ def test_what_may_be_learned_within_one_row_is_a_stage(name: str) -> None:
     stages = of(**ALIKE[name])
     assert any(5900 <= row["start"] <= 6200 for row in stages.table.iloc[1:].to_dict("records"))
     assert not [cause for cause in stages.onsets["cause"] if cause]
+
+
+def test_each_jump_of_a_curve_has_its_own_name() -> None:
+    later = STEPS >= 9000
+    data = {"train_loss": loss(10) + 0.4 * LATE + 0.4 * later, "eval_loss": loss(11, 0.1)}
+    units = {"loss": loss(5) * np.where(LATE & ~later, BIT, 1)}
+    assert [*of(**data).causes.values()] == [5950, 8950]
+    assert [*of(**units).causes.values()] == [5950, 8950]
+
+
+def test_falls_of_the_training_loss_one_after_another_are_stairs() -> None:
+    stages = of(train_loss=2 + 0.1 * loss(12) - 0.4 * LATE - 0.4 * (STEPS >= 9000), eval_loss=2 + 0.1 * loss(13))
+    assert stages.causes == {}
+    assert len(stages) == 3
 
 
 def test_a_curve_that_falls_by_half_at_few_evaluations_is_no_change_of_its_unit() -> None:
