@@ -85,7 +85,7 @@ ALIKE: dict[str, dict[str, np.ndarray]] = {
         "val_acc": np.where(LATE, 0.98, 0.1) + 0.02 * score(34),
     },
     "a run diverges": {
-        "train_loss": np.where(LATE, 6.9 + 5 * loss(41) - 5 * loss(41).mean(), loss(42)),
+        "train_loss": np.where(LATE, 6.9 + np.random.default_rng(41).normal(0, 0.05, 120), loss(42)),
         "val_acc": np.where(LATE, 0.01, score(43)),
     },
     "a loss rises for good": {"loss": np.where(LATE, 3.5 + np.random.default_rng(46).normal(0, 0.01, 120), loss(46))},
