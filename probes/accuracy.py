@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from stagewise.loss import mean_scored
+from stagewise.loss import mean_of_rows
 from stagewise.probe import AbstractProbe, Quantity, Reading, View
 
 
@@ -22,11 +22,12 @@ class Accuracy(AbstractProbe):
     quantities = {
         "accuracy": Quantity("accuracy", range=(0, 1), progress="up", onset="accuracy rises", role="accuracy"),
     }
+    reads_unscored = False
 
     def read(self, view: View) -> list[Reading]:
         """Return `accuracy`."""
         batch = view.batch
         if batch.is_regression:
             raise ValueError("a regression has no most likely token: measure Loss instead")
-        correct = (view.log_probs.argmax(-1) == batch.targets).float()
-        return [Reading("batch", mean_scored(correct, batch.scored), "accuracy")]
+        correct = (view.scored_log_probs.argmax(-1) == batch.targets[batch.scored]).float()
+        return [Reading("batch", mean_of_rows(correct, batch.scored), "accuracy")]

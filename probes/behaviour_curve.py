@@ -47,6 +47,7 @@ class BehaviourCurve(AbstractProbe):
         "baseline": Quantity("accuracy of the pair, of what knows less", range=(0, 1)),
         "baseline_difference": Quantity("logit difference, of what knows less", "nats"),
     }
+    reads_unscored = False
 
     def read(self, view: View) -> list[Reading]:
         """Return `difference`, `accuracy`, `probability`, `rank`, and both baselines by control."""

@@ -76,6 +76,7 @@ class BehaviourHeads(AbstractProbe):
         "estimated": Quantity("estimated effect of the head, patched from another prompt", "nats"),
         "control": Quantity("effect of another head of the layer", "nats"),
     }
+    reads_unscored = False
     of_all_sequences = True
 
     places: tuple[str, ...] = ()

@@ -44,6 +44,7 @@ class DirectLogitAttribution(AbstractProbe):
         "rest": Quantity("direct effect of the layer's MLP and biases on the target's logit"),
         "embedding": Quantity("direct effect of the embedding on the target's logit"),
     }
+    reads_unscored = False
 
     def hooks(self, architecture: Architecture) -> Iterable[str]:
         """Name the residual stream at every layer, and what heads write."""

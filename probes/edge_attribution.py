@@ -52,6 +52,7 @@ class EdgeAttribution(AbstractProbe):
         "exact_effect": Quantity("effect of the edge on the logit difference", "nats"),
         "rank_correlation": Quantity("rank correlation of estimated and exact size", "", (-1, 1)),
     }
+    reads_unscored = False
 
     steps: int = 8
     exact: bool = True

@@ -88,6 +88,7 @@ class HeadAblation(AbstractProbe):
         "loss_change": Quantity("change of the loss", "nats"),
         "kl": Quantity("KL(clean ‖ ablated)", "nats", (0, None)),
     }
+    reads_unscored = False
 
     heads: tuple[tuple[int, int], ...] | None = None
     kinds: tuple[str, ...] = ("zero", "mean", "resample")

@@ -48,6 +48,7 @@ class HeadAttribution(AbstractProbe):
         "exact_change": Quantity("change of the loss, of the heads with the largest estimates", "nats"),
         "rank_correlation": Quantity("rank correlation of estimated and exact change", "", (-1, 1)),
     }
+    reads_unscored = False
 
     kind: Literal["zero", "mean"] = "mean"
     steps: int = 1

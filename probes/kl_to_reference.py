@@ -4,7 +4,7 @@ import dataclasses
 
 import torch
 
-from stagewise.loss import divergence, mean_scored
+from stagewise.loss import divergence, mean_of_rows
 from stagewise.probe import AbstractProbe, Quantity, Reading, View, chosen
 
 
@@ -34,6 +34,7 @@ class KLToReference(AbstractProbe):
     """
 
     quantities = {"kl": Quantity("KL(reference ‖ model)", "nats", (0, None), role="KL to references")}
+    reads_unscored = False
 
     references: tuple[str, ...] | None = None
 
@@ -41,9 +42,7 @@ class KLToReference(AbstractProbe):
         """Return `kl` in nats by reference."""
         batch, scored = view.batch, view.batch.scored
         names = chosen(self.references, batch.references, "reference")
-        predicted, means = view.log_probs[scored], []
-        for name in names:
-            divergences = torch.zeros(scored.shape, device=scored.device)
-            divergences[scored] = divergence(batch.references[name][scored], predicted, regression=batch.is_regression)
-            means.append(mean_scored(divergences, scored))
+        predicted, kind = view.scored_log_probs, batch.is_regression
+        each = (divergence(batch.references[name][scored], predicted, regression=kind) for name in names)
+        means = [mean_of_rows(divergences, scored) for divergences in each]
         return [Reading("batch reference", torch.stack(means, -1), "kl", {"reference": names})]

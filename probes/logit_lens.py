@@ -35,6 +35,7 @@ class LogitLens(AbstractProbe):
         "loss": Quantity("loss of the logit lens", "nats"),
         "kl": Quantity("KL(model ‖ logit lens)", "nats", (0, None)),
     }
+    reads_unscored = False
 
     def hooks(self, architecture: Architecture) -> Iterable[str]:
         """Name the residual stream at every layer."""
@@ -43,7 +44,7 @@ class LogitLens(AbstractProbe):
     def read(self, view: View) -> list[Reading]:
         """Return `loss` and `kl` by layer."""
         batch, names = view.batch, residual_hooks_of(view.architecture.n_layers)
-        clean = ScoredPredictions.of(view.log_probs, batch.targets, batch.scored)
+        clean = ScoredPredictions.of(view.scored_log_probs, batch.targets, batch.scored)
         lenses = [clean.compare([view.readout.logits(view.activations[name][batch.scored])]) for name in names]
         loss, kl = (torch.stack(each, 1) for each in zip(*lenses, strict=True))
         labels = {"layer": range(len(names))}

@@ -28,6 +28,7 @@ class Loss(AbstractProbe):
             "squared error / 2", range=(0, None), progress="down", onset="the loss falls", role="squared error"
         ),
     }
+    reads_unscored = False
 
     def read(self, view: View) -> list[Reading]:
         """Return `cross_entropy` and `excess`, nats; of a regression `squared_error`."""

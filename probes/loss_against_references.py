@@ -35,6 +35,7 @@ class LossAgainstReferences(AbstractProbe):
         "squared_error": Quantity("squared error / 2 of the reference", range=(0, None)),
         "gap": Quantity("loss less the reference's", "nats"),
     }
+    reads_unscored = False
 
     references: tuple[str, ...] | None = None
 

@@ -34,6 +34,7 @@ class MLPAblation(AbstractProbe):
     """
 
     quantities = HeadAblation.quantities
+    reads_unscored = False
 
     kinds: tuple[Literal["zero", "mean"], ...] = ("zero", "mean")
 

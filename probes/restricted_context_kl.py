@@ -33,6 +33,7 @@ class RestrictedContextKL(AbstractProbe):
     """
 
     quantities = {"kl": Quantity("KL(model ‖ restricted context)", "nats", (0, None), role="KL to restricted contexts")}
+    reads_unscored = False
 
     contexts: tuple[int, ...] = (1, 2, 4, 8)
 

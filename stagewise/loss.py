@@ -10,10 +10,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 
-def cross_entropy(
-    log_probs: Float[Tensor, "batch pos token"], targets: Int[Tensor, "batch pos"]
-) -> Float[Tensor, "batch pos"]:
-    """Return -log q(target) at every position, in nats."""
+def cross_entropy(log_probs: Float[Tensor, "*axes token"], targets: Int[Tensor, "*axes"]) -> Float[Tensor, "*axes"]:
+    """Return -log q(target) of every prediction, in nats."""
     return -log_probs.gather(-1, targets[..., None])[..., 0]
 
 
@@ -35,8 +33,8 @@ def training_loss(
 
 
 def prediction_loss(
-    predictions: Float[Tensor, "batch pos token"], targets: Int[Tensor, "batch pos"] | Float[Tensor, "batch pos token"]
-) -> Float[Tensor, "batch pos"]:
+    predictions: Float[Tensor, "*axes token"], targets: Int[Tensor, "*axes"] | Float[Tensor, "*axes token"]
+) -> Float[Tensor, "*axes"]:
     """Return the loss of each prediction: cross-entropy of log-probabilities, half the squared error of vectors.
 
     Both are -log q(target) in nats, of vectors up to a constant: that of a Gaussian of unit variance around the output.
@@ -85,6 +83,13 @@ def mean_scored(
     return counted.sum(-1) / scored.sum(-1).view(shape[:-1])
 
 
+def mean_of_rows(values: Float[Tensor, " scored"], scored: Bool[Tensor, "batch pos"]) -> Float[Tensor, " batch"]:
+    """Average each sequence's values, which are given of the scored positions alone, one a row in their order."""
+    placed = values.new_zeros(scored.shape)
+    placed[scored] = values
+    return mean_scored(placed, scored)
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class ScoredPredictions:
     """The scored predictions of a clean pass, one a row, to compare edited passes with as their logits come.
@@ -106,12 +111,12 @@ class ScoredPredictions:
     @classmethod
     def of(
         cls,
-        predictions: Float[Tensor, "batch pos token"],
+        rows: Float[Tensor, "scored token"],
         targets: Int[Tensor, "batch pos"] | Float[Tensor, "batch pos token"],
         scored: Bool[Tensor, "batch pos"],
     ) -> "ScoredPredictions":
-        """Take the scored ones of all predictions: log-probabilities (nats), or the outputs of a regression."""
-        rows, sequence = predictions[scored], scored.nonzero()[:, 0]
+        """Take the scored predictions: log-probabilities (nats), or the outputs of a regression."""
+        sequence = scored.nonzero()[:, 0]
         if targets.is_floating_point():
             return cls(rows, rows.new_zeros(len(rows)), targets[scored], sequence, scored.sum(1))
         probs = rows.exp()

@@ -19,7 +19,7 @@ from stagewise.batch import END, Prompts
 from stagewise.intervention import Attribution, Edit
 from stagewise.loss import EditedPass as EditedPass
 from stagewise.loss import Effect as Effect
-from stagewise.loss import ScoredPredictions, mean_scored, prediction_loss
+from stagewise.loss import ScoredPredictions, mean_of_rows, prediction_loss
 from stagewise.table import NO_AXES, check_axes, check_labels
 from stagewise.table import Quantity as Quantity
 from stagewise.task import Batch
@@ -143,8 +143,8 @@ class View:
         step: optimiser updates so far.
         architecture: of the model.
         batch: the fixed probe batch, or a slice of its sequences.
-        log_probs: of the clean pass, in nats; of a regression, the outputs themselves. NaN for probes that do not read
-            predictions.
+        log_probs: of the clean pass, in nats; of a regression, the outputs themselves. NaN where no probe of the
+            measurement reads them.
         activations: the clean pass's, by hook name; those that the probe lists in `hooks`.
         edited: the passes that the probe lists in `edits`, each run when it is asked for.
         weights: the checkpoint's parameters by name.
@@ -152,6 +152,7 @@ class View:
         attributed: the estimates that the probe lists in `attributions`, nats, each computed when it is asked for.
         find_readout: reads the final norm and unembedding, for a probe whose hooks are `residual_hooks_of`.
         others: of prompts, the same checkpoint on those that go with them, as "corrupted", run when they are asked for.
+        rows: `scored_log_probs` where the others of `log_probs` are not computed.
     """
 
     step: int
@@ -165,6 +166,7 @@ class View:
     attributed: Mapping[Attribution, Float[Tensor, "batch layer head *edge"]] = dataclasses.field(default_factory=dict)
     find_readout: Callable[[], Any] | None = None
     others: Mapping[str, "View"] = dataclasses.field(default_factory=dict)
+    rows: Float[Tensor, "scored token"] | None = None
 
     @cached_property
     def readout(self) -> Any:
@@ -183,12 +185,18 @@ class View:
     @property
     def answer_log_probs(self) -> Float[Tensor, "batch token"]:
         """The log-probabilities (nats) that prompts end in."""
-        return self.log_probs[torch.arange(len(self.log_probs)), self.prompts.places[END]]
+        return self.scored_log_probs[self.prompts.at(END)[self.batch.scored]]
+
+    @cached_property
+    def scored_log_probs(self) -> Float[Tensor, "scored token"]:
+        """The scored ones of `log_probs`, in the order of `batch.scored`."""
+        return self.log_probs[self.batch.scored] if self.rows is None else self.rows
 
     @cached_property
     def loss(self) -> Float[Tensor, " batch"]:
         """The mean loss of each sequence's scored predictions, nats; of a regression half the squared error."""
-        return mean_scored(prediction_loss(self.log_probs, self.batch.targets), self.batch.scored)
+        scored = self.batch.scored
+        return mean_of_rows(prediction_loss(self.scored_log_probs, self.batch.targets[scored]), scored)
 
     def effects(self, edits: Sequence[Edit]) -> Effect:
         """Return the effects of the edits that the probe lists in `edits`, one a column."""
@@ -259,6 +267,11 @@ class AbstractProbe(abc.ABC):
 
     reads_predictions: ClassVar[bool] = True
     """Whether it reads `view.log_probs` or `view.loss`; where no probe of a measurement does, they are not computed."""
+
+    reads_unscored: ClassVar[bool] = True
+    """Whether it reads `view.log_probs`, in place of `view.scored_log_probs` and `view.loss` alone; where no probe of a
+    measurement does, predictions at positions that are not scored are not computed.
+    """
 
     checkpoints: frozenset[int] | None = None
     """The steps that it is measured at, as `at` sets them; None for all."""
@@ -373,7 +386,7 @@ def example_view(
         {name: _one(distribution).log() for name, distribution in (references or {}).items()},
     )
     log_probs = _one(probs or [[1 / d_vocab] * d_vocab] * len(tokens)).log()
-    clean = ScoredPredictions.of(log_probs, batch.targets, batch.scored)
+    clean = ScoredPredictions.of(log_probs[batch.scored], batch.targets, batch.scored)
     rows = {edit: _one(distribution).log()[batch.scored] for edit, distribution in (edited or {}).items()}
     passes = {edit: EditedPass(*clean.compare([each]), partial(torch.clone, each)) for edit, each in rows.items()}
     return View(0, Architecture({**sizes, "d_model": sizes["n_heads"]}), batch, log_probs, known, passes, {})

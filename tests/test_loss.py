@@ -84,7 +84,7 @@ def test_the_loss_and_the_divergence_of_vectors_are_those_of_gaussians_of_unit_v
 def test_logits_far_from_zero_are_compared_as_their_probabilities() -> None:
     logits = (torch.randn(6, 4, 50, generator=torch.Generator().manual_seed(3)) * 8).round() / 8  # exact beside 512
     targets, scored = torch.zeros(6, 4, dtype=torch.int64), torch.ones(6, 4, dtype=torch.bool)
-    clean = ScoredPredictions.of(logits.log_softmax(-1), targets, scored)
+    clean = ScoredPredictions.of(logits.log_softmax(-1)[scored], targets, scored)
     loss, kl = clean.compare([(logits + 512).flatten(0, 1)])
     expected = cross_entropy(logits.log_softmax(-1), targets).mean(1)
     torch.testing.assert_close(loss, expected, atol=FLOAT32, rtol=0.0)
@@ -96,7 +96,10 @@ def test_repeated_predictions_are_compared_one_time_after_the_other(regression: 
     generator = torch.Generator().manual_seed(3)
     targets = Q if regression else torch.randint(5, (3, 4), generator=generator)
     scored = torch.tensor([[True, True, False, True], [False, True, False, False], [True, True, True, True]])
-    clean, others = ScoredPredictions.of(P, targets, scored), torch.randn(2, int(scored.sum()), 5, generator=generator)
+    clean, others = (
+        ScoredPredictions.of(P[scored], targets, scored),
+        torch.randn(2, int(scored.sum()), 5, generator=generator),
+    )
     loss, kl = clean.repeated(2).compare([others.flatten(0, 1)])
     expected = [clean.compare([each]) for each in others]
     torch.testing.assert_close(loss, torch.cat([each[0] for each in expected]))

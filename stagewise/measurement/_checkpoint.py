@@ -250,6 +250,7 @@ class _Slices:
                 self.hooks |= models.hooks_for(self.model, (AblateHead(layer, 0),))
             replaced |= {gradients.INPUT, *map(z_hook, range(architecture.n_layers))}
         self.predicted = bool(further) or predicted(probes, architecture)
+        self.unscored = any(probe.reads_predictions and probe.reads_unscored for probe in probes)
         self.mean, self.last = self._of_all(replaced) if len(parts) > 1 else ({}, [])
         self.lean: models.LeanWeights | None = None
         self.way = ""
@@ -278,9 +279,9 @@ class _Slices:
         """Run the clean pass of one slice, or of prompts that go with it, `patched` from it; return the passes from
         there, and what probes see.
         """
-        log_probs, activations = self._clean(batch, self.hooks)
+        log_probs, rows, activations = self._clean(batch)
         if not self.way and (self.edits or self.attributions):
-            self._choose_way(batch, log_probs, activations)
+            self._choose_way(batch, rows, activations)
         replaced, mean_input = self._replacement(number, activations), self.mean.get(gradients.INPUT)
         others: Mapping[str, View] = {}
         if isinstance(batch, Prompts):
@@ -288,7 +289,7 @@ class _Slices:
                 others = OnDemand(batch.others, lambda name: self._passes(_beside(batch, name), number, activations)[1])
             replaced = patching(replaced, batch, activations, others, patched)
         passes = SlicePasses(
-            self.model, batch, log_probs, activations, replaced, self.lean, mean_input, self.plan.dtype, others
+            self.model, batch, rows, activations, replaced, self.lean, mean_input, self.plan.dtype, others
         )
         view = View(
             self.checkpoint.step,
@@ -302,27 +303,31 @@ class _Slices:
             attributed=passes.attributed(self.attributions),
             find_readout=passes.readout,
             others=others,
+            rows=rows,
         )
         return passes, view
 
-    def _clean(self, batch: Batch, hooks: Iterable[str]) -> tuple[Tensor, dict[str, Tensor]]:
-        kind, dtype = batch.is_regression, self.plan.dtype
-        if self.predicted:
-            return models.clean_pass(self.model, batch.tokens, hooks, regression=kind, dtype=dtype)
-        shape = (*batch.tokens.shape[:2], self.plan.architecture.n_outputs)
-        unread = torch.tensor(torch.nan, device=batch.tokens.device).expand(shape)
-        return unread, models.activations_alone(self.model, batch.tokens, hooks, dtype=dtype)
+    def _clean(self, batch: Batch) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
+        """Return the predictions of the clean pass at all positions and at the scored ones, and its activations."""
+        scored, dtype, outputs = batch.scored, self.plan.dtype, self.plan.architecture.n_outputs
+        nan = torch.tensor(torch.nan, device=scored.device)
+        unread, rows = nan.expand(*scored.shape, outputs), nan.expand(int(scored.sum()), outputs)
+        if not self.predicted:
+            return unread, rows, models.activations_alone(self.model, batch.tokens, self.hooks, dtype=dtype)
+        how: Any = {"others": self.unscored, "regression": batch.is_regression, "dtype": dtype}
+        rows, whole, activations = models.scored_pass(self.model, batch.tokens, self.hooks, scored, **how)
+        return unread if whole is None else whole, rows, activations
 
-    def _choose_way(self, batch: Batch, log_probs: Tensor, activations: Mapping[str, Tensor]) -> None:
+    def _choose_way(self, batch: Batch, rows: Tensor, activations: Mapping[str, Tensor]) -> None:
         """Choose the way of the edited passes by what float32 shows, and check there what they assume."""
-        regression = batch.is_regression
+        regression, scored = batch.is_regression, batch.scored
         if self.plan.dtype != "float32":
-            few = batch.tokens[: lean.TRIED]
-            log_probs, activations = models.clean_pass(self.model, few, self.hooks, regression=regression)
+            few, scored = batch.tokens[: lean.TRIED], scored[: lean.TRIED]
+            rows, _, activations = models.scored_pass(self.model, few, self.hooks, scored, regression=regression)
             for part in {part for edit in self.edits for part in ablations(edit)}:
                 models.check_factors(part, activations)
         if not self.plan.by_hooks:
-            self.lean = lean.agreeing_weights(self.model, activations, log_probs, regression=regression)
+            self.lean = lean.agreeing_weights(self.model, activations, rows, scored, regression=regression)
         self.way = HOOKS if self.lean is None else LEAN
         if self.lean is None:
             parts = (part for edit in self.edits for part in edit)
@@ -351,7 +356,7 @@ class _Slices:
         if not names:
             return total, last
         for batch in self.parts:
-            _, clean = self._clean(batch, names)
+            clean = models.activations_alone(self.model, batch.tokens, names, dtype=self.plan.dtype)
             total = {name: total.get(name, 0) + each.sum(0, keepdim=True) for name, each in clean.items()}
             last.append({name: each[-1:].clone() for name, each in clean.items()})
         n = sum(map(len, self.parts))

@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 from tqdm.auto import tqdm
 
 from stagewise import models
-from stagewise.checkpoints import PROVENANCE, short_digest
+from stagewise.checkpoints import PROVENANCE, not_finite, short_digest
 from stagewise.checkpoints.run_folder import write
 from stagewise.checkpoints.series import CheckpointSeries, State
 from stagewise.measurement._checkpoint import HOOKS, Checkpoint, Plan, readings
@@ -73,17 +73,18 @@ class _Part(NamedTuple):
 
 
 class _Weights(NamedTuple):
-    """A checkpoint's weights, the file that its rows go into, and how long they took to read."""
+    """A checkpoint's weights, those with nan or infinity, the file of its rows, and how long they took to read."""
 
     step: int
     state: State
+    not_finite: tuple[str, ...]
     part: Path
     seconds: float
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Measurement:
-    """The measurement of each checkpoint of a series, the place of its rows, and files of those measured `whole`."""
+    """The measurement of each checkpoint of a series, its rows' place, kept or not, and files of those `whole`."""
 
     series: CheckpointSeries
     plan: Plan
@@ -92,6 +93,7 @@ class Measurement:
     device: str
     earlier: Earlier
     whole: Mapping[int, Path] = dataclasses.field(default_factory=dict)
+    kept: bool = True
     _models: list[Model] = dataclasses.field(default_factory=list, init=False, repr=False)
 
     @cached_property
@@ -99,11 +101,13 @@ class Measurement:
         return bootstrap_weights(len(self.plan.batch), self.resamples)
 
     def read(self, step: int) -> _Weights:
-        """Read a checkpoint's weights, and name the file of its rows by them."""
+        """Read a checkpoint's weights, all of them, so that they are in memory once they are measured."""
         start = time.perf_counter()
         state = self.series.load(step)
-        part = self.folder / f"step-{step:08d}-{short_digest(state)}.parquet"
-        return _Weights(step, state, part, time.perf_counter() - start)
+        of_weights = f"-{short_digest(state)}" if self.kept else ""  # a later measurement may have others at this step
+        part = self.folder / f"step-{step:08d}{of_weights}.parquet"
+        wrong = () if part.exists() else not_finite(state)
+        return _Weights(step, state, wrong, part, time.perf_counter() - start)
 
     def rows_of(self, weights: _Weights) -> _Part:
         """Measure a checkpoint, but for the rows that are there already."""
@@ -142,8 +146,8 @@ class Measurement:
         """Return the rows of some probes at a checkpoint."""
         step, state = weights.step, weights.state
         labels = checkpoint_labels(self.series, step)
-        marker = unmeasured(state, f"step {step} of {self.series.name!r}")
-        if marker is not None:
+        if weights.not_finite:
+            marker = unmeasured(weights.not_finite, f"step {step} of {self.series.name!r}")
             return Rows(tidy([marker.assign(**labels)]), {})
         names, whole = [type(probe).__name__ for probe in plan.probes], sorted(self.whole)
         after = bisect.bisect(whole, step)

@@ -28,7 +28,7 @@ from stagewise.intervention import (
     PatchHead,
     first_layer,
 )
-from stagewise.loss import ScoredPredictions, mean_scored, prediction_loss
+from stagewise.loss import ScoredPredictions, mean_of_rows, prediction_loss
 from stagewise.models import gradients
 from stagewise.models.lean import LeanPass
 from stagewise.probe import AbstractProbe, EditedPass, View
@@ -117,7 +117,7 @@ class SlicePasses:
 
     model: models.Model
     batch: Batch
-    log_probs: Float[Tensor, "batch pos token"]
+    rows: Float[Tensor, "scored token"]
     activations: Mapping[str, Tensor]
     replacement: models.Replacement
     weights: models.LeanWeights | None
@@ -129,18 +129,20 @@ class SlicePasses:
     def _clean(self) -> ScoredPredictions:
         # Gradients need the targets, which are no tensors of inference mode, whoever asks for them first.
         with torch.inference_mode(False), torch.no_grad():
-            return ScoredPredictions.of(self.log_probs, self.batch.targets, self.batch.scored)
+            return ScoredPredictions.of(self.rows, self.batch.targets, self.batch.scored)
 
     def readout(self) -> models.Readout:
         """Return the model's final norm and unembedding: from the weights of the lean pass, or read and checked."""
         if self.weights is not None:
             return models.Readout(self.weights)
-        regression, tokens = self.batch.is_regression, self.batch.tokens
-        clean, predictions = self.activations, self.log_probs
+        regression, tokens, scored = self.batch.is_regression, self.batch.tokens, self.batch.scored
+        clean, rows = self.activations, self.rows
         if self.dtype != "float32":  # what is read is compared to rounding
             hooks = {residual_hooks_of(self.model.cfg.n_layers)[-1]} | models.rotary_hooks(self.model)
+            scored = scored[:1]
             predictions, clean = models.clean_pass(self.model, tokens[:1], hooks, regression=regression)
-        return models.readout(self.model, clean, predictions, regression=regression, tokens=tokens)
+            rows = predictions[scored]
+        return models.readout(self.model, clean, rows, scored, regression=regression, tokens=tokens)
 
     def attributed(self, requests: Iterable[Attribution]) -> "OnDemand[Attribution, Tensor]":
         """Return the estimates from gradients, each computed when it is asked for, and once."""
@@ -215,8 +217,10 @@ class SlicePasses:
         def of(x: Tensor) -> Tensor:
             return x[rows] if len(x) == len(self.batch) else x
 
+        chosen = torch.zeros_like(self.batch.scored)
+        chosen[rows] = True
         rest: Any = {"activations": {name: of(each) for name, each in self.activations.items()}}
-        rest |= {"replacement": lambda part: of(self.replacement(part)), "log_probs": of(self.log_probs)}
+        rest |= {"replacement": lambda part: of(self.replacement(part)), "rows": self.rows[chosen[self.batch.scored]]}
         return dataclasses.replace(self, batch=self.batch[rows], **rest)
 
     def effects(self, edits: Sequence[Edit]) -> Float[Tensor, "change_and_kl batch edit"]:
@@ -227,7 +231,8 @@ class SlicePasses:
             for start in range(0, len(layer), at_once):
                 found.append(self._together(layer[start : start + at_once]))
         loss, kl = torch.cat(found, -1)
-        clean = mean_scored(prediction_loss(self.log_probs, self.batch.targets), self.batch.scored)
+        scored = self.batch.scored
+        clean = mean_of_rows(prediction_loss(self.rows, self.batch.targets[scored]), scored)
         return torch.stack([loss - clean[:, None], kl])
 
     def _together(self, edits: Sequence[Edit]) -> Float[Tensor, "loss_and_kl batch edit"]:

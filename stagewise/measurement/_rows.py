@@ -12,7 +12,6 @@ import torch
 from jaxtyping import Float, Int
 
 from stagewise.architecture import Architecture
-from stagewise.checkpoints import State, not_finite
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.intervention import Attribution, Edit, ablations
 from stagewise.probe import AbstractProbe, Reading
@@ -294,10 +293,8 @@ def checked_readings(probe: AbstractProbe, given: Any, sequences: int) -> list[R
     return readings
 
 
-def unmeasured(state: State, where: str) -> pd.DataFrame | None:
+def unmeasured(names: Sequence[str], where: str) -> pd.DataFrame:
     """Return the row that marks weights with nan or infinity: TransformerLens would replace their patterns by zeros."""
-    if not (names := not_finite(state)):
-        return None
     more = f", and {len(names) - 1} more" if len(names) > 1 else ""
     warnings.warn(f"{where} holds nan or infinity ({names[0]}{more}): nothing is measured there", stacklevel=2)
     return pd.DataFrame([{"probe": WEIGHTS, "quantity": _NOT_FINITE, "value": float(len(names))}])

@@ -95,7 +95,7 @@ def measure(
             bars = progress and executor is None and workers == 1
             how: Any = {"by_hooks": by_hooks, "dtype": dtype, "progress": bars}
             plan = planned(one, probes, batch, device, memory, workers, **how)
-            measurement = Measurement(one, plan, rows, resamples, device, earlier)
+            measurement = Measurement(one, plan, rows, resamples, device, earlier, kept=folder is not None)
             parts = measure_due(measurement, workers, executor, progress)
             written += [*parts, *across(one, parts, probes, temporary)]
         if save is not None:

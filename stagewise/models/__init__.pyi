@@ -30,6 +30,7 @@ from ._readout import clean_pass as clean_pass
 from ._readout import edited_pass as edited_pass
 from ._readout import hooks_for as hooks_for
 from ._readout import readout as readout
+from ._readout import scored_pass as scored_pass
 from ._training_pass import TrainingPass as TrainingPass
 from ._training_pass import training_pass as training_pass
 from ._trial import check_edits as check_edits

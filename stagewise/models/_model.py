@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from stagewise.init import Config
@@ -16,6 +16,10 @@ Tokens = Int[Tensor, "batch pos"] | Float[Tensor, "batch pos feature"]
 
 Logits = Float[Tensor, "batch pos token"]
 Residual = Float[Tensor, "batch pos model"]
+Scored = Bool[Tensor, "batch pos"]
+Rows = Float[Tensor, "scored token"]
+"""Predictions that are scored, one a row."""
+
 State = Mapping[str, Tensor]
 """Weights by the names of parameters."""
 

@@ -1,10 +1,11 @@
 """Readout of the residual stream: the final norm and unembedding, and each head's output, for any model kind."""
 
+import contextlib
 import dataclasses
 import difflib
 import functools
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -21,7 +22,7 @@ from stagewise.models._edits import Replacement, by_head, mlp_hook, read_for
 from stagewise.models._edits import replacement as clean_replacement
 from stagewise.models._lean_reading import lean_weights, rotary_hooks
 from stagewise.models._lean_weights import LeanWeights
-from stagewise.models._model import Activations, Logits, Model, Tokens
+from stagewise.models._model import Activations, Logits, Model, Rows, Scored, Tokens
 from stagewise.models._numbers import Dtype, products_in, same, widened
 from stagewise.table import check_head
 
@@ -38,33 +39,71 @@ def clean_pass(
     return outputs if regression else outputs.log_softmax(-1), activations
 
 
+def scored_pass(
+    model: Model, tokens: Tokens, hooks: Iterable[str], scored: Scored, *, others: bool = True,
+    regression: bool = False, dtype: Dtype = "float32",
+) -> tuple[Rows, Logits | None, dict[str, Tensor]]:  # fmt: skip
+    """Run the model as `clean_pass` does; return the scored predictions, all where `others` are asked for, activations.
+
+    The scored positions are unembedded by themselves: their predictions are the same with the others and without.
+    """
+
+    def unembed(own: Callable[..., Tensor], residual: Tensor, *args: Any, **named: Any) -> Tensor:
+        if residual.shape[:2] != scored.shape or bool(scored.all()):
+            return own(residual, *args, **named)
+        rows = own(residual[scored][None], *args, **named)
+        if not others:
+            return rows
+        whole = rows.new_empty(*scored.shape, *rows.shape[2:])
+        whole[scored], whole[~scored] = rows[0], own(residual[~scored][None], *args, **named)[0]
+        return whole
+
+    logits, activations = _run(model, tokens, set(hooks), dtype, unembed)
+    outputs = widened(logits)
+    predictions = outputs if regression else outputs.log_softmax(-1)
+    if predictions.shape[:2] == scored.shape:
+        return predictions[scored], predictions, activations
+    return predictions[0], None, activations
+
+
 def activations_alone(
     model: Model, tokens: Tokens, hooks: Iterable[str], *, dtype: Dtype = "float32"
 ) -> dict[str, Tensor]:
     """Run the model once, but for its unembedding; return the activations of the named hooks, as `clean_pass` does."""
     names = set(hooks)
-    if not names:
-        return {}
-    if any(name.startswith("unembed") for name in names):
-        return _run(model, tokens, names, dtype)[1]
-    unembedding = getattr(model.unembed, "original_component", None) or model.unembed
-    unembedding.forward = lambda residual, *_, **__: residual[..., :1]
-    try:
-        return _run(model, tokens, names, dtype)[1]
-    finally:
-        del unembedding.forward
+    return _run(model, tokens, names, dtype, lambda own, residual, *_, **__: residual[..., :1])[1] if names else {}
 
 
-def _run(model: Model, tokens: Tokens, names: set[str], dtype: Dtype) -> tuple[Tensor, dict[str, Tensor]]:
-    if unknown := sorted(names - model.hook_dict.keys()):
+def _run(
+    model: Model, tokens: Tokens, names: set[str], dtype: Dtype, unembed: Callable[..., Tensor] | None = None
+) -> tuple[Tensor, dict[str, Tensor]]:
+    points = model.hook_dict
+    if unknown := sorted(names - points.keys()):
         raise ValueError(_absent(model, unknown))
-    with torch.inference_mode(), products_in(dtype, tokens.device), named_in_errors(model):
+    # What shows or changes logits at its own positions is given all of them.
+    plain = not any("unembed" in name and (name in names or point.fwd_hooks) for name, point in points.items())
+    unembedding = _unembedding(model, unembed) if unembed is not None and plain else contextlib.nullcontext()
+    with torch.inference_mode(), products_in(dtype, tokens.device), named_in_errors(model), unembedding:
         logits, cache = model.run_with_cache(tokens, names_filter=names.__contains__)
     silent = names - set(cache.keys())
-    if missing := sorted(silent - rotary_hooks(model)):  # positions as complex numbers have no cosine and sine
+    # Positions as complex numbers have no cosine and sine.
+    if silent and (missing := sorted(silent - rotary_hooks(model))):
         raise ValueError(f"a pass of {name_of(model)} does not show {', '.join(missing)}, although it has such a hook")
     shown = {name: widened(cache[name]) for name in names - silent}
     return logits, {name: by_head(x, model.cfg.n_heads) if re.fullmatch(_Z, name) else x for name, x in shown.items()}
+
+
+@contextlib.contextmanager
+def _unembedding(model: Model, unembed: Callable[..., Tensor]) -> Iterator[None]:
+    """Let a function of the model's own unembedding, and of the residual stream that it reads, stand in for it."""
+    part: Any = getattr(model.unembed, "original_component", None) or model.unembed
+    own, before = part.forward, {"forward": part.forward} if "forward" in vars(part) else {}
+    part.forward = partial(unembed, own)
+    try:
+        yield
+    finally:
+        del part.forward
+        vars(part).update(before)
 
 
 def _absent(model: Model, unknown: Sequence[str]) -> str:
@@ -186,8 +225,9 @@ class Readout:
 
 
 def readout(
-    model: Model, clean: Activations, predictions: Logits, *, regression: bool = False, tokens: Tokens | None = None
-) -> Readout:
+    model: Model, clean: Activations, predictions: Rows, scored: Scored, *, regression: bool = False,
+    tokens: Tokens | None = None,
+) -> Readout:  # fmt: skip
     """Return a model's readout, checked by its effect: behind the last layer it gives the model's own predictions."""
     weights = lean_weights(model, clean, mlps=False)
     advice = "leave the probes that read logits from the residual stream, as LogitLens, out"
@@ -199,8 +239,9 @@ def readout(
         adds_heads = functools.partial(_adds_heads, model, weights, tokens[:1])
         found = dataclasses.replace(found, adds_heads=functools.cache(adds_heads))
     with torch.inference_mode():
-        logits = found.logits(clean[residual_hooks_of(len(weights.layers))[-1]][:1])
-        agree = same(logits if regression else logits.log_softmax(-1), predictions[:1])
+        rows = clean[residual_hooks_of(len(weights.layers))[-1]][scored][: scored.shape[1]]
+        logits = found.logits(rows)
+        agree = same(logits if regression else logits.log_softmax(-1), predictions[: len(rows)])
     if not agree:
         read = f"the final norm and unembedding of {name_of(model)}, as they are read here"
         raise ValueError(f"{read}, do not give its own predictions: {advice}")

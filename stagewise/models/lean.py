@@ -21,7 +21,7 @@ from stagewise.models._edits import Replacement, mlp_hook
 from stagewise.models._held_attention import evenly, of_last
 from stagewise.models._lean_reading import lean_weights, not_covered
 from stagewise.models._lean_weights import Layer, LeanWeights, capped
-from stagewise.models._model import Activations, Logits, Model, Residual
+from stagewise.models._model import Activations, Model, Residual, Rows, Scored
 from stagewise.models._numbers import same, widened
 
 _SHORT = 32
@@ -290,7 +290,7 @@ class LeanPass:
 
 
 def agreeing_weights(
-    model: Model, clean: Activations, predictions: Logits, *, regression: bool = False
+    model: Model, clean: Activations, predictions: Rows, scored: Scored, *, regression: bool = False
 ) -> LeanWeights | None:
     """Return the weights for the lean pass if it gives the model's own predictions and z's on the first sequences."""
     weights = lean_weights(model, clean)
@@ -317,8 +317,8 @@ def agreeing_weights(
     with torch.inference_mode():
         try:
             x = weights.through_layers(clean["blocks.0.hook_resid_pre"][:TRIED], attention, mlp)
-            logits = weights.unembedded(x)
+            logits = weights.unembedded(x[scored[:TRIED]])
         except RuntimeError:  # shapes that do not fit
             return None
         found = logits if regression else logits.log_softmax(-1)
-    return weights if all(agree) and same(found, predictions[:TRIED]) else None
+    return weights if all(agree) and same(found, predictions[: len(found)]) else None

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar
 
 import pandas as pd
@@ -95,6 +96,21 @@ def test_probes_that_read_no_predictions_give_the_same_rows_where_none_are_compu
     pd.testing.assert_frame_equal(alone, expected.reset_index(drop=True))
 
 
+def test_probes_of_scored_predictions_read_no_others(series: CheckpointSeries) -> None:
+    """Where they were asked of these alone, the others are nan."""
+    kinds = [each for each in vars(probes).values() if isinstance(each, type) and issubclass(each, AbstractProbe)]
+    needing = {probes.BehaviourCurve, probes.BehaviourHeads}  # prompts
+    if series.architecture.config.get("attn_only"):
+        needing.add(MLPAblation)
+    chosen = [each() for each in kinds if not each.reads_unscored and each not in needing]
+    assert len(chosen) > 8
+    among = measured(series, [*chosen, probes.LossByPosition()])
+    alone = measured(series, chosen)
+    expected = among[among["probe"] != "LossByPosition"].dropna(axis=1, how="all")
+    pd.testing.assert_frame_equal(alone.dropna(axis=1, how="all"), expected.reset_index(drop=True), check_exact=True)
+    assert alone["value"].notna().all()
+
+
 @pytest.mark.one_of(5)
 def test_controls_and_mlps_too(series: CheckpointSeries) -> None:
     controls = HeadAblation(kinds=("zero", "mean", "resample"))
@@ -121,14 +137,15 @@ class LargestLoss(AbstractProbe):
 def test_ablations_that_follow_start_from_clean_passes_that_were_made(
     memory: int, passed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made, seen, clean_pass = Architecture(SIZES, GaussianInit(0.4)), list[int](), models.clean_pass
+    made, seen = Architecture(SIZES, GaussianInit(0.4)), list[int]()
     series = CheckpointSeries("run", made, (3,), lambda step: models.weights(models.build(made, seed=step)))
 
-    def counted(model: models.Model, tokens: torch.Tensor, *hooks: Any, **how: Any) -> Any:
+    def counted(run: Callable[..., Any], model: models.Model, tokens: torch.Tensor, *rest: Any, **how: Any) -> Any:
         seen.append(len(tokens))
-        return clean_pass(model, tokens, *hooks, **how)
+        return run(model, tokens, *rest, **how)
 
-    monkeypatch.setattr(models, "clean_pass", counted)
+    for name in ("scored_pass", "activations_alone"):
+        monkeypatch.setattr(models, name, partial(counted, getattr(models, name)))
     batch = TASK.probe_batch(8, 0)
     table = measure(series, [HeadAblation(kinds=("mean",), exact=False)], batch, memory=memory, progress=False)
     assert sum(seen) == passed  # in slices once for the means, and but for the first once more

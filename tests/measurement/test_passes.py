@@ -104,10 +104,10 @@ def test_weights_are_folded_once_by_the_first_edit_that_needs_them(
     monkeypatch.setattr(LeanWeights, "fold", counted)
     ablations: list[Edit] = [(AblateHead(0, 0),), (AblateHead(1, 0),)]
     hooks = set[str]().union(*(models.hooks_for(model, edit) for edit in ablations))
-    log_probs, clean = models.clean_pass(model, batch.tokens, hooks)
-    weights = lean.agreeing_weights(model, clean, log_probs)
+    rows, _, clean = models.scored_pass(model, batch.tokens, hooks, batch.scored, others=False)
+    weights = lean.agreeing_weights(model, clean, rows, batch.scored)
     by_weights, by_hooks = (
-        SlicePasses(model, batch, log_probs, clean, partial(replacement, clean=clean), each) for each in (weights, None)
+        SlicePasses(model, batch, rows, clean, partial(replacement, clean=clean), each) for each in (weights, None)
     )
     assert folded == []
     for edit in ablations:

@@ -95,6 +95,11 @@ def any_edit(request: pytest.FixtureRequest) -> Edit:
     return edit
 
 
+def of_all(predictions: Tensor) -> tuple[Tensor, Tensor]:
+    """Return predictions [batch pos token] as scored ones, one a row, and that all positions are scored."""
+    return predictions.flatten(0, 1), torch.ones(predictions.shape[:2], dtype=torch.bool)
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Subject:
     """A model of some kind, tokens for it, and what computes the same without any hook.

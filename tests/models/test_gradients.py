@@ -18,7 +18,7 @@ from stagewise.models import gradients as gradients
 from stagewise.models import lean as lean
 from stagewise.models._edits import replacement
 from stagewise.models._lean_reading import rotary_hooks
-from tests.models.conftest import Make
+from tests.models.conftest import Make, of_all
 
 SMALL = 0.004
 """Share of the way to z', and away from it, that is gone: so little that few ReLUs change sides."""
@@ -41,8 +41,8 @@ class Run:
         hooks = gradients.hooks_for_attribution(one.built).union(*edits)
         log_probs, self.clean = models.clean_pass(one.built, one.tokens, hooks)
         self.scored = (one.tokens + torch.arange(one.tokens.shape[1])) % 3 > 0
-        self.predictions = ScoredPredictions.of(log_probs, one.tokens.roll(-1, 1), self.scored)
-        self.weights = lean.agreeing_weights(one.built, self.clean, log_probs)
+        self.predictions = ScoredPredictions.of(log_probs[self.scored], one.tokens.roll(-1, 1), self.scored)
+        self.weights = lean.agreeing_weights(one.built, self.clean, *of_all(log_probs))
         self.replaced = partial(replacement, clean=self.clean)
 
     def estimates(self, request: AttributeHeads, by_hooks: bool) -> Tensor:
@@ -98,8 +98,8 @@ class RunOfEdges:
         hooks = {*gradients.hooks_for_attribution(self.model), *(f"blocks.{n}.hook_resid_pre" for n in range(3))}
         log_probs, self.clean = models.clean_pass(self.model, self.tokens, hooks)
         self.scored = torch.ones(4, 5, dtype=torch.bool)
-        self.predictions = ScoredPredictions.of(log_probs, self.tokens.roll(-1, 1), self.scored)
-        self.weights = gradients.check(lean.agreeing_weights(self.model, self.clean, log_probs), self.model)
+        self.predictions = ScoredPredictions.of(log_probs[self.scored], self.tokens.roll(-1, 1), self.scored)
+        self.weights = gradients.check(lean.agreeing_weights(self.model, self.clean, *of_all(log_probs)), self.model)
 
     def edges(self, request: AttributeEdges, share: float = 1.0) -> Tensor:
         mean = self.clean[gradients.INPUT].mean(0, keepdim=True)
@@ -178,4 +178,4 @@ def test_a_model_whose_heads_get_no_inputs_of_their_own_is_refused_for_what_it_h
     names = {"blocks.0.hook_resid_pre", *rotary_hooks(one.built)}
     log_probs, clean = models.clean_pass(one.built, one.tokens, names)
     with pytest.raises(ValueError, match=re.escape(named)):
-        gradients.check(lean.agreeing_weights(one.built, clean, log_probs), one.built)
+        gradients.check(lean.agreeing_weights(one.built, clean, *of_all(log_probs)), one.built)

@@ -14,6 +14,7 @@ from stagewise.models import lean as lean
 from stagewise.models._edits import replacement
 from stagewise.models._held_attention import HELD_KEYS, evenly, held_keys, hold, released
 from stagewise.models._lean_reading import rotary_hooks
+from tests.models.conftest import of_all
 
 SAME = 1e-5
 """Sums of float32 numbers of order one in another order."""
@@ -79,7 +80,7 @@ def test_in_a_context_without_its_keys_it_attends_as_its_weights_say(held: Any) 
 def test_lean_passes_hold_it_too(held: Any, config_kind: str) -> None:
     names = rotary_hooks(held.built).union(*(models.hooks_for(held.built, edit) for edit in EDITS.values()))
     log_probs, clean = models.clean_pass(held.built, held.tokens, names)
-    weights = lean.agreeing_weights(held.built, clean, log_probs)
+    weights = lean.agreeing_weights(held.built, clean, *of_all(log_probs))
     assert (weights is None) == (config_kind in ("alibi", "experts"))
     if weights is None:
         return

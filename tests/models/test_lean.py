@@ -20,7 +20,7 @@ from stagewise.models._edits import replacement
 from stagewise.models._lean_reading import rotary_hooks, shown_hooks
 from stagewise.models._lean_weights import Layer, LeanWeights, Norm, Projection
 from stagewise.models.lean import _SHORT, ScoredPositions, attend, project
-from tests.models.conftest import CONFIG, HOOKED, ROTARY
+from tests.models.conftest import CONFIG, HOOKED, ROTARY, of_all
 from tests.models.small_families import family_of
 
 SAME = 1e-5
@@ -66,7 +66,7 @@ def test_lean_passes_equal_those_with_hooks(any_kind: str, ragged: bool, subject
     shown = set(shown_hooks(one.built) or ())
     log_probs, clean = models.clean_pass(one.built, one.tokens, names | shown)
     unshown = {name: activation for name, activation in clean.items() if name not in shown}
-    weights = lean.agreeing_weights(one.built, clean, log_probs)
+    weights = lean.agreeing_weights(one.built, clean, *of_all(log_probs))
     assert (weights is None) == (any_kind in UNKNOWN)
     if weights is None:
         return
@@ -99,10 +99,10 @@ def changed(model: Any, name: str, change: Callable[[Tensor], Tensor]) -> Iterat
 def test_a_model_that_computes_something_else_is_refused(subject: Callable[..., Any]) -> None:
     one = subject("LN and MLP", 2)
     log_probs, clean = models.clean_pass(one.built, one.tokens, {"blocks.0.hook_resid_pre"})
-    assert lean.agreeing_weights(one.built, clean, log_probs) is not None
+    assert lean.agreeing_weights(one.built, clean, *of_all(log_probs)) is not None
     with changed(one.built, "blocks.1.hook_mlp_out", lambda x: 1.01 * x):
         log_probs, clean = models.clean_pass(one.built, one.tokens, {"blocks.0.hook_resid_pre"})
-        assert lean.agreeing_weights(one.built, clean, log_probs) is None
+        assert lean.agreeing_weights(one.built, clean, *of_all(log_probs)) is None
 
 
 def test_an_mlp_without_its_heads_z_starts_from_the_residual_stream(subject: Callable[..., Any]) -> None:
@@ -110,7 +110,7 @@ def test_an_mlp_without_its_heads_z_starts_from_the_residual_stream(subject: Cal
     log_probs, clean = models.clean_pass(
         one.built, one.tokens, {"blocks.0.hook_resid_pre", *models.hooks_for(one.built, edit)}
     )
-    weights = lean.agreeing_weights(one.built, clean, log_probs)
+    weights = lean.agreeing_weights(one.built, clean, *of_all(log_probs))
     assert weights is not None
     passes = lean.LeanPass(weights, clean, scored_of(one.tokens, False), functools.partial(replacement, clean=clean))
     predicted = weights.unembedded(passes.residual(edit)).log_softmax(-1)
@@ -131,7 +131,7 @@ UNSEEN = {
 def test_what_the_first_sequences_do_not_show_is_read_from_the_config(config: dict[str, Any]) -> None:
     model = models.build(Architecture({**CONFIG, **config}))
     log_probs, clean = models.clean_pass(model, torch.ones(2, 3).long(), {"blocks.0.hook_resid_pre"})
-    assert lean.agreeing_weights(model, clean, log_probs) is None
+    assert lean.agreeing_weights(model, clean, *of_all(log_probs)) is None
 
 
 def test_a_bridge_that_clips_only_large_values_is_refused() -> None:
@@ -140,25 +140,25 @@ def test_a_bridge_that_clips_only_large_values_is_refused() -> None:
     bridge = wrapped(olmo)
     tokens = torch.arange(8).view(2, 4)
     log_probs, clean = models.clean_pass(bridge, tokens, {"blocks.0.hook_resid_pre"} | rotary_hooks(bridge))
-    assert lean.agreeing_weights(bridge, clean, log_probs) is None
+    assert lean.agreeing_weights(bridge, clean, *of_all(log_probs)) is None
 
 
 def test_a_model_whose_mlps_write_something_else_than_they_show_is_refused(subject: Callable[..., Any]) -> None:
     one = subject("gated", 2)
     log_probs, clean = models.clean_pass(one.built, one.tokens, {"blocks.0.hook_resid_pre", "blocks.1.hook_mlp_out"})
-    assert lean.agreeing_weights(one.built, clean, log_probs) is not None
+    assert lean.agreeing_weights(one.built, clean, *of_all(log_probs)) is not None
     shown = {**clean, "blocks.1.hook_mlp_out": 2 * clean["blocks.1.hook_mlp_out"]}
-    assert lean.agreeing_weights(one.built, shown, log_probs) is None
+    assert lean.agreeing_weights(one.built, shown, *of_all(log_probs)) is None
 
 
 def test_a_model_whose_heads_are_changed_in_between_is_refused(subject: Callable[..., Any]) -> None:
     one = subject("attention only", 2)
     names = {"blocks.0.hook_resid_pre", "blocks.1.attn.hook_z"}
     log_probs, clean = models.clean_pass(one.built, one.tokens, names)
-    assert lean.agreeing_weights(one.built, clean, log_probs) is not None
+    assert lean.agreeing_weights(one.built, clean, *of_all(log_probs)) is not None
     with changed(one.built, "blocks.1.attn.hook_z", lambda z: z.flip(2)):
         log_probs, clean = models.clean_pass(one.built, one.tokens, names)
-        assert lean.agreeing_weights(one.built, clean, log_probs) is None
+        assert lean.agreeing_weights(one.built, clean, *of_all(log_probs)) is None
 
 
 HEADS, D_HEAD, D_MODEL = 2, 3, 5

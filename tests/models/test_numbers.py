@@ -14,6 +14,7 @@ from stagewise.models._edits import leaves_attention, restrict_pattern
 from stagewise.models._lean_reading import rotary_hooks
 from stagewise.models._numbers import SAME, check_device, check_dtype, products_in, same, widened
 from stagewise.models.lean import agreeing_weights
+from tests.models.conftest import of_all
 
 ROUNDING = torch.finfo(torch.bfloat16).eps
 """Between a number and the next one, of order one."""
@@ -124,7 +125,7 @@ def test_rotary_models_agree_with_their_lean_pass_on_a_gpu(name: str, subject: C
     built, tokens = one.built.to("cuda", print_details=False), one.tokens.to("cuda")
     hooks = models.hooks_for(built, (AblateHead(0, 0),)) | rotary_hooks(built)
     log_probs, clean = models.clean_pass(built, tokens, hooks)
-    agree = agreeing_weights(built, clean, log_probs)
+    agree = agreeing_weights(built, clean, *of_all(log_probs))
     built.to("cpu", print_details=False)
     assert agree is not None
 

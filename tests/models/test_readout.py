@@ -1,5 +1,6 @@
 """The readout: behind the last layer it is the model, and its parts add up to the logits."""
 
+import copy
 import math
 import re
 from collections.abc import Callable
@@ -21,7 +22,7 @@ from stagewise.models._readout import Readout, readout
 from stagewise.probes import DirectLogitAttribution, LogitLens, Loss
 from stagewise.table import select
 from stagewise.tasks import RepeatedTokens
-from tests.models.conftest import HOOKED
+from tests.models.conftest import HOOKED, of_all
 from tests.models.small_families import family_of
 
 FLOAT32 = 2e-4
@@ -67,7 +68,7 @@ def passed(model: models.Model) -> tuple[Tensor, Tensor, dict[str, Tensor], Read
     """Logits, log-probabilities, activations and readout of a clean pass."""
     names = {*residual_hooks_of(2), *(f"blocks.{layer}.attn.hook_z" for layer in (0, 1))}
     logits, found = models.clean_pass(model, TOKENS.tokens, names, regression=True)
-    return logits, logits.log_softmax(-1), found, readout(model, found, logits.log_softmax(-1))
+    return logits, logits.log_softmax(-1), found, readout(model, found, *of_all(logits.log_softmax(-1)))
 
 
 @pytest.mark.one_of(3)
@@ -133,7 +134,7 @@ def test_a_norm_behind_attention_scales_what_each_head_writes(change: dict[str, 
         z = found["blocks.0.attn.hook_z"]
         each = torch.einsum("bphd,hdm->bphm", z, attention.W_O)
         size = (each.sum(2) + attention.b_O).square().mean(-1).add(norm.eps).sqrt()
-    read = readout(model, found, log_probs, tokens=TOKENS.tokens)
+    read = readout(model, found, *of_all(log_probs), tokens=TOKENS.tokens)
     torch.testing.assert_close(read.written(0, z), each * norm.w / size[..., None, None], atol=FLOAT32, rtol=FLOAT32)
 
 
@@ -143,7 +144,7 @@ def test_what_changes_attentions_output_unseen_is_not_attributed_directly(change
     model = models.build(Architecture({**SIZES, **change}, GaussianInit(0.3)))
     model.hook_dict["blocks.1.hook_attn_out"].add_perma_hook(lambda x, hook: 0.5 * x)
     _, log_probs, found, _ = passed(model)
-    read = readout(model, found, log_probs, tokens=TOKENS.tokens)
+    read = readout(model, found, *of_all(log_probs), tokens=TOKENS.tokens)
     with pytest.raises(ValueError, match="multiplies or normalises what attention writes"):
         read.written(0, found["blocks.0.attn.hook_z"])
 
@@ -152,7 +153,7 @@ def test_an_end_that_does_not_give_the_predictions_is_refused(hugging_face: Call
     model = made("LN", hugging_face)
     _, log_probs, found, _ = passed(model)
     with pytest.raises(ValueError, match="do not give its own predictions: leave the probes that read logits from"):
-        readout(model, found, log_probs.flip(-1))
+        readout(model, found, *of_all(log_probs.flip(-1)))
 
 
 def test_where_hooks_change_the_stream_the_lens_stands_and_parts_are_refused() -> None:
@@ -246,6 +247,42 @@ def test_activations_without_predictions_are_those_of_the_clean_pass(kind_or_mor
     assert alone.keys() == names
     assert all(torch.equal(alone[name], expected[name]) for name in names)
     assert torch.equal(models.clean_pass(one.built, one.tokens, names)[0], log_probs)  # the model predicts as before
+
+
+@pytest.mark.one_of(4)
+def test_scored_predictions_are_the_models_own_and_the_same_with_and_without_the_others(
+    kind_or_more: str, subject: Make
+) -> None:
+    one, names = subject(kind_or_more), {"blocks.1.attn.hook_pattern"}
+    scored = torch.zeros(one.tokens.shape, dtype=torch.bool)
+    scored[0, 1:3] = scored[2:, -1] = scored[3] = True  # as many in no two sequences, in one none, in one all
+    rows, whole, alone = models.scored_pass(one.built, one.tokens, names, scored, others=False)
+    among, found, _ = models.scored_pass(one.built, one.tokens, names, scored)
+    expected, shown = models.clean_pass(one.built, one.tokens, names)
+    assert whole is None
+    assert found is not None
+    assert torch.equal(rows, among)
+    assert torch.equal(rows, found[scored])
+    torch.testing.assert_close(found, expected, atol=SAME, rtol=0)
+    assert all(torch.equal(alone[name], shown[name]) for name in names)
+
+
+def test_a_hook_that_stays_sees_the_logits_of_all_positions(subject: Make) -> None:
+    """It may change them by their position, as here the first: then all are unembedded at once."""
+    one = subject("LN and MLP", 1)
+    scored = torch.zeros_like(one.tokens, dtype=torch.bool)
+    scored[:, 0] = True
+
+    def first_alone(logits: torch.Tensor, hook: Any) -> torch.Tensor:
+        return logits * (torch.arange(logits.shape[1]) == 0)[:, None]
+
+    built = copy.deepcopy(one.built)
+    built.hook_dict["unembed.hook_out"].add_perma_hook(first_alone)
+    rows, whole, _ = models.scored_pass(built, one.tokens, (), scored, others=False)
+    assert whole is not None
+    torch.testing.assert_close(rows, one.clean()[:, 0], atol=SAME, rtol=0)
+    uniform = torch.full_like(whole[:, 1:], -math.log(whole.shape[-1]))
+    torch.testing.assert_close(whole[:, 1:], uniform, atol=SAME, rtol=0)
 
 
 def test_a_hook_that_does_not_exist_is_refused(subject: Make) -> None:
