@@ -1,6 +1,5 @@
 """The readout: behind the last layer it is the model, and its parts add up to the logits."""
 
-import copy
 import math
 import re
 from collections.abc import Callable
@@ -276,11 +275,14 @@ def test_a_hook_that_stays_sees_the_logits_of_all_positions(subject: Make) -> No
     def first_alone(logits: torch.Tensor, hook: Any) -> torch.Tensor:
         return logits * (torch.arange(logits.shape[1]) == 0)[:, None]
 
-    built = copy.deepcopy(one.built)
-    built.hook_dict["unembed.hook_out"].add_perma_hook(first_alone)
-    rows, whole, _ = models.scored_pass(built, one.tokens, (), scored, others=False)
+    clean, point = one.clean()[:, 0], one.built.hook_dict["unembed.hook_out"]
+    point.add_perma_hook(first_alone)
+    try:
+        rows, whole, _ = models.scored_pass(one.built, one.tokens, (), scored, others=False)
+    finally:
+        point.remove_hooks("fwd", including_permanent=True)
     assert whole is not None
-    torch.testing.assert_close(rows, one.clean()[:, 0], atol=SAME, rtol=0)
+    torch.testing.assert_close(rows, clean, atol=SAME, rtol=0)
     uniform = torch.full_like(whole[:, 1:], -math.log(whole.shape[-1]))
     torch.testing.assert_close(whole[:, 1:], uniform, atol=SAME, rtol=0)
 
