@@ -49,17 +49,7 @@ class _Jump(NamedTuple):
     before: float
     after: float
     falls_on: bool
-    times: float
-
-    @property
-    def abrupt(self) -> bool:
-        """Whether it is so much larger than the changes on its sides that it may be a change of the run."""
-        return self.times > ABRUPT
-
-    def goes_on_in(self, other: "_Jump") -> bool:
-        """Whether another jump is a stair beside it: a fall of the same curve that is at least half as large."""
-        falls = self.before - self.after, other.before - other.after
-        return other.name == self.name and not self.overlaps(other) and 0 < falls[0] <= 2 * falls[1]
+    sharp: bool
 
     def overlaps(self, other: "_Jump") -> bool:
         """Whether both may be at one time."""
@@ -79,14 +69,13 @@ def changes_in(curves: Mapping[str, tuple[pd.DataFrame, pd.DataFrame]]) -> dict[
     found = {name: at for whole, kept in [*curves.values()][::-1] for name, at in _seams(whole, kept).items()}
     numbers = {name: kept.dropna(subset="value") for name, (_, kept) in curves.items()}
     moving = {name: rows for name, rows in numbers.items() if len(rows) >= FEWEST and np.ptp(rows["value"]) > 0}
-    lasting = [jump for name, rows in moving.items() for jump in _jumps(name, rows)]
-    jumps = [jump for jump in lasting if jump.abrupt]
+    jumps = [jump for name, rows in moving.items() for jump in _jumps(name, rows)]
     lost = [(name, step) for name, (_, kept) in curves.items() for step in kept["step"][kept["value"].isna()][:1]]
     named: dict[str, list[_Jump]] = {}
     for one in sorted(jumps, key=lambda jump: jump.lo):
         together = {other.name: other for other in jumps if one.overlaps(other)}
         ended = [f"the nan of {name}" for name, step in lost if one.lo < step <= one.hi]
-        name = next(iter(ended), _named(one, together, moving, lasting))
+        name = next(iter(ended), _named(one, together, moving))
         if name and not any(map(one.overlaps, named.setdefault(name, []))):
             named[name].append(one)
             again = f" number {len(named[name])}," if len(named[name]) > 1 else ""
@@ -94,22 +83,27 @@ def changes_in(curves: Mapping[str, tuple[pd.DataFrame, pd.DataFrame]]) -> dict[
     return found
 
 
-def _jumps(name: str, rows: pd.DataFrame) -> Iterator[_Jump]:
+def _jumps(name: str, rows: pd.DataFrame, abrupt: float = ABRUPT, size: float = 0.0) -> Iterator[_Jump]:
+    """Yield the lasting jumps of a curve that are so many times larger than the changes beside them, and of a size."""
     steps, values = rows["step"].to_numpy(), rows["value"].to_numpy(float)
     moves = np.pad(np.abs(np.diff(values)), SIDE, constant_values=np.inf)
     move, beside = moves[SIDE:-SIDE], np.lib.stride_tricks.sliding_window_view(moves, SIDE).max(axis=1)
-    times = move / np.maximum(np.maximum(beside[: len(move)], beside[SIDE + 1 :]), np.finfo(float).tiny)
-    for i in np.flatnonzero((times > 1) & (steps[1:] <= NEAR * steps[:-1])).tolist():
+    others = np.maximum(beside[: len(move)], beside[SIDE + 1 :])
+    for i in np.flatnonzero((move > abrupt * others) & (move >= size) & (steps[1:] <= NEAR * steps[:-1])).tolist():
         sides = values[i - 2 : i + 1], values[i + 1 : i + 4], values[i + 1 :][:LASTING], values[-LASTING:]
         before, after, later, last = (statistics.median(part.tolist()) for part in sides)
         if (later - before) * np.sign(after - before) >= abs(values[i + 1] - values[i]) / 2:
-            falls_on = after - last > FALLS * statistics.median(move[i + 1 :].tolist())
-            yield _Jump(name, int(steps[i]), int(steps[i + 1]), before, after, falls_on, float(times[i]))
+            falls_on, sharp = after - last > FALLS * np.median(move[i + 1 :][:LASTING]), move[i] > SHARP * others[i]
+            yield _Jump(name, int(steps[i]), int(steps[i + 1]), before, after, bool(falls_on), bool(sharp))
 
 
-def _named(
-    one: _Jump, together: Mapping[str, _Jump], curves: Mapping[str, pd.DataFrame], lasting: Iterable[_Jump]
-) -> str:
+def _is_stair(one: _Jump, rows: pd.DataFrame) -> bool:
+    """Whether a fall has another one of its curve beside it that is at least half as large."""
+    falls = _jumps(one.name, rows, abrupt=1.0, size=(one.before - one.after) / 2)
+    return one.after < one.before and any(each.after < each.before and not one.overlaps(each) for each in falls)
+
+
+def _named(one: _Jump, together: Mapping[str, _Jump], curves: Mapping[str, pd.DataFrame]) -> str:
     """Say what a jump looks like; nothing where it may be learning, as a stair of several."""
     if len(together) == len(curves) >= MANY:
         return f"{SEEMS} a change of the run, as all {len(curves)} curves jump within one row,"
@@ -117,7 +111,7 @@ def _named(
         return f"{SEEMS} {one.factor} in {one.name}, which jumps within one row,"
     losses = [name for name in curves if LOSS.search(name)]
     steady = [name for name in losses if HELD_OUT.search(name) and name not in together and _stays(curves[name], one)]
-    if one.name not in losses or one.times <= SHARP or any(map(one.goes_on_in, lasting)):
+    if one.name not in losses or not one.sharp or _is_stair(one, curves[one.name]):
         return ""
     other = f"{SEEMS} other data or another measure of {one.name}, which jumps within one row"
     if steady and not HELD_OUT.search(one.name):

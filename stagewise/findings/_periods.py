@@ -1,6 +1,5 @@
 """Which events share a time, and which times follow one another so evenly that they are one period of change."""
 
-import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -22,11 +21,10 @@ def members_of_periods(
     Onsets whose 95 % intervals overlap, one with the next, share a time; an interval that is more than twice as wide as
     the median one joins the nearest time that it overlaps, and makes no two times one. Times of which there are many
     are one period where that is the shorter description of when the onsets came (minimum description length, Rissanen
-    1978), in nats: a time takes log(run / error), a period of several times twice that, for its ends, and each of its
-    onsets log(period / error), to say where between them. Less what the order of K periods, and of the n_k onsets of
-    each, takes, which says nothing: log K! and log n_k!. Run, period and error, which is half the width of the median
-    interval, are differences of log(1 + step). So a dozen heads one after another, evenly over a decade, are one
-    period; what is scattered over the whole run is none, nor are the steps of one curve.
+    1978), in nats: a time takes log(run / error), and each of its n_k onsets of n takes log(n / n_k), to say that it is
+    there. A period of several times takes two steps, its ends, and each of its onsets also log(period / error), to say
+    where between them. Run, period and error, which is half the width of the median interval, are differences of log(1
+    + step). So a dozen heads one after another, evenly over a decade, are one period; the steps of one curve are none.
     """
     times = _times(t50, lo, hi)
     places = np.array([np.median(t50[each]) for each in times])
@@ -95,26 +93,20 @@ def _shortest(
 ) -> Sequence[tuple[int, int]]:
     """Return the division of times into periods (start, stop) with the shortest description."""
     counts, step = np.array([len(each) for each in curves]), math.log(steps)
+    total = counts.sum()
 
     def length(start: int, stop: int) -> float:
-        number, period = int(counts[start:stop].sum()), max((places[stop - 1] - places[start]) / error, 1)
-        return (step if stop - start == 1 else 2 * step + number * math.log(period)) - math.lgamma(number + 1)
+        number = counts[start:stop].sum()
+        membership = float(number * np.log(total / number))
+        if stop - start == 1:
+            return membership + step
+        return membership + 2 * step + float(number * np.log(max((places[stop - 1] - places[start]) / error, 1)))
 
-    lengths, since = np.full((len(curves) + 1, len(curves) + 1), np.inf), dict[int, int]()
+    best: list[tuple[float, Sequence[tuple[int, int]]]] = [(0.0, ())]
+    since = dict[int, int]()
     for stop, here in enumerate(curves, start=1):
         # From which time on each curve has an onset at every one up to here: a staircase is no period.
         since = {each: since.get(each, stop - 1) for each in here.tolist()}
-        for start in range(stop):
-            if start == stop - 1 or start < min(stop - fewest + 1, min(since.values())):
-                lengths[start, stop] = length(start, stop)
-    # The shortest of so many periods, whose order says nothing: by their number.
-    whole, back = [lengths[0]], [np.zeros(len(curves) + 1, int)]
-    for _ in curves[1:]:
-        further = whole[-1][:, None] + lengths
-        back.append(further.argmin(0))
-        whole.append(further.min(0))
-    ends = [len(curves)]
-    number = int(np.argmin([of[-1] - math.lgamma(k + 1) for k, of in enumerate(whole, start=1)]))
-    for each in back[number::-1]:
-        ends.append(int(each[ends[-1]]))
-    return list(itertools.pairwise(ends[::-1]))
+        starts = (*range(min(stop - fewest + 1, min(since.values()))), stop - 1)
+        best.append(min((best[i][0] + length(i, stop), (*best[i][1], (i, stop))) for i in starts))
+    return best[-1][1]

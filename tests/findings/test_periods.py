@@ -25,8 +25,3 @@ def test_the_steps_of_one_curve_are_no_period_however_even_they_are() -> None:
     steps = np.geomspace(240, 2400, 14).tolist()
     assert [len(times) for times in periods(steps, 0.05, curves=1)] == [1] * 14
     assert [len(times) for times in periods(steps, 0.05, curves=2)] == [14]
-
-
-def test_what_is_scattered_over_the_whole_run_is_no_period() -> None:
-    assert [len(times) for times in periods([3, 12, 40, 130, 420, 1300], 0.1)] == [1] * 6
-    assert [len(times) for times in periods([400, 470, 540, 630, 730, 850, 980, 1150], 0.05)] == [8]
