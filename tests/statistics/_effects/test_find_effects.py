@@ -285,10 +285,3 @@ def test_products_take_one_thread_and_leave_the_number_as_it_was(monkeypatch: py
     with ThreadpoolController().limit(limits=2, user_api="blas"):
         find_transitions(STEPS, STEPS[None])
         assert (within, threads()) == ([{1}], {2})
-
-
-def test_four_rises_of_unequal_sizes_in_noise_that_shrinks_are_all_found() -> None:
-    steps, places = np.linspace(0, 3000, 120).round(), (600, 1140, 1720, 2400)
-    whole = np.array([1 + sum(rise(steps, at, 0.04) for at in places) + noise(i, 120, 0.05) for i in range(4)])
-    for model in find_transitions(steps, np.log(whole)):
-        assert [one.times[1, 0] for one in model.transitions] == pytest.approx(np.log1p(places), abs=0.03)
