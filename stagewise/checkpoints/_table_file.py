@@ -176,15 +176,10 @@ def chosen(rows: pd.DataFrame, names: Collection[str] | None, steps: Collection[
     return rows if steps is None else rows[rows["step"].isin(steps)]
 
 
-def _codes(column: pa.ChunkedArray) -> tuple[list[Any], np.ndarray]:
-    """Return the different values of a column, and the number of each row's among them; -1 where it has none."""
-    codes = column.combine_chunks().dictionary_encode()
-    return codes.dictionary.to_pylist(), codes.indices.fill_null(-1).to_numpy()
-
-
 def _starts(group: pa.Table) -> np.ndarray:
-    """Return the rows that differ from the one before in a key."""
-    codes = np.stack([_codes(group[name])[1] for name in KEYS])
+    """Return the rows that differ from the one before in a key, by the number of its value; -1 where it has none."""
+    encoded = [group[name].combine_chunks().dictionary_encode() for name in KEYS]
+    codes = np.stack([each.indices.fill_null(-1).to_numpy() for each in encoded])
     return np.flatnonzero(np.append(True, (codes[:, 1:] != codes[:, :-1]).any(axis=0))[: len(group)])
 
 

@@ -235,7 +235,7 @@ def _attends(of_roles: Rows, criteria: StageCriteria) -> dict[Head, pd.DataFrame
     even = None if uniform.empty else uniform.groupby("relation")["value"].mean()
     attends, lowest = dict[Head, pd.DataFrame](), _by_head(along, "lo" if "lo" in along else "value")
     for head, rows in _by_head(along).items():
-        values, known = running_median(rows.to_numpy(float), axis=0), rows.notna().any().to_numpy()
+        values, known = _running_median(rows).to_numpy(), rows.notna().any().to_numpy()
         chance = 0.0 if even is None else even.reindex(rows.columns).to_numpy(float)
         large = (values >= criteria.named) | (values - values[0] >= criteria.growth)
         sure = (values - chance >= criteria.growth) & ~(lowest[head].to_numpy(float) <= chance)

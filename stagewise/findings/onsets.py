@@ -21,7 +21,7 @@ from stagewise.table import LOGGED, TEXT, check_table
 SHARPER = 0.4
 """Part of a ramp of the learning rate, at most, that a transition takes which the ramp alone does not explain."""
 
-PASSED, LEAN = 3, 1.4
+PASSED, SKEW = 3, 1.4
 """Checkpoints after a cause up to which what is half-way may be its effect, whatever its shape; and how often as long
 as its first half the second half of an effect takes: of a logistic as long, of an exponential 1.6 to 2.7 times.
 """
@@ -218,11 +218,11 @@ def _is_own(each: _Decided, causes: Causes, steps: np.ndarray) -> bool:
     """
     if each.one is None:
         return False
-    during, (begins, half, ends) = causes.get(each.cause), each.one.times[:, 0]
-    if isinstance(during, Sequence):
-        return bool(np.expm1(ends) - np.expm1(begins) <= SHARPER * (during[1] - during[0]))
-    passed = np.diff(np.searchsorted(np.log1p(steps), [np.log1p(during or 0.0), half])).item()
-    return bool(passed > PASSED and ends - half < LEAN * (half - begins))
+    at, (begins, half, ends) = causes[each.cause], each.one.times[:, 0]
+    if isinstance(at, Sequence):
+        return bool(np.expm1(ends) - np.expm1(begins) <= SHARPER * (at[1] - at[0]))
+    passed = np.diff(np.searchsorted(np.log1p(steps), [np.log1p(at), half])).item()
+    return bool(passed > PASSED and ends - half < SKEW * (half - begins))
 
 
 def _goes_on(one: Transition, before: Transition, steps: np.ndarray) -> bool:

@@ -34,7 +34,6 @@ def test_a_transition_has_its_step_and_the_levels_before_and_after_it() -> None:
     assert transition.startswith(f"Half-way at step {step} [")
     levels = re.search(r"accuracy from (\S+) to (\S+), loss from (\S+) to (\S+)\.$", transition)
     assert levels is not None
-    # A checkpoint's value each, where the change begins and where it ends.
     assert [float(level) for level in levels.groups()] == pytest.approx([0.1, 0.9, 3.7, 1.3], abs=0.1)
     assert uncertain == "This is one run."
 
