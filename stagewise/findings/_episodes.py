@@ -20,7 +20,7 @@ from stagewise.table import Role
 
 EPISODES: Columns = {
     **{"kind": "str", "probe": "str", "quantity": "str", "beside": "str"},
-    **dict.fromkeys(("start", "end", "before", "after"), "float64"),
+    **dict.fromkeys(("start", "end", "before", "after", "back"), "float64"),
 }
 
 SHARP = 6.0
@@ -77,7 +77,7 @@ class EpisodeKind(StrEnum):
     """Events beside transitions."""
 
     SPIKE = "spike"
-    """A curve suddenly leaves what it had reached (`before`) for its peak (`after`), and comes back."""
+    """A curve suddenly leaves what it had reached (`before`) for its peak (`after`), and comes `back`."""
 
     DIVERGES = "diverges"
     """A curve has no finite values from `start` on."""
@@ -153,7 +153,9 @@ def _spikes(curve: Curve) -> Iterator[dict[str, Any]]:
         over = curve.steps[stop] if stop < len(values) else np.nan if number >= SEVERAL else np.inf
         if not over > BRIEF * curve.steps[start - 1]:
             number += 1
-            yield _record(EpisodeKind.SPIKE, curve, curve.steps[peak], over, sign * reached[start], sign * values[peak])
+            back = float(np.median(values[stop : stop + WINDOW])) if stop < len(values) else np.nan
+            levels = (sign * level for level in (reached[start], values[peak], back))
+            yield _record(EpisodeKind.SPIKE, curve, curve.steps[peak], over, *levels)
         start = stop
 
 
@@ -252,7 +254,7 @@ def _half_way(curve: Curve) -> tuple[float, float]:
 
 
 def _record(kind: EpisodeKind, curve: Curve, *numbers: float, beside: str = "") -> dict[str, Any]:
-    ends = {name: curve.within(level) for name, level in zip(("before", "after"), numbers[2:], strict=True)}
+    ends = {name: curve.within(level) for name, level in zip(("before", "after", "back"), numbers[2:], strict=False)}
     of = {"kind": str(kind), "probe": curve.probe, "quantity": curve.quantity, "beside": beside}
     return {**of, "start": float(numbers[0]), "end": float(numbers[1]), **ends}
 

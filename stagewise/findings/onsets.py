@@ -62,7 +62,8 @@ def find_onsets(
             table of `read_log`.
         executor: its processes search; None searches here. The onsets are the same.
 
-    Returns a row for each transition in order of time, and one for each curve without any. Columns name the curve:
+    Returns a row for each transition in order of time, then what causes explain, and one for each curve without any.
+    Columns name the curve:
     `probe`, `quantity`, labels on every axis. The `verdict` (`OnsetVerdict`) says whether it is an `onset`; a
     `transient` one lost half of its change by the end. Levels are those `before`, `after` and at the `last` checkpoint.
     `t10`, `t50`, `t90` are the steps at 10, 50 and 90 % of the way, each with a 95 % interval (`t50_lo`, `t50_hi`;
@@ -195,8 +196,9 @@ def _decided(curve: Curve, transitions: Iterable[tuple[Any, ...]], causes: Cause
 
 
 def _records(curve: Curve, decided: Sequence[_Decided], told: Collection[str], causes: Causes) -> list[dict[str, Any]]:
-    """Return a record an onset; where there is none, one of the largest transition, or of what the curve did. What was
-    done to the run explains a change, unless heads change by much then (`told`), or it is not like its effect.
+    """Return a record an onset, then one a cause of the largest change that it explains; where there is neither, one of
+    the largest transition, or of what the curve did. What was done to the run explains a change, unless heads change by
+    much then (`told`), or it is not like its effect.
     """
     decided = [
         each._replace(against=OnsetVerdict.COINCIDES)
@@ -205,10 +207,11 @@ def _records(curve: Curve, decided: Sequence[_Decided], told: Collection[str], c
         for each in decided
     ]
     transitions = [each for each in decided if each.one is not None]
-    largest = sorted(transitions, key=lambda each: -abs(each.one.size if each.one else 0.0))[:1]
-    onsets = [each for each in transitions if each.against is None] or largest
-    if onsets:
-        return [_record(curve, number, each) for number, each in enumerate(onsets, start=1)]
+    by_size = sorted(transitions, key=lambda each: abs(each.one.size if each.one else 0.0))
+    explained = {each.cause: each for each in by_size if each.against is OnsetVerdict.COINCIDES}
+    told_of = [*(each for each in transitions if each.against is None), *explained.values()] or by_size[-1:]
+    if told_of:
+        return [_record(curve, number, each) for number, each in enumerate(told_of, start=1)]
     return [_still(curve, decided[0].p, decided[0].adjusted)]
 
 

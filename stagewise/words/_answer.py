@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from stagewise.criteria import OnsetVerdict
 from stagewise.event import Context, labels_of
 from stagewise.findings import Stages
 from stagewise.learning_rates import SEEMS
@@ -16,7 +17,7 @@ from stagewise.words._times import at, span, written
 from stagewise.words.stages import edge, events_in, head_events, too_few
 
 EPISODES = {
-    "spike": "{label} goes from {before} to {after} at {start}, and is back by {end}: a spike.",
+    "spike": "{label} goes from {before} to {after} at {start}, and is back at {back} by {end}: a spike.",
     "spikes": "{label} has {number} {spikes}, from {before} to {after}, from {start} to {end}{open_end}: not stable.",
     "diverges": "{label} is not finite from {start} on.",
     "overfits": "{label} rises from {before} at {start} to {after}, while {beside} goes on falling: overfitting.",
@@ -45,6 +46,9 @@ COOLED = ", as where a learning rate cools down: --cause names that"
 
 FIRST = (Role.ACCURACY, Role.LOSS, Role.SQUARED_ERROR)
 """Roles of curves whose levels are told before all others, so that a change of the loss is never left out."""
+
+EXPLAINED = 0.5
+"""Part of a curve's move from which on it is the change that a cause explains, and is not told again as gradual."""
 
 SHARE = (0, 1)
 
@@ -190,7 +194,7 @@ def _levels(found: Stages, stage: int | None = None, *, in_gap: bool = False) ->
     named = [(found.context.quantity(row), row) for row in curves]
     moved = [(what, row) for what, row in named if _size(row) >= max(row["smallest"], TINY)]
     if stage is None:
-        least = {name: found.context.criteria.peak * row["noise"] for name, row in began.items()}
+        least = {name: _unexplained(row, found) for name, row in began.items()}
         moved = [each for each in moved if _size(each[1]) >= least.get(_name_of(each[1]), 0)]
     else:
         moved = [each for each in moved if _name_of(each[1]) in began or (_is_certain(each[0]) and not in_gap)]
@@ -205,6 +209,12 @@ def _levels(found: Stages, stage: int | None = None, *, in_gap: bool = False) ->
     other = next((k for k, each in enumerate(moved) if _up(each[1]) != _up(moved[0][1])), 0)
     chosen = [*moved[: NAMED - 1], moved[other]] if other >= NAMED else moved[:NAMED]
     return [f"{what.label} from {_way(row, ' to ')}" for what, row in chosen]
+
+
+def _unexplained(row: Row, found: Stages) -> float:
+    """Return the size from which a curve moved beyond its noise, and beyond what a cause explains."""
+    explained = _size(row) / EXPLAINED if row["verdict"] == OnsetVerdict.COINCIDES else 0.0
+    return float(max(found.context.criteria.peak * row["noise"], explained))
 
 
 def _is_certain(what: Quantity) -> bool:
@@ -249,12 +259,17 @@ def _explained(found: Stages) -> list[str]:
     named = {*explained, *(cause(name, causes) for name in found.onsets["cause"][found.onsets["onset"]])}
     others = [what for what in done if what not in named and not what.startswith(SEEMS)]
     return [
-        *(
-            f"{capital(what)} explains the change{'s' if number > 1 else ''} of {count(number, 'curve')}."
-            for what, number in explained.items()
-        ),
+        *(_explains(what, curves, found.context) for what, curves in explained.items()),
         *([f"Done to the run, without a transition: {', '.join(others[:NAMED])}."] if others else []),
     ]
+
+
+def _explains(what: str, curves: pd.DataFrame, context: Context) -> str:
+    """Say of how many curves a cause explains the change, and the levels of the largest of the whole model's."""
+    rows = [row for row in largest(curves, NAMED).to_dict("records") if not labels_of(row)]
+    levels = ", ".join(f"{context.quantity(row).label} from {_way(row, ' to ')}" for row in rows)
+    changes = f"the change{'s' if len(curves) > 1 else ''} of {count(len(curves), 'curve')}"
+    return f"{capital(what)} explains {changes}{f': {levels}' if levels else ''}."
 
 
 def _beside(found: Stages) -> list[str]:
@@ -284,7 +299,7 @@ def _episodes(found: Stages) -> list[str]:
 def _episode(rows: Sequence[Row], context: Context) -> str:
     row = rows[0]
     kind = "spikes" if len(rows) > 1 else row["kind"] if row["beside"] or row["kind"] != "overfits" else "turns up"
-    levels = {name: float(np.median([each[name] for each in rows])) for name in ("before", "after")}
+    levels = {name: float(np.median([each[name] for each in rows])) for name in ("before", "after", "back")}
     size = abs(levels["after"] - levels["before"])
     ends = {name: level(one, size) for name, one in levels.items() if np.isfinite(size)}
     last = rows[-1]["end"]
@@ -307,7 +322,9 @@ def _gradual(found: Stages) -> list[str]:
             what = change(labels_of(row), found.context.quantity(row), up=_up(row))
             heads.append(f"{what} ({_way(row, ' -> ')})")
     parts = [*_levels(found), *heads]
-    return [f"Gradually, or too unlike a step to be told: {'; '.join(parts)}."] if parts else ["Nothing moved by much."]
+    if parts:
+        return [f"Gradually, or too unlike a step to be told: {'; '.join(parts)}."]
+    return [] if _explained(found) else ["Nothing moved by much."]
 
 
 def _power(found: Stages) -> list[str]:

@@ -223,11 +223,11 @@ def _others(scores: int) -> list[str]:
     return [f"and {scores - SHOWN} others"] if scores > SHOWN else []
 
 
-def by_cause(onsets: pd.DataFrame, causes: Causes) -> dict[str, int]:
-    """Return how many scores changed with each known cause, by its name and step."""
+def by_cause(onsets: pd.DataFrame, causes: Causes) -> dict[str, pd.DataFrame]:
+    """Return the scores that changed with each known cause, by its name and step."""
     coincide = onsets[onsets["verdict"] == OnsetVerdict.COINCIDES]
     groups = coincide.groupby("cause", sort=False) if len(coincide) else ()
-    return {cause(str(name), causes): len(rows) for name, rows in groups}
+    return {cause(str(name), causes): rows for name, rows in groups}
 
 
 def _score(row: Row) -> str:
@@ -243,7 +243,7 @@ def without_onset(onsets: pd.DataFrame, causes: Causes | None = None) -> str:
         onsets = onsets[onsets["transition"] == 1]
     against = onsets.loc[onsets["verdict"] != OnsetVerdict.ONSET, "verdict"]
     numbers = {words: against.isin(group).sum() for words, group in GROUPS.items()}
-    numbers |= {f"may come from {cause}": number for cause, number in by_cause(onsets, causes or {}).items()}
+    numbers |= {f"may come from {cause}": len(rows) for cause, rows in by_cause(onsets, causes or {}).items()}
     counted = ", ".join(f"{number} {words}" for words, number in numbers.items() if number)
     lead = f"{count(len(onsets), 'score')} {'was' if len(onsets) == 1 else 'were'} examined"
     return f"{lead}, {len(against)} of them without onset: {counted}." if counted else f"{lead}; all have an onset."

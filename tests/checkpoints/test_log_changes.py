@@ -186,7 +186,7 @@ def test_batches_of_all_sizes_are_no_change() -> None:
 def test_what_changes_where_a_loss_becomes_nan_is_no_stage() -> None:
     stages = of(loss=np.where(LATE, np.nan, loss(70)), grad_norm=np.where(LATE, 0, SIX["grad_norm"]))
     assert len(stages) == 1
-    assert "The nan of loss at step 5950 explains the change of 1 curve." in answer(stages)
+    assert "The nan of loss at step 5950 explains the change of 1 curve: " in " ".join(answer(stages))
 
 
 def test_a_change_that_a_column_tells_is_named_by_that() -> None:

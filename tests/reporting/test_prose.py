@@ -33,7 +33,7 @@ def test_what_the_schedule_alone_explains_is_told_as_that(one_onset: pd.DataFram
     loss = one_onset.query("layer == 0 and head == 0").assign(probe="Loss", quantity="cross_entropy", relation=None)
     drop = find_stages(loss.drop(columns=["layer", "head"]), causes={"the drop": 100})
     assert headline(drop) == "No transition was found"
-    assert "The drop at step 100 explains the change of 1 curve." in finding(drop)
+    assert "The drop at step 100 explains the change of 1 curve: loss from 0.05 to 0.85." in finding(drop)
 
 
 def test_a_foreign_batch_is_said_before_anything_else(one_onset: pd.DataFrame) -> None:

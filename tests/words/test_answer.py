@@ -167,6 +167,26 @@ def test_what_was_done_to_the_run_is_told_once_it_was_done() -> None:
     assert "Done to the run, without a transition: the drop at step 2000." in answer(find_stages(table, causes=causes))
 
 
+def test_what_a_cause_explains_is_told_with_its_levels_and_not_again() -> None:
+    drop, noise = np.where(STEPS < 2000, 0, 0.5), jump(-2000)
+    alone, beside = (
+        answer(find_stages(read_log({"step": STEPS, "loss": curve - drop}), causes={"the restart": 2000}))
+        for curve in (4 - noise, 4 - jump(1000))
+    )
+    told = r"The restart at step 2000 explains the change of 1 curve: loss from 3\.1\d* to 2\.[56]\d*\."
+    assert alone[0] == "No transition was found."
+    assert re.fullmatch(told, alone[1])
+    assert [line[:8] for line in alone[2:]] == ["A change"]
+    assert beside[0] == "One transition was found."
+    assert re.fullmatch(told, beside[2])
+
+
+def test_a_spike_is_told_with_the_level_that_is_left_of_it() -> None:
+    left = np.where(STEPS < 2000, 0, np.where(STEPS < 2050, 2, 0.2))
+    told = " ".join(answer(find_stages(read_log({"step": STEPS, "loss": 4 - jump(1000) + left}))))
+    assert re.search(r"from 3\.1\d* to 5\.1\d* at step \d+, and is back at 3\.3\d* by step 2050: a spike", told)
+
+
 @pytest.mark.parametrize("number", [10, 4])
 def test_too_few_checkpoints_are_said_first(number: int) -> None:
     stages = find_stages(read_log({"step": range(number), "loss": np.linspace(3, 1, number)}))

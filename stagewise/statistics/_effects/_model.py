@@ -83,7 +83,7 @@ class Told(NamedTuple):
         np.add.at(means, fits.atoms, weight[:, None] * fits.shape[:, e] * fits.size[:, e])
         posterior = np.where(atoms.kind == Kind.CHANGE, posterior, 0)
         posterior /= posterior.sum()
-        size = float(weight @ (fits.shape[:, e] * fits.size[:, e]).sum(1)) * self.unit
+        size = float(np.clip(self.unit * weight @ (fits.shape[:, e] * fits.size[:, e]).sum(1), -self.span, self.span))
         within_gap = bool(posterior[atoms.jumps].sum() > 0.5)
         shown = np.where(atoms.family == 0, posterior, 0) if within_gap else posterior
         times = np.array([_quantiles(atoms.times[:, k], atoms.cell[:, k], shown) for k in range(len(PARTS))])
@@ -95,7 +95,6 @@ class Told(NamedTuple):
             times = self._widened(times, e)
             margin = self.problem.settings.margin * np.diff(self.u)[min(place, len(self.u) - 1) - 1]
             times[:, 1:] += margin * np.array([-1, 1])
-        size = float(np.clip(size, -self.span, self.span))
         before, after = self._levels(times, fitted, means)
         p_value = min(1.0, self.problem.asked(self.problem.settings.false) * float(np.exp(-bayes)))
         return Transition(size, before, after, times, bayes, p_value, within_gap, noise)
@@ -149,10 +148,9 @@ class Told(NamedTuple):
         fits, of = self.selection.fits, self.problem.covariances
         best = int(fits.evidence.argmax())
         parts = (fits.shape[best] * fits.size[best]) @ self.problem.atoms.columns[fits.atoms[best]]
-        own = parts[e]
-        rest = (self.resamples - self.problem.centre[self.curve]) / self.unit - (parts.sum(0) - own)
+        rest = (self.resamples - self.problem.centre[self.curve]) / self.unit - (parts.sum(0) - parts[e])
         # An effect that comes later by a little differs by that much of its slope.
-        rows = np.stack([own, -np.gradient(own, self.u)])
+        rows = np.stack([parts[e], -np.gradient(parts[e], self.u)])
         within = of.inverse(fits.setting[[best]], rows[None])[0]
         scale, moved = np.linalg.lstsq(within @ rows.T, within @ rest.T, rcond=None)[0]
         # By more than it lasts no slope tells.
