@@ -23,6 +23,9 @@ ONE_AFTER_ANOTHER = 3
 BACK = 0.25
 """Part of a curve's change, at most, that is left of it where it has come back to where it was."""
 
+MAIN = 0.5
+"""Part of the largest change of a curve in a transition from which on one that is sharper stands for it."""
+
 MEANWHILE = 0.5
 """Part of the time that a curve is away, at least, in which others are under way, where that is on their way."""
 
@@ -137,9 +140,11 @@ def with_stages(onsets: pd.DataFrame, transitions: Sequence[RunTransition]) -> p
 
 
 def _sharpest(onsets: pd.DataFrame, curve: pd.Series) -> list[Any]:
-    """Return the labels of the sharpest onset of each curve and direction."""
-    width, up = np.log1p(onsets["t90"]) - np.log1p(onsets["t10"]), onsets["after"].ge(onsets["before"]).rename("up")
-    labels: list[Any] = width.groupby([curve, up]).idxmin().tolist()
+    """Return the labels of the sharpest onset of each curve and direction, of those of half the largest one's size."""
+    width, change = np.log1p(onsets["t90"]) - np.log1p(onsets["t10"]), onsets["after"] - onsets["before"]
+    of_each = [curve, change.ge(0).rename("up")]
+    large = change.abs().ge(MAIN * change.abs().groupby(of_each).transform("max"))
+    labels: list[Any] = width[large].groupby(of_each).idxmin().tolist()
     return labels
 
 

@@ -150,13 +150,14 @@ def rejection(one: Transition, p_adjusted: float | None, curve: Curve) -> OnsetV
 
 def _is_early(one: Transition, curve: Curve, *, falls: bool) -> bool:
     """Whether no stage lies before a transition: it is half-way in the first update of a run; a fall by the second
-    checkpoint, or it may begin by then where the curve falls by half as much up to there.
+    checkpoint, or it is under way at the first, or may begin by the second where half as much falls up to there.
     """
-    half, second = one.times[1, 0], np.log1p(curve.steps[1])
+    half, (first, second) = one.times[1, 0], np.log1p(curve.steps[:2])
     if not falls:
         return bool(half <= np.log1p(0 if curve.probe == LOGGED else curve.steps[0] + 1))
     fallen = curve.values[0] - curve.values[1]
-    return bool(half <= second or (one.times[0, 1] <= second and fallen >= HALF * abs(one.size)))
+    began = 0 < one.times[0, 0] <= first or (one.times[0, 1] <= second and fallen >= HALF * abs(one.size))
+    return bool(half <= second or began)
 
 
 def _axis_types(curves: Iterable[Curve]) -> dict[str, str]:

@@ -366,6 +366,14 @@ def test_a_fall_that_goes_on_from_the_first_gap_no_faster_is_early(start: float,
     assert set(find_onsets(read_log({"step": steps, "eval_loss": values + noise}))["verdict"]) == verdicts
 
 
+@pytest.mark.parametrize(("first", "verdict"), [(20, OnsetVerdict.EARLY), (5, OnsetVerdict.ONSET)])
+def test_a_fall_that_is_under_way_at_the_first_checkpoint_is_early(first: int, verdict: OnsetVerdict) -> None:
+    steps = np.unique(np.geomspace(first, 5000, 90).round().astype(int))
+    loss = 4 + 2 / (1 + np.exp((np.log1p(steps) - np.log(27)) / 0.3))
+    noise = 0.01 * np.random.default_rng(0).standard_normal(len(steps))
+    assert find_onsets(read_log({"step": steps, "loss": loss + noise}))["verdict"].tolist() == [verdict]
+
+
 @pytest.mark.parametrize(("end", "onset"), [(4000, False), (12_000, True)])
 def test_what_is_not_over_at_the_last_checkpoint_is_no_transition(end: int, onset: bool) -> None:
     steps = np.arange(0, end + 1, 50)

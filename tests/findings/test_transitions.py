@@ -241,6 +241,12 @@ def test_a_curve_has_one_onset_in_a_transition_and_a_direction_the_sharpest() ->
     assert one.step == 2125
 
 
+def test_a_small_onset_does_not_stand_for_a_larger_one_of_its_curve() -> None:
+    frame = onsets([2100, 2150, 2600], 0.02).assign(after=[1.0, 0.4, 1.0], head=[0, 1, 1])
+    frame = frame.assign(t90=[2200.0, 2300, 4000], t10=[2000.0, 2000, 1300])
+    assert with_stages(frame, placed(frame))["t50"].tolist() == [2100, 2600]
+
+
 def test_what_is_read_from_weights_alone_joins_a_transition_and_is_none() -> None:
     weights = onsets([160, 2000], probe="OfWeights")
     frame = pd.concat([onsets([2010]), weights], ignore_index=True)

@@ -156,8 +156,7 @@ class Told(NamedTuple):
         # By more than it lasts no slope tells.
         deviation = float(np.std(moved / np.where(scale == 0, 1, scale), ddof=1))
         spread = min(c.QUANTILE * deviation, times[2, 0] - times[0, 0])
-        half = np.hypot(times[:, 1:] - times[:, :1], spread) * [-1, 1]
-        return np.concatenate([times[:, :1], times[:, :1] + half], axis=1)
+        return np.concatenate([times[:, :1], times[:, :1] + np.hypot(times[:, 1:] - times[:, :1], spread) * [-1, 1]], 1)
 
 
 def _quantiles(middle: np.ndarray, cell: np.ndarray, weight: np.ndarray) -> np.ndarray:

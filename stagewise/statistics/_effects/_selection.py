@@ -86,8 +86,8 @@ def _followed(problem: Problem) -> dict[int, Fits]:
     starts = _starts(problem)
     result, children = dict[int, Fits](), list[Fits]()
     for changes in range(max(starts), -1, -1):
-        fits = joined([starts[changes], *children])
-        pool = joined([fits, _around(problem, fits.take(leading(fits, 1)))])
+        sources = [starts[changes], *children]
+        pool = joined([*sources, *(_around(problem, fits.take(leading(fits, 1))) for fits in sources)])
         if changes > 1:
             best = pool.take(leading(pool, 1))
             best = best.take(best.gains[:, :changes].min(1) > 0)

@@ -53,8 +53,8 @@ def _alike(one: Transition, later: Transition) -> bool:
 
 
 def _goes_on(one: Transition, later: Transition, u: np.ndarray, fitted: np.ndarray, like: float) -> bool:
-    """Whether the curve does not slow down between the middles of two changes of one direction, or stays slow from
-    there on: a jump and the growth that slows down after it are one change.
+    """Whether the curve does not slow down between the middles of two changes of one direction and go on faster: a jump
+    and the growth that slows down after it are one change, a slow one and a jump that lies in it are not.
     """
     if one.size * later.size < 0:
         return False
@@ -64,7 +64,8 @@ def _goes_on(one: Transition, later: Transition, u: np.ndarray, fitted: np.ndarr
     if len(speeds) < 3:
         return True
     way, slowest = abs(fitted[places][-1] - fitted[places][0]) / np.ptp(np.expm1(u[places])), int(speeds.argmin())
-    return bool(speeds[slowest] >= like * min(way, speeds[slowest + 1 :].max(initial=0)))
+    before = way if later.times[2, 0] <= one.times[2, 0] else speeds[:slowest].max(initial=0)
+    return bool(speeds[slowest] >= like * min(before, speeds[slowest + 1 :].max(initial=0)))
 
 
 def _as_one(

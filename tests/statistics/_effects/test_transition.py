@@ -37,6 +37,13 @@ def test_the_levels_of_a_rise_that_goes_on_slowly_end_where_the_next_one_begins(
     assert np.expm1(first.times[1:, 0]) == pytest.approx([215, 1100], rel=0.15)
 
 
+def test_parts_of_a_rise_that_only_grows_faster_are_one() -> None:
+    parts = [change(0.2, 1000, 150), change(0.8, 1300, 150, 0.2)]
+    fitted = 1 / (1 + np.exp(-(STEPS - 1250) / 70))
+    (one,) = told_apart(parts, U, fitted, S)
+    assert np.expm1(one.times[1, 0]) == pytest.approx(1250, rel=0.02)
+
+
 def test_two_rises_with_a_pause_between_them_are_two() -> None:
     parts = [change(0.5, 800, 100), change(0.5, 2000, 100, 0.5)]
     fitted = np.interp(STEPS, [0, 700, 900, 1900, 2100, 3000], [0, 0, 0.5, 0.5, 1, 1])
