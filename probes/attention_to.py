@@ -49,10 +49,9 @@ class AttentionTo(AbstractPatternProbe):
         names = chosen(self.relations, batch.relations, "relation")
         axes, labels, exists = "batch layer head relation", {"relation": names}, view.having(names)
         mass = torch.stack([mean_scored(view.masses[name], batch.scored) for name in names], -1)
-        along = torch.stack([mean_scored(view.masses[name], batch.relations[name].any(-1)) for name in names], -1)
+        along = torch.stack([mean_scored(view.masses[name], batch.having_keys[name]) for name in names], -1)
         up_to = torch.arange(1, batch.tokens.shape[1] + 1, device=batch.tokens.device)  # keys of each query
-        masks = [batch.relations[name] for name in names]
-        even = [mean_scored(keys.tril().sum(-1) / up_to, keys.any(-1)) for keys in masks]
+        even = [mean_scored(batch.relations[name].tril().sum(-1) / up_to, batch.having_keys[name]) for name in names]
         uniform, starts = torch.stack(even, -1), None
         if exists is not None:
             starts = exists[:, 0, 0]  # of no query is no mean

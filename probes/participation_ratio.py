@@ -45,10 +45,11 @@ class ParticipationRatio(AbstractProbe):
 
     def read(self, view: View) -> list[Reading]:
         """Return `dimensions` by layer and head."""
-        z = torch.stack([view.activations[name] for name in self.hooks(view.architecture)])
-        outputs = rearrange(z[:, view.batch.scored], "layer query head d_head -> layer head query d_head")
-        products = products_of(outputs, len(view.batch))
-        return [Reading("layer head", products, "dimensions", statistic=participation_ratio, means=True)]
+        layers = (view.activations[name][view.batch.scored] for name in self.hooks(view.architecture))
+        products = [
+            products_of(rearrange(z, "query head d_head -> head query d_head"), len(view.batch)) for z in layers
+        ]
+        return [Reading("layer head", torch.stack(products), "dimensions", statistic=participation_ratio, means=True)]
 
 
 def products_of(vectors: Float[Tensor, "*axes vector d"], sequences: int) -> Float[Tensor, "*axes row column"]:

@@ -63,7 +63,7 @@ class PatternClusters(AbstractPatternProbe):
         offsets = view.offsets[..., : last + 1]
         features = [f"offset {k}" for k in range(last + 1)]
         relations = [name for name in batch.relations if name not in features]  # one may be an offset itself
-        masses = [mean_scored(view.masses[name], batch.relations[name].any(-1))[..., None] for name in relations]
+        masses = [mean_scored(view.masses[name], batch.having_keys[name])[..., None] for name in relations]
         # A relation that no query of a sequence has keys in has no mean there, and does not exist.
         profile = torch.cat([offsets, *masses], -1).nan_to_num(0.0)
         starts = view.having(relations) if relations else None

@@ -188,7 +188,12 @@ class Batch:
 
     def starts(self, relation: str) -> Bool[Tensor, " batch"]:
         """Return in which sequences a relation starts: where some query has a key of it."""
-        return self.relations[relation].any(-1).any(-1)
+        return self.having_keys[relation].any(-1)
+
+    @cached_property
+    def having_keys(self) -> Mapping[str, Bool[Tensor, "batch query"]]:
+        """Which queries have keys of each relation, the same at every checkpoint."""
+        return {name: keys.any(-1) for name, keys in self.relations.items()}
 
     @cached_property
     def nested_references(self) -> tuple[str, ...]:

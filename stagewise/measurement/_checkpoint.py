@@ -240,7 +240,9 @@ class _Slices:
         if edits:
             self.hooks |= {gradients.INPUT} | models.rotary_hooks(self.model)
         if any(isinstance(part, RestrictContext) for edit in edits for part in edit):
-            self.hooks |= {*(models.shown_hooks(self.model) or ())}
+            shown = models.shown_hooks(self.model) or ()
+            short = shown and plan.batch.tokens.shape[1] <= lean.SHORT
+            self.hooks |= {*shown, lean.SCORES} if short else {*shown}
         replaced = {name for edit in edits for part in ablations(edit) for name in models.read_for(part)}
         requests = (request for probe in probes for request in probe.attributions(architecture))
         self.attributions: list[Attribution] = list(dict.fromkeys(requests))

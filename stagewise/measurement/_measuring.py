@@ -155,19 +155,21 @@ class Measurement:
         read = readings(plan, Checkpoint(model, step, state, {name: notes_of(around, name) for name in names}))
         blocks, of = list[Columns](), dict[str, dict[str, Any]]()
         for name, probe in zip(names, plan.probes, strict=True):
-            own = [{**self._block(probe, each), **labels} for each in read.of[name]]
+            means = dict[Any, Any]()
+            own = [{**self._block(probe, each, means), **labels} for each in read.of[name]]
             way = read.passes if asks_for_passes(probe, plan.architecture) else ""
             of[name] = {"columns": in_order(itertools.chain(*own)), "passes": way, "note": read.notes[name]}
             blocks += own
         return Rows(tidy_columns(blocks), of)
 
-    def _block(self, probe: AbstractProbe, reading: Reading) -> Columns:
+    def _block(self, probe: AbstractProbe, reading: Reading, means: dict[Any, Any]) -> Columns:
         """Return the rows of a reading.
 
         Those of references have `nested`, which partial solution each is (0 for none), and the `context` it was
         trained on.
         """
-        rows, batch = columns(reading, self._bootstrap, probe.quantities.get(reading.quantity)), self.plan.batch
+        quantity, batch = probe.quantities.get(reading.quantity), self.plan.batch
+        rows = columns(reading, self._bootstrap, quantity, means)
         block = {**rows, "probe": type(probe).__name__}
         if (names := block.get("reference")) is not None:
             order = {name: index for index, name in enumerate(batch.nested_references, start=1)}

@@ -252,7 +252,7 @@ class SlicePasses:
         """Edited passes by folded weights, which the first edit that needs them makes; None takes hooks."""
         if self.weights is None:
             return None
-        return LeanPass(self.weights.fold(), self.activations, self.batch.scored, self.replacement)
+        return LeanPass(self.weights.fold(), self.activations, self.batch.scored, self.replacement, self.rows)
 
     def _blocks(self, edit: Edit) -> Iterator[Float[Tensor, "row token"]]:
         """Return the predictions of the edited pass at the scored positions, a block of rows at a time."""

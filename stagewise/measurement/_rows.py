@@ -110,8 +110,13 @@ def rows(reading: Reading, weights: np.ndarray, quantity: Quantity | None = None
     return pd.DataFrame(columns(reading, weights, quantity))
 
 
-def columns(reading: Reading, weights: np.ndarray, quantity: Quantity | None = None) -> Columns:
-    """Turn a reading into rows, a map a row; resampled values are those of what stages and onsets are found in."""
+def columns(
+    reading: Reading, weights: np.ndarray, quantity: Quantity | None = None, known: dict[Any, Any] | None = None
+) -> Columns:
+    """Turn a reading into rows, a map a row; resampled values are those of what stages and onsets are found in.
+
+    Readings of the same values, with other statistics, share their means by `known`, for as long as they are there.
+    """
     if _holds_maps(reading):
         return _map_rows(reading)
     names = reading.axes.split()
@@ -119,7 +124,10 @@ def columns(reading: Reading, weights: np.ndarray, quantity: Quantity | None = N
     statistic = reading.statistic or (lambda means: means)
     if not reading.per_sequence:
         return LabelledArray(" ".join(names), np.asarray(statistic(values)), reading.quantity, reading.labels).columns()
-    means = _means(reading, values, weights)
+    known, key = {} if known is None else known, (id(reading.values), id(reading.exists))
+    if key not in known:
+        known[key] = _means(reading, values, weights)
+    means: _Means = known[key]
     value = np.asarray(statistic(means.value))
     entries = LabelledArray(" ".join(names[1:]), value, reading.quantity, reading.labels).columns()
     n = _counts(reading, means.n)

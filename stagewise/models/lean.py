@@ -24,8 +24,11 @@ from stagewise.models._lean_weights import Layer, LeanWeights, capped
 from stagewise.models._model import Activations, Model, Residual, Rows, Scored
 from stagewise.models._numbers import same, widened
 
-_SHORT = 32
+SHORT = 32
 """Positions up to which plain matrix products are faster than a fused kernel."""
+
+SCORES = "blocks.0.attn.hook_attn_scores"
+"""Hook of the first layer's scores, which restricted contexts of few positions start from."""
 
 _LONG, _BLOCK = 512, 128
 """Positions from which on queries are taken so many at a time: a window of them, or a causal mask, hides most keys."""
@@ -63,6 +66,12 @@ class ScoredPositions:
         taken = x.flatten(0, 1).index_select(0, (first + self.index).flatten())
         return taken.view(*self.index.shape, *x.shape[2:])
 
+    def rows(self, x: Float[Tensor, "batch head pos column"]) -> Float[Tensor, "batch head query column"]:
+        """Return the rows of every head's matrix at these positions."""
+        if len(self.distinct) == 1:
+            return x.index_select(2, self.index[0])
+        return self.take(x.transpose(1, 2)).transpose(1, 2)
+
     def flat(self, x: Float[Tensor, "batch query sum"]) -> Float[Tensor, "scored sum"]:
         """Return the values of the scored ones, one a row."""
         return x.flatten(0, 1) if self.real is None else x[self.real]
@@ -70,18 +79,19 @@ class ScoredPositions:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Heads:
-    """Queries, keys and values of a layer."""
+    """Queries, keys and values of a layer; queries are not read where scores are shown."""
 
     q: Float[Tensor, "batch head query d_head"]
     k: Float[Tensor, "batch head key d_head"]
     v: Float[Tensor, "batch head key d_head"]
     scale: float
     cap: float | None
+    shown: Float[Tensor, "batch head row key"] | None = None
 
     @cached_property
     def scores(self) -> Float[Tensor, "batch head query key"]:
-        """Before any key is hidden."""
-        return capped(widened(self.q @ self.k.mT) * self.scale, self.cap)
+        """Those of the clean pass where it shows them, with later keys hidden; otherwise before any key is hidden."""
+        return capped(widened(self.q @ self.k.mT) * self.scale, self.cap) if self.shown is None else self.shown
 
     @cached_property
     def values(self) -> Float[Tensor, "batch head key d_head"]:
@@ -109,15 +119,18 @@ def shown(weights: LeanWeights, clean: Mapping[str, Tensor], queries: ScoredPosi
     """Return the first layer's queries, keys and values in the clean pass; None where that does not show them."""
     if weights.shown is None or not clean.keys() >= set(weights.shown):
         return None
-    q, k, v = (clean[name] for name in weights.shown)
-    q = q if queries is None else queries.take(q)
-    return _heads(weights, weights.layers[0], *(each.transpose(1, 2) for each in (q, k, v)))
+    q, k, v = (clean[name].transpose(1, 2) for name in weights.shown)
+    takes_scores = v.shape[2] <= SHORT and weights.layers[0].held is None
+    scores = clean.get(SCORES) if takes_scores else None
+    if queries is not None:
+        q, scores = (q, queries.rows(scores)) if scores is not None else (queries.rows(q), None)
+    return _heads(weights, weights.layers[0], q, k, v, scores)
 
 
-def _heads(weights: LeanWeights, layer: Layer, q: Tensor, k: Tensor, v: Tensor) -> Heads:
+def _heads(weights: LeanWeights, layer: Layer, q: Tensor, k: Tensor, v: Tensor, scores: Tensor | None = None) -> Heads:
     if (shared := q.shape[1] // k.shape[1]) > 1:
         k, v = (each.repeat_interleave(shared, 1) for each in (k, v))
-    return Heads(q, k, v, layer.scale, weights.score_cap)
+    return Heads(q, k, v, layer.scale, weights.score_cap, scores)
 
 
 def attend(
@@ -127,7 +140,7 @@ def attend(
     q, k, v, length = heads.q, heads.k, heads.v, heads.k.shape[2]
     context = min((each for each in (context, layer.window) if each is not None), default=None)
     # The kernel shows no scores: caps and held keys, which change them, need plain products.
-    fused = length > _SHORT and heads.cap is None and layer.held is None
+    fused = length > SHORT and heads.cap is None and layer.held is None
     if fused and queries is None and context is None:
         z = F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=heads.scale)
     else:
@@ -141,7 +154,8 @@ def attend(
             if layer.held is not None:
                 keys = of_last(layer.held, length, length)
                 scores = evenly(scores, keys if queries is None else keys[:, queries.index].transpose(0, 1))
-            z = scores.masked_fill(~seen, -math.inf).softmax(-1) @ heads.values
+            hidden = torch.zeros(seen.shape, device=seen.device).masked_fill_(~seen, -math.inf)
+            z = (scores + hidden).softmax(-1) @ heads.values  # a sum takes a fraction of the time of a filled copy
     return rearrange(z, "batch head query d_head -> batch query head d_head")
 
 
@@ -181,12 +195,16 @@ def turned_by(x: Tensor, cos: Tensor, sin: Tensor, adjacent: bool) -> Tensor:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class LeanPass:
-    """The edited passes of one checkpoint, by its weights, folded or not, and the activations of its clean pass."""
+    """The edited passes of one checkpoint, by its weights, folded or not, and the activations of its clean pass.
+
+    With its predictions (`rows`) an ablation in a last layer with folded weights is a sum: theirs and its change.
+    """
 
     weights: LeanWeights
     clean: Mapping[str, Tensor]
     scored: Bool[Tensor, "batch pos"]
     replacement: Replacement
+    rows: Rows | None = None
 
     @cached_property
     def queries(self) -> ScoredPositions:
@@ -194,9 +212,15 @@ class LeanPass:
         return ScoredPositions.of(self.scored)
 
     def residual(self, edit: Edit) -> Float[Tensor, "scored sum"]:
-        """Return the last layer's output at the scored positions: the residual stream, or logits of folded weights."""
+        """Return the last layer's output at the scored positions: the residual stream, or logits of folded weights.
+
+        Logits may be log-probabilities: they differ by a constant.
+        """
         context = min((part.context for part in edit if isinstance(part, RestrictContext)), default=None)
         start = first_layer(edit)
+        if self.rows is not None and self.weights.folded and context is None and start == len(self.weights.layers) - 1:
+            heads = [part for part in edit if isinstance(part, AblateHead)]
+            return self.rows + self.queries.flat(self._change(start, heads, self._last_z))
         # Two ablations of one MLP are one: the later one replaces what the earlier put there.
         mlps = {part.layer: part for part in edit if isinstance(part, AblateMLP)}
 
@@ -264,13 +288,17 @@ class LeanPass:
             x, queries = self.clean[f"blocks.{number}.hook_resid_pre"], self._queries(number)
             layer = self.weights.layers[number]
             if shown:
-                here, z = self._entering(number, x), self.clean[z_hook(number)]
-                z = z if queries is None else queries.take(z)
+                here = self._entering(number, x)
+                z = self.clean[z_hook(number)] if queries is None else self._last_z
             else:
                 here, heads = self._before(number, x)
                 z = attend(layer, heads, queries, None)
             self._clean_layers[number, shown] = here, z, layer.write(z)
         return self._clean_layers[number, shown]
+
+    @cached_property
+    def _last_z(self) -> Float[Tensor, "batch query head d_head"]:
+        return self.queries.take(self.clean[z_hook(len(self.weights.layers) - 1)])
 
     @cached_property
     def _clean_layers(self) -> dict[tuple[int, bool], tuple[Tensor, Tensor, Tensor]]:

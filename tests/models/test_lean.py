@@ -19,7 +19,7 @@ from stagewise.models._bridge_loading import wrapped
 from stagewise.models._edits import replacement
 from stagewise.models._lean_reading import rotary_hooks, shown_hooks
 from stagewise.models._lean_weights import Layer, LeanWeights, Norm, Projection
-from stagewise.models.lean import _SHORT, ScoredPositions, attend, project
+from stagewise.models.lean import SHORT, ScoredPositions, attend, project
 from tests.models.conftest import CONFIG, HOOKED, ROTARY, of_all
 from tests.models.small_families import family_of
 
@@ -63,7 +63,7 @@ def test_lean_passes_equal_those_with_hooks(any_kind: str, ragged: bool, subject
     one = subject(any_kind, 2)
     edits = {**EDITS, **({} if any_kind == "attention only" else OF_MLPS)}
     names = rotary_hooks(one.built).union(*(models.hooks_for(one.built, edit) for edit in edits.values()))
-    shown = set(shown_hooks(one.built) or ())
+    shown = {*hooks, lean.SCORES} if (hooks := shown_hooks(one.built)) else set()
     log_probs, clean = models.clean_pass(one.built, one.tokens, names | shown)
     unshown = {name: activation for name, activation in clean.items() if name not in shown}
     weights = lean.agreeing_weights(one.built, clean, *of_all(log_probs))
@@ -163,7 +163,7 @@ def test_a_model_whose_heads_are_changed_in_between_is_refused(subject: Callable
 
 HEADS, D_HEAD, D_MODEL = 2, 3, 5
 PLAIN = Norm(None, 0.0)
-LENGTHS = (7, _SHORT + 5, _SHORT + 20)
+LENGTHS = (7, SHORT + 5, SHORT + 20)
 """By products, by the fused kernel, and by the kernel in blocks of queries."""
 
 
