@@ -1,5 +1,6 @@
 """Probing: stagewise's engine over a plain script, over its own way by hooks, and over the products it cannot avoid."""
 
+import dataclasses
 import functools
 import math
 import tempfile
@@ -75,7 +76,8 @@ def medium_memory() -> Iterator[Row]:
 def main_job() -> Iterator[Row]:
     """The checkpoints of `stagewise run markov`: by the plain script, and with every edit by hooks."""
     recipe = markov.recipe("minimal")
-    series = fresh_series(recipe.architecture, tuple(range(MAIN_JOB)))
+    # With the recipe's own init values are 0 at first, and an edit changes nothing.
+    series = fresh_series(dataclasses.replace(recipe.architecture, init=GaussianInit(0.3)), tuple(range(MAIN_JOB)))
     batch = usable(recipe.task.probe_batch(400, 0))
     probes = probes_with(series.architecture, batch, HeadAblation(kinds=("mean",)), RestrictedContextKL(NARROW))
     built = [models.holding(series.architecture, series.load(step)) for step in series.steps]
