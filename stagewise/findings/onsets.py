@@ -50,8 +50,8 @@ def find_onsets(
     yours that declare it. An onset is a transition, up or down, of at least 0.1 that neither noise nor anything gradual
     explains: `find_transitions` of `stagewise.statistics`. Of a curve without unit and bounds, as a logged one, a
     twentieth of its range from a tenth of the run on is enough. The errors of logged curves are those that the log
-    gives. The false discovery rate over all curves of the table (Benjamini and Hochberg) is
-    `criteria.false_discoveries`.
+    gives. The false discovery rate (Benjamini and Hochberg) over all curves of the table whose values differ by as much
+    is `criteria.false_discoveries`.
 
     Args:
         table: of one run, from `measure`.
@@ -103,11 +103,14 @@ def onsets_of(
 def _searched(
     curves: Sequence[Curve], criteria: StageCriteria, executor: concurrent.futures.Executor | None
 ) -> list[list[tuple[Transition | None, float | None]]]:
-    """Return each curve's transitions, or none, with their p-values; curves that share their steps are one search."""
+    """Return each curve's transitions, or none, with their p-values; curves that share their steps are one search.
+
+    A curve whose values differ by less than any onset has none. It is no test either: evidence does not go by size.
+    """
     results: list[list[tuple[Transition | None, float | None]]] = [[(None, None)] for _ in curves]
     groups: dict[Any, list[int]] = {}
     for i, curve in enumerate(curves):
-        if curve.can_be_judged and np.ptp(curve.values) > 0:
+        if curve.can_be_judged and 0 < curve.criteria.smallest <= np.ptp(curve.values):
             groups.setdefault((curve.steps.tobytes(), curve.span, curve.errors is None), []).append(i)
     asked = [group[i : i + AT_ONCE] for group in groups.values() for i in range(0, len(group), AT_ONCE)]
     jobs = ([curves[i] for i in places] for places in asked)

@@ -200,7 +200,17 @@ def test_the_onset_is_the_verdict_and_its_numbers_are_in_the_row() -> None:
     assert rows.sort_values("head")["verdict"].tolist() == verdicts
     assert rows["onset"].tolist() == (rows["verdict"] == OnsetVerdict.ONSET).tolist()
     assert (rows["checkpoints"] == len(STEPS)).all()
-    assert (rows["p_adjusted"] >= rows["p_value"]).all()
+    tested = rows[rows["verdict"] != OnsetVerdict.SMALL]
+    assert (tested["p_adjusted"] >= tested["p_value"]).all()
+
+
+def test_curves_that_move_by_less_than_any_onset_are_no_tests() -> None:
+    curves = 0.05 + 0.7 * np.array([sigmoid(200)] + [0 * STEPS] * 50)
+    rows = find_onsets(scores(curves, noise=0.002))
+    (onset,), others = rows[rows["onset"]].to_dict("records"), rows[~rows["onset"]]
+    assert 0 < onset["p_adjusted"] == onset["p_value"]
+    assert set(others["verdict"]) == {OnsetVerdict.SMALL}
+    assert others[["p_value", "p_adjusted"]].isna().all(axis=None)
 
 
 def test_what_was_not_tested_has_no_p_value() -> None:
