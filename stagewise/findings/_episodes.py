@@ -153,9 +153,9 @@ def _spikes(curve: Curve) -> Iterator[dict[str, Any]]:
         over = curve.steps[stop] if stop < len(values) else np.nan if number >= SEVERAL else np.inf
         if not over > BRIEF * curve.steps[start - 1]:
             number += 1
-            back = float(np.median(values[stop : stop + WINDOW])) if stop < len(values) else np.nan
-            levels = (sign * level for level in (reached[start], values[peak], back))
-            yield _record(EpisodeKind.SPIKE, curve, curve.steps[peak], over, *levels)
+            back = sign * float(np.median(values[stop : stop + WINDOW])) if stop < len(values) else np.nan
+            levels = sign * reached[start], sign * values[peak]
+            yield _record(EpisodeKind.SPIKE, curve, curve.steps[peak], over, *levels, back=back)
         start = stop
 
 
@@ -253,8 +253,9 @@ def _half_way(curve: Curve) -> tuple[float, float]:
     return crossing_step(curve.steps, sign * smooth, sign * (first + last) / 2), last - first
 
 
-def _record(kind: EpisodeKind, curve: Curve, *numbers: float, beside: str = "") -> dict[str, Any]:
-    ends = {name: curve.within(level) for name, level in zip(("before", "after", "back"), numbers[2:], strict=False)}
+def _record(kind: EpisodeKind, curve: Curve, *numbers: float, back: float = np.nan, beside: str = "") -> dict[str, Any]:
+    levels = zip(("before", "after", "back"), (*numbers[2:], back), strict=True)
+    ends = {name: curve.within(level) for name, level in levels}
     of = {"kind": str(kind), "probe": curve.probe, "quantity": curve.quantity, "beside": beside}
     return {**of, "start": float(numbers[0]), "end": float(numbers[1]), **ends}
 

@@ -63,9 +63,9 @@ def find_onsets(
         executor: its processes search; None searches here. The onsets are the same.
 
     Returns a row for each transition in order of time, then what causes explain, and one for each curve without any.
-    Columns name the curve:
-    `probe`, `quantity`, labels on every axis. The `verdict` (`OnsetVerdict`) says whether it is an `onset`; a
-    `transient` one lost half of its change by the end. Levels are those `before`, `after` and at the `last` checkpoint.
+    Columns name the curve: `probe`, `quantity`, labels on every axis. The `verdict` (`OnsetVerdict`) says whether it is
+    an `onset`; a `transient` one lost half of its change by the end. Levels are those `before`, `after` and at the
+    `last` checkpoint.
     `t10`, `t50`, `t90` are the steps at 10, 50 and 90 % of the way, each with a 95 % interval (`t50_lo`, `t50_hi`;
     infinite where the run may have ended before). `p_adjusted` is the `p_value` adjusted for the number of curves,
     `bayes` the log Bayes factor; a change `within_gap` happened between two checkpoints, nobody knows when. Further

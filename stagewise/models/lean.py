@@ -120,10 +120,11 @@ def shown(weights: LeanWeights, clean: Mapping[str, Tensor], queries: ScoredPosi
     if weights.shown is None or not clean.keys() >= set(weights.shown):
         return None
     q, k, v = (clean[name].transpose(1, 2) for name in weights.shown)
-    takes_scores = v.shape[2] <= SHORT and weights.layers[0].held is None
-    scores = clean.get(SCORES) if takes_scores else None
-    if queries is not None:
-        q, scores = (q, queries.rows(scores)) if scores is not None else (queries.rows(q), None)
+    scores = clean.get(SCORES) if v.shape[2] <= SHORT and weights.layers[0].held is None else None
+    if queries is not None and scores is not None:
+        scores = queries.rows(scores)
+    elif queries is not None:
+        q = queries.rows(q)
     return _heads(weights, weights.layers[0], q, k, v, scores)
 
 

@@ -324,7 +324,7 @@ def _gradual(found: Stages) -> list[str]:
     parts = [*_levels(found), *heads]
     if parts:
         return [f"Gradually, or too unlike a step to be told: {'; '.join(parts)}."]
-    return [] if _explained(found) else ["Nothing moved by much."]
+    return [] if by_cause(found.onsets, found.context.causes) else ["Nothing moved by much."]
 
 
 def _power(found: Stages) -> list[str]:

@@ -165,6 +165,8 @@ def test_what_was_done_to_the_run_is_told_once_it_was_done() -> None:
     causes = {"the drop": 2000, "the cool-down": 5000}
     table = read_log({"step": STEPS, "accuracy": jump(1000)})
     assert "Done to the run, without a transition: the drop at step 2000." in answer(find_stages(table, causes=causes))
+    still = find_stages(read_log({"step": STEPS, "loss": np.full(len(STEPS), 2.0)}), causes=causes)
+    assert answer(still)[2] == "Nothing moved by much."
 
 
 def test_what_a_cause_explains_is_told_with_its_levels_and_not_again() -> None:
